@@ -1,0 +1,56 @@
+// Package daemon is what the command lines of our servers have in common:
+// flags in sections, logging, --version, and an orderly end on a signal.
+package daemon
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // build information
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+)
+
+func init() {
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
+}
+
+// NewCommand returns a command that takes flags and no arguments, and runs
+// until it is done or told to end.
+func NewCommand(name, long string, sections cliflag.NamedFlagSets, logOptions *logs.Options, run func(context.Context) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:          name,
+		Long:         long,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error {
+			verflag.PrintAndExitIfRequested()
+			if err := logsapi.ValidateAndApply(logOptions, utilfeature.DefaultFeatureGate); err != nil {
+				return err
+			}
+			ctx := genericapiserver.SetupSignalContext()
+			klog.FromContext(ctx).Info("Starting "+name, "version", version.Get().GitVersion)
+			return run(ctx)
+		},
+	}
+	logsapi.AddFlags(logOptions, sections.FlagSet("logs"))
+	verflag.AddFlags(sections.FlagSet("global"))
+	globalflag.AddGlobalFlags(sections.FlagSet("global"), name)
+	for _, section := range sections.FlagSets {
+		cmd.Flags().AddFlagSet(section)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, sections, columns)
+	return cmd
+}

@@ -1,0 +1,47 @@
+package options
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+)
+
+const (
+	defaultDataDir = "/var/lib/mcs-apiserver"
+	// defaultEtcdPrefix keeps our keys apart from others' in a shared etcd.
+	defaultEtcdPrefix = "/registry/mcs-apiserver"
+)
+
+// StorageOptions say where stored objects are kept when no etcd is given.
+type StorageOptions struct {
+	DataDir string
+	// Embedded is set by completion: no other etcd was given.
+	Embedded bool
+}
+
+// AddFlags adds the flags of this group.
+func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"Directory of the embedded etcd, which is used when --etcd-servers is not given. Only this process can reach it, "+
+			"so there can be only one replica. Ignored when --etcd-servers is given.")
+}
+
+func (o *StorageOptions) complete(options *genericoptions.EtcdOptions) {
+	transport := &options.StorageConfig.Transport
+	if o.Embedded = len(transport.ServerList) == 0; o.Embedded {
+		transport.ServerList = []string{etcd.EmbeddedEndpoint(o.DataDir)}
+	}
+}
+
+func (o *StorageOptions) validate() []error {
+	if !o.Embedded {
+		return nil
+	}
+	if err := etcd.ValidateDataDir(o.DataDir); err != nil {
+		return []error{fmt.Errorf("--data-dir: %w", err)}
+	}
+	return nil
+}

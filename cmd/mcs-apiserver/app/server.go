@@ -1,0 +1,77 @@
+// Package app is the command mcs-apiserver: complete, validate, configure, run.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/internal/daemon"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/mcs-apiserver/app/options"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+)
+
+const long = `mcs-apiserver extends the Kubernetes API of a cluster with the Multi-Cluster
+Services API: ServiceExports, ServiceImports and ClusterClaims. It is reached
+through the cluster's kube-apiserver, which mcs-controller registers it with.`
+
+// NewCommand returns the command with its flags.
+func NewCommand() *cobra.Command {
+	opts := options.New()
+	return daemon.NewCommand("mcs-apiserver", long, opts.Flags(), opts.Logs, func(ctx context.Context) error {
+		completed, err := opts.Complete()
+		if err != nil {
+			return err
+		}
+		if err := completed.Validate(); err != nil {
+			return err
+		}
+		return Run(ctx, completed)
+	})
+}
+
+// Run serves until the context ends, and then shuts down in order: requests
+// under way first, storage last.
+func Run(ctx context.Context, opts options.Completed) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	if opts.Storage.Embedded {
+		klog.FromContext(ctx).Info("Starting the embedded etcd", "dataDir", opts.Storage.DataDir)
+		embedded, err := etcd.StartEmbedded(ctx, opts.Storage.DataDir)
+		if err != nil {
+			return err
+		}
+		defer embedded.Close()
+		go func() {
+			select {
+			case err := <-embedded.Failed():
+				cancel(fmt.Errorf("the embedded etcd failed: %w", err))
+			case <-ctx.Done():
+			}
+		}()
+	}
+
+	config, err := opts.Config(ctx)
+	if err != nil {
+		return err
+	}
+	complete, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := complete.New()
+	if err != nil {
+		return err
+	}
+	if err := server.PrepareRun().RunWithContext(ctx); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}

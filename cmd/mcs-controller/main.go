@@ -1,0 +1,14 @@
+// Command mcs-controller runs the controllers that belong to mcs-apiserver.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/mcs-controller/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewCommand()))
+}

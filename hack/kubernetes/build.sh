@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Builds the Kubernetes that the tests run against into bin/kubernetes: etcd,
+# kube-apiserver, kube-controller-manager, kube-proxy, kubectl and CoreDNS, from
+# source, at the versions in the two go.mod files here. The first time takes
+# many minutes; afterwards nothing is done until a version changes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+readonly out=$PWD/../../bin/kubernetes
+mkdir -p "$out"
+
+# build NAME DIR LDFLAGS: links the package in DIR, unless what is there was
+# made of the same sources by the same Go.
+build() {
+  local name=$1 dir=$2 ldflags=$3 sources
+  sources=$( (cd "$dir" && sha256sum ./*.go go.mod go.sum && go env GOVERSION GOARCH && echo "$ldflags") | sha256sum)
+  if [[ -x $out/$name && -f $out/.$name.sources && $(<"$out/.$name.sources") == "$sources" ]]; then
+    return
+  fi
+  local started=$SECONDS
+  echo "kubernetes: building $name ($4)" >&2
+  (cd "$dir" && go build -trimpath -ldflags "-s -w $ldflags" -o "$out/$name" .)
+  echo "$sources" >"$out/.$name.sources"
+  echo "kubernetes: built $name in $((SECONDS - started)) s" >&2
+}
+
+version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+readonly version package=k8s.io/component-base/version
+build kube . "-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$(cut -d. -f2 <<<"$version") -X $package.gitTreeState=clean" \
+  "etcd and Kubernetes $version in one binary, about 8 minutes on 2 cores"
+for program in etcd kube-apiserver kube-controller-manager kube-proxy kubectl; do
+  ln -sf kube "$out/$program"
+done
+build coredns coredns "" "about 2 minutes on 2 cores"

@@ -1,0 +1,31 @@
+// Command coredns is CoreDNS with the plugins that a cluster's DNS uses.
+//
+// The plugins are chosen at compile time, as CoreDNS is meant to be built; the
+// multicluster behaviour under test is in the stock kubernetes plugin.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/forward"
+	_ "github.com/coredns/coredns/plugin/health"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/loadbalance"
+	_ "github.com/coredns/coredns/plugin/log"
+	_ "github.com/coredns/coredns/plugin/loop"
+	_ "github.com/coredns/coredns/plugin/metrics"
+	_ "github.com/coredns/coredns/plugin/ready"
+	_ "github.com/coredns/coredns/plugin/reload"
+)
+
+// Directives in the order in which a request passes them, which is CoreDNS's own.
+func init() {
+	dnsserver.Directives = []string{
+		"reload", "bind", "ready", "health", "prometheus", "errors", "log", "loadbalance", "cache", "kubernetes", "loop", "forward",
+	}
+}
+
+func main() { coremain.Run() }

@@ -1,0 +1,24 @@
+// Package install registers every version of both API groups with a scheme.
+package install
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+// Install registers hub and versioned types, and which version a group prefers.
+func Install(scheme *runtime.Scheme) {
+	utilruntime.Must(multicluster.AddToScheme(scheme))
+	utilruntime.Must(multiclusterxv1beta1.Install(scheme))
+	utilruntime.Must(multiclusterxv1alpha1.Install(scheme))
+	utilruntime.Must(multiclusterv1.Install(scheme))
+	utilruntime.Must(multiclusterv1alpha1.Install(scheme))
+	utilruntime.Must(scheme.SetVersionPriority(multiclusterxv1beta1.SchemeGroupVersion, multiclusterxv1alpha1.SchemeGroupVersion))
+	utilruntime.Must(scheme.SetVersionPriority(multiclusterv1.SchemeGroupVersion, multiclusterv1alpha1.SchemeGroupVersion))
+}

@@ -1,0 +1,11 @@
+package v1
+
+import "k8s.io/apimachinery/pkg/runtime"
+
+func init() {
+	localSchemeBuilder.Register(addDefaultingFuncs)
+}
+
+func addDefaultingFuncs(scheme *runtime.Scheme) error {
+	return RegisterDefaults(scheme)
+}

@@ -1,0 +1,11 @@
+// +k8s:openapi-gen=true
+// +k8s:openapi-model-package=io.k8s.multicluster.v1
+// +k8s:deepcopy-gen=package
+// +k8s:conversion-gen=github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster
+// +k8s:defaulter-gen=TypeMeta
+// +k8s:register-gen=package
+// +groupName=multicluster.k8s.io
+// +groupGoName=Multicluster
+
+// Package v1 is multicluster.k8s.io/v1: the ClusterClaims of KEP-2149.
+package v1

@@ -1,0 +1,49 @@
+package apiserver
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/install"
+)
+
+var (
+	// Scheme knows every type that the server serves.
+	Scheme = runtime.NewScheme()
+	// Codecs encode and decode them.
+	Codecs = serializer.NewCodecFactory(Scheme)
+)
+
+func init() {
+	install.Install(Scheme)
+	// List options and the like are looked up in the version v1 of the core
+	// group, discovery documents and Status there without a version.
+	metav1.AddToGroupVersion(Scheme, schema.GroupVersion{Version: "v1"})
+	unversioned := schema.GroupVersion{Version: "v1"}
+	Scheme.AddUnversionedTypes(unversioned,
+		&metav1.Status{},
+		&metav1.APIVersions{},
+		&metav1.APIGroupList{},
+		&metav1.APIGroup{},
+		&metav1.APIResourceList{},
+	)
+}
+
+// withoutProtobuf keeps protobuf from being negotiated. Our types have no
+// protobuf encoding; a client that accepts protobuf or JSON must get JSON and
+// not an error.
+type withoutProtobuf struct {
+	runtime.NegotiatedSerializer
+}
+
+func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
+	var supported []runtime.SerializerInfo
+	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
+		if info.MediaType != runtime.ContentTypeProtobuf {
+			supported = append(supported, info)
+		}
+	}
+	return supported
+}

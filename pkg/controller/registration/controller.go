@@ -1,0 +1,284 @@
+// Package registration makes the kube-apiserver send requests for our API
+// groups to mcs-apiserver, by way of APIService objects. It never takes a
+// group-version from somebody who serves it already.
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+	aggregatorlisters "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
+)
+
+const (
+	// Name is what the installation calls the Service and the Deployment.
+	Name = "mcs-apiserver"
+	// ownerClusterRole is the cluster-scoped object of the installation that
+	// owns the APIServices, so that they go with it. The namespace would not
+	// do: it cannot be finalized while an APIService points at nothing.
+	ownerClusterRole = "mcs-controller"
+	queueKey         = "apiservices"
+)
+
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Clients are the APIs that the controller uses.
+type Clients struct {
+	Kubernetes kubernetes.Interface
+	Aggregator aggregator.Interface
+	Metadata   metadata.Interface
+	Dynamic    dynamic.Interface
+}
+
+// Controller keeps our APIServices.
+type Controller struct {
+	clients   Clients
+	service   types.NamespacedName
+	recorder  events.EventRecorder
+	informer  cache.SharedIndexInformer
+	lister    aggregatorlisters.APIServiceLister
+	queue     workqueue.TypedRateLimitingInterface[string]
+	announced string
+
+	mu      sync.Mutex
+	ca      []byte
+	refused error
+}
+
+// New returns a controller for the server behind a Service in this namespace.
+func New(clients Clients, namespace string, recorder events.EventRecorder) *Controller {
+	informer := aggregatorinformers.NewAPIServiceInformer(clients.Aggregator, 0, cache.Indexers{})
+	return &Controller{
+		clients:  clients,
+		service:  types.NamespacedName{Namespace: namespace, Name: Name},
+		recorder: recorder,
+		informer: informer,
+		lister:   aggregatorlisters.NewAPIServiceLister(informer.GetIndexer()),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "registration"}),
+	}
+}
+
+// SetAuthority says which certificates the kube-apiserver is to trust when it
+// talks to us. Nothing is registered before it is known. It does not block.
+func (c *Controller) SetAuthority(ca []byte) {
+	c.mu.Lock()
+	c.ca = ca
+	c.mu.Unlock()
+	c.queue.Add(queueKey)
+}
+
+// Refused is an error while somebody else serves our API and none of it could
+// be registered. Once some of it is, an occupied rest no longer counts: the
+// Pod would be taken out of service, and what works would stop working.
+func (c *Controller) Refused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
+// Run works until the context ends. One replica at a time runs it.
+func (c *Controller) Run(ctx context.Context) error {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), "registration")
+	ctx = klog.NewContext(ctx, logger)
+	ours := map[string]bool{}
+	for _, gv := range groupVersions {
+		ours[gv.apiServiceName()] = true
+	}
+	if _, err := c.informer.AddEventHandler(cache.FilteringResourceEventHandler{
+		FilterFunc: func(object any) bool {
+			name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+			return err == nil && ours[name]
+		},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { c.queue.Add(queueKey) },
+			UpdateFunc: func(any, any) { c.queue.Add(queueKey) },
+			DeleteFunc: func(any) { c.queue.Add(queueKey) },
+		},
+	}); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); c.informer.RunWithContext(ctx) }()
+	defer func() { <-done }()
+	go func() { <-ctx.Done(); c.queue.ShutDown() }()
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+		return nil
+	}
+	for {
+		key, shutdown := c.queue.Get()
+		if shutdown {
+			return nil
+		}
+		switch err := c.sync(ctx); {
+		case err == nil:
+			c.queue.Forget(key)
+		case apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err):
+			c.queue.AddRateLimited(key) // the cache is a little behind
+		default:
+			logger.Error(err, "Cannot register the API; trying again")
+			c.queue.AddRateLimited(key)
+		}
+		c.queue.Done(key)
+	}
+}
+
+func (c *Controller) sync(ctx context.Context) error {
+	c.mu.Lock()
+	ca := c.ca
+	c.mu.Unlock()
+	if len(ca) == 0 {
+		return nil
+	}
+	existing := map[served]*apiregistrationv1.APIService{}
+	registered := false
+	var refusals []string
+	for _, gv := range groupVersions {
+		apiService, err := c.lister.Get(gv.apiServiceName())
+		if apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		existing[gv] = apiService
+		registered = registered || apiService.Spec.Service != nil && isService(apiService.Spec.Service, c.service)
+		if owner := conflict(apiService, c.service); owner != (conflictOwner{}) {
+			crds, err := c.crdsServing(ctx, gv.GroupVersion)
+			if err != nil {
+				return err
+			}
+			refusals = append(refusals, refusal(gv, owner, crds))
+		}
+	}
+	c.announce(ctx, refusals, registered)
+	if len(refusals) > 0 && !registered {
+		return nil // all or nothing: half an API would only confuse
+	}
+	owner, err := c.owner(ctx)
+	if err != nil {
+		return err
+	}
+	for _, gv := range groupVersions {
+		if conflict(existing[gv], c.service) != (conflictOwner{}) {
+			continue
+		}
+		if err := c.apply(ctx, existing[gv], desired(existing[gv], gv, c.service, ca, owner)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) apply(ctx context.Context, existing, apiService *apiregistrationv1.APIService) error {
+	logger := klog.FromContext(ctx)
+	client := c.clients.Aggregator.ApiregistrationV1().APIServices()
+	var err error
+	switch {
+	case existing == nil:
+		_, err = client.Create(ctx, apiService, metav1.CreateOptions{})
+	case unchanged(existing, apiService):
+		return nil
+	default:
+		_, err = client.Update(ctx, apiService, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write APIService %s: %w", apiService.Name, err)
+	}
+	logger.Info("Registered", "groupVersion", apiService.Spec.Group+"/"+apiService.Spec.Version, "new", existing == nil)
+	return nil
+}
+
+func (c *Controller) owner(ctx context.Context) (metav1.OwnerReference, error) {
+	role, err := c.clients.Kubernetes.RbacV1().ClusterRoles().Get(ctx, ownerClusterRole, metav1.GetOptions{})
+	if err != nil {
+		return metav1.OwnerReference{}, fmt.Errorf("look up the ClusterRole that is to own our APIServices: %w", err)
+	}
+	return metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
+}
+
+// crdsServing names the CRDs that serve a group-version. Only their metadata
+// is listed, since a cluster may have hundreds with very large schemas.
+func (c *Controller) crdsServing(ctx context.Context, gv schema.GroupVersion) ([]string, error) {
+	list, err := c.clients.Metadata.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	var names []string
+	for _, item := range list.Items {
+		if !strings.HasSuffix(item.Name, "."+gv.Group) {
+			continue
+		}
+		crd, err := c.clients.Dynamic.Resource(crdResource).Get(ctx, item.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("get CustomResourceDefinition %s: %w", item.Name, err)
+		}
+		if crdServes(crd, gv) {
+			names = append(names, item.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func crdServes(crd *unstructured.Unstructured, gv schema.GroupVersion) bool {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return group == gv.Group && slices.ContainsFunc(versions, func(version any) bool {
+		fields, ok := version.(map[string]any)
+		return ok && fields["name"] == gv.Version && fields["served"] == true
+	})
+}
+
+// announce tells of refusals in the log, in an Event on the Deployment, and
+// through readiness; once each, not at every look.
+func (c *Controller) announce(ctx context.Context, refusals []string, registered bool) {
+	message := strings.Join(refusals, "; ")
+	c.mu.Lock()
+	c.refused = nil
+	if message != "" && !registered {
+		c.refused = errors.New(message)
+	}
+	c.mu.Unlock()
+	if message == c.announced {
+		return
+	}
+	c.announced = message
+	if message == "" {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	logger.Error(nil, "Refusing to register the API", "reason", message)
+	deployment, err := c.clients.Kubernetes.AppsV1().Deployments(c.service.Namespace).Get(ctx, Name, metav1.GetOptions{})
+	if err != nil {
+		logger.Error(err, "Cannot look up the Deployment to put an Event on", "deployment", Name, "namespace", c.service.Namespace)
+		return
+	}
+	regarding := &corev1.ObjectReference{
+		APIVersion: "apps/v1", Kind: "Deployment", Namespace: deployment.Namespace, Name: deployment.Name, UID: deployment.UID,
+	}
+	c.recorder.Eventf(regarding, nil, corev1.EventTypeWarning, "RegistrationRefused", "Register", "%s", message)
+}

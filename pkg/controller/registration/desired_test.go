@@ -1,0 +1,139 @@
+package registration
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/install"
+)
+
+var (
+	ourService = types.NamespacedName{Namespace: "mcs-system", Name: "mcs-apiserver"}
+	owner      = metav1.OwnerReference{Kind: "ClusterRole", Name: "mcs-controller", UID: "1"}
+)
+
+func apiService(change func(*apiregistrationv1.APIService)) *apiregistrationv1.APIService {
+	object := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: groupVersions[0].apiServiceName(), ResourceVersion: "5"}}
+	change(object)
+	return object
+}
+
+func TestEveryServedVersionIsRegistered(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	want, got := map[schema.GroupVersion]bool{}, map[schema.GroupVersion]bool{}
+	for _, gv := range scheme.PrioritizedVersionsAllGroups() {
+		if gv.Group != "" { // options and Status, which every scheme has
+			want[gv] = true
+		}
+	}
+	for _, gv := range groupVersions {
+		got[gv.GroupVersion] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("served (-) and registered (+) differ: %s", diff)
+	}
+}
+
+func TestOnlyWhatNobodyElseServesIsTaken(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		existing *apiregistrationv1.APIService
+		want     conflictOwner
+	}{
+		{name: "nothing there"},
+		{name: "ours", existing: apiService(func(a *apiregistrationv1.APIService) {
+			a.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "mcs-system", Name: "mcs-apiserver"}
+		})},
+		{name: "another server's", want: conflictOwner{service: "kube-system/other"}, existing: apiService(func(a *apiregistrationv1.APIService) {
+			a.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "kube-system", Name: "other"}
+		})},
+		{name: "a CRD's", want: conflictOwner{crd: true}, existing: apiService(func(a *apiregistrationv1.APIService) {
+			a.Labels = map[string]string{automanagedLabel: "true"}
+		})},
+		{name: "a CRD's, handed over", existing: apiService(func(*apiregistrationv1.APIService) {})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := conflict(test.existing, ourService); got != test.want {
+				t.Errorf("in the way: %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRefusalNamesTheObstacleAndTheWayOut(t *testing.T) {
+	gv := groupVersions[1]
+	for _, test := range []struct {
+		name  string
+		crds  []string
+		owner conflictOwner
+		want  []string
+	}{
+		{
+			name: "CRDs", owner: conflictOwner{crd: true},
+			crds: []string{"serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"},
+			want: []string{
+				"CustomResourceDefinition serviceexports.multicluster.x-k8s.io, serviceimports.multicluster.x-k8s.io serves multicluster.x-k8s.io/v1alpha1",
+				"kubectl label apiservice v1alpha1.multicluster.x-k8s.io kube-aggregator.kubernetes.io/automanaged-",
+			},
+		},
+		{
+			name: "another server", owner: conflictOwner{service: "kube-system/other"},
+			want: []string{"Service kube-system/other serves multicluster.x-k8s.io/v1alpha1", "kubectl delete apiservice v1alpha1.multicluster.x-k8s.io"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			message := refusal(gv, test.owner, test.crds)
+			for _, part := range test.want {
+				if !strings.Contains(message, part) {
+					t.Errorf("%q is missing in %q", part, message)
+				}
+			}
+		})
+	}
+}
+
+func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+	gv, ca := groupVersions[0], []byte("ca")
+	first := desired(nil, gv, ourService, ca, owner)
+	if again := desired(first, gv, ourService, ca, owner); !unchanged(first, again) {
+		t.Error("an APIService that is as it should be would be written again")
+	}
+	for name, change := range map[string]func(*apiregistrationv1.APIService){
+		"the authority":  func(a *apiregistrationv1.APIService) { a.Spec.CABundle = []byte("old") },
+		"the owner":      func(a *apiregistrationv1.APIService) { a.OwnerReferences = nil },
+		"the service":    func(a *apiregistrationv1.APIService) { a.Spec.Service = nil },
+		"the priority":   func(a *apiregistrationv1.APIService) { a.Spec.GroupPriorityMinimum++ },
+		"skipped checks": func(a *apiregistrationv1.APIService) { a.Spec.InsecureSkipTLSVerify = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			existing := first.DeepCopy()
+			change(existing)
+			mended := desired(existing, gv, ourService, ca, owner)
+			if unchanged(existing, mended) {
+				t.Error("the change would stay")
+			}
+			if diff := cmp.Diff(first.Spec, mended.Spec); diff != "" {
+				t.Errorf("not mended: %s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatOthersAddedStays(t *testing.T) {
+	existing := apiService(func(a *apiregistrationv1.APIService) {
+		a.Labels = map[string]string{"team": "platform"}
+		a.Annotations = map[string]string{"note": "ours"}
+	})
+	mended := desired(existing, groupVersions[0], ourService, nil, owner)
+	if mended.Labels["team"] != "platform" || mended.Annotations["note"] != "ours" || mended.ResourceVersion != "5" {
+		t.Errorf("labels %v, annotations %v, resourceVersion %q", mended.Labels, mended.Annotations, mended.ResourceVersion)
+	}
+}

@@ -1,0 +1,123 @@
+package etcd
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestReleasesWithReliableWatchProgress(t *testing.T) {
+	for release, want := range map[string]bool{
+		"3.3.27": false, "3.4.0": false, "3.4.30": false, "3.4.31": true, "3.4.40": true,
+		"3.5.0-rc.1": false, "3.5.0": false, "3.5.12": false, "3.5.13": true, "3.6.0-rc.0": true, "3.6.8": true, "3.10.0": true, "4.0.0": true,
+		"": false, "three": false,
+	} {
+		if err := supportsWatchProgress(release); (err == nil) != want {
+			t.Errorf("etcd %q: got %v, want supported=%v", release, err, want)
+		}
+	}
+}
+
+func TestEmbeddedKeepsDataAndClosesItsDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for run, want := range []int64{0, 1} {
+		embedded, err := StartEmbedded(t.Context(), dir)
+		if err != nil {
+			t.Fatalf("run %d: %v", run, err)
+		}
+		if got := countAndPut(t, dir); got != want {
+			t.Errorf("run %d: found %d keys, want %d", run, got, want)
+		}
+		if err := CheckVersion(t.Context(), storagebackend.TransportConfig{ServerList: []string{EmbeddedEndpoint(dir)}}); err != nil {
+			t.Errorf("run %d: the embedded etcd is refused: %v", run, err)
+		}
+		expectNoOpenPorts(t)
+		embedded.Close()
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("the data directory is %v, %v, want it closed to others", info.Mode(), err)
+	}
+}
+
+func countAndPut(t *testing.T, dir string) int64 {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{EmbeddedEndpoint(dir)}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	response, err := client.Get(t.Context(), "/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Put(t.Context(), "/key", "value"); err != nil {
+		t.Fatal(err)
+	}
+	return response.Count
+}
+
+// expectNoOpenPorts looks for listening sockets of this process.
+func expectNoOpenPorts(t *testing.T) {
+	t.Helper()
+	own := map[string]bool{}
+	descriptors, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, descriptor := range descriptors {
+		if link, err := os.Readlink("/proc/self/fd/" + descriptor.Name()); err == nil {
+			own[strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")] = true
+		}
+	}
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		data, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(string(data), "\n") {
+			const state, inode, listening = 3, 9, "0A"
+			if fields := strings.Fields(line); len(fields) > inode && fields[state] == listening && own[fields[inode]] {
+				t.Errorf("the embedded etcd listens on a port: %s", line)
+			}
+		}
+	}
+}
+
+func TestDataDirThatCannotHoldASocketIsRefused(t *testing.T) {
+	for dir, want := range map[string]string{
+		"":                                "is needed",
+		"relative":                        "absolute",
+		"/" + strings.Repeat("long/", 30): "too long by",
+	} {
+		if _, err := StartEmbedded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("data directory %q: got %v, want an error with %q", dir, err, want)
+		}
+	}
+}
+
+func TestUnreachableEtcdIsNamed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + listener.Addr().String()
+	listener.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = CheckVersion(ctx, storagebackend.TransportConfig{ServerList: []string{address}})
+	if err == nil || !strings.Contains(err.Error(), address) {
+		t.Errorf("got %v, want an error that names %s", err, address)
+	}
+}

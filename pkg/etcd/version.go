@@ -1,0 +1,70 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// versionTimeout is how long an etcd may take to say which version it is.
+const versionTimeout = 20 * time.Second
+
+// CheckVersion refuses an etcd that is too old to tell reliably how far a
+// watch has come: reads from the watch cache would then be stale or wait for
+// ever. It asks every given server.
+func CheckVersion(ctx context.Context, config storagebackend.TransportConfig) error {
+	tlsInfo := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
+	options := clientv3.Config{Context: ctx, Endpoints: config.ServerList, DialTimeout: versionTimeout}
+	if !tlsInfo.Empty() || config.TrustedCAFile != "" {
+		tlsConfig, err := tlsInfo.ClientConfig()
+		if err != nil {
+			return fmt.Errorf("read the TLS files for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile): %w", err)
+		}
+		options.TLS = tlsConfig
+	}
+	client, err := clientv3.New(options)
+	if err != nil {
+		return fmt.Errorf("connect to etcd at %v: %w", config.ServerList, err)
+	}
+	defer client.Close()
+	var errs []error
+	for _, server := range config.ServerList {
+		errs = append(errs, checkServer(ctx, client, server))
+	}
+	return errors.Join(errs...)
+}
+
+func checkServer(ctx context.Context, client clientv3.Maintenance, server string) error {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	status, err := client.Status(ctx, server)
+	if err != nil {
+		return fmt.Errorf("ask etcd at %s for its version: %w", server, err)
+	}
+	if err := supportsWatchProgress(status.Version); err != nil {
+		return fmt.Errorf("etcd at %s: %w", server, err)
+	}
+	return nil
+}
+
+// supportsWatchProgress knows the releases in which progress requests of one
+// watch reached others: fixed in 3.4.31, 3.5.13 and everything from 3.6 on.
+func supportsWatchProgress(release string) error {
+	v, err := version.ParseSemantic(release)
+	if err != nil {
+		return fmt.Errorf("version %q is not understood: %w", release, err)
+	}
+	fixed35 := version.MustParseSemantic("3.5.13")
+	fixed34 := version.MustParseSemantic("3.4.31")
+	if v.AtLeast(fixed35) || v.AtLeast(fixed34) && v.LessThan(version.MustParseSemantic("3.5.0-0")) {
+		return nil
+	}
+	return fmt.Errorf("version %s has unreliable watch progress notifications; use at least 3.4.31, 3.5.13 or any 3.6", release)
+}

@@ -1,0 +1,46 @@
+package clusterclaim
+
+import (
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
+)
+
+// NewStorage keeps ClusterClaims in etcd.
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*genericregistry.Store, error) {
+	claim := strategy{scheme, names.SimpleNameGenerator}
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &multicluster.ClusterClaim{} },
+		NewListFunc:               func() runtime.Object { return &multicluster.ClusterClaimList{} },
+		DefaultQualifiedResource:  multicluster.Resource("clusterclaims"),
+		SingularQualifiedResource: multicluster.Resource("clusterclaim"),
+		CreateStrategy:            claim,
+		UpdateStrategy:            claim,
+		DeleteStrategy:            claim,
+		TableConvertor: table.NewConvertor(clock.RealClock{}, table.Column[*multicluster.ClusterClaim]{
+			Name:        "Value",
+			Description: "What is claimed. A long value is shown in part.",
+			Cell:        func(claim *multicluster.ClusterClaim) any { return shorten(claim.Spec.Value) },
+		}),
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// shorten keeps a value of up to 128,000 bytes from flooding a terminal.
+func shorten(value string) string {
+	const most = 64
+	if utf8.RuneCountInString(value) <= most {
+		return value
+	}
+	return string([]rune(value)[:most-1]) + "…"
+}

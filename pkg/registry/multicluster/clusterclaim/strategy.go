@@ -1,0 +1,56 @@
+// Package clusterclaim stores ClusterClaims.
+package clusterclaim
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
+)
+
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+}
+
+var (
+	_ rest.RESTCreateStrategy = strategy{}
+	_ rest.RESTUpdateStrategy = strategy{}
+	_ rest.RESTDeleteStrategy = strategy{}
+)
+
+func (strategy) NamespaceScoped() bool          { return false }
+func (strategy) AllowCreateOnUpdate() bool      { return false }
+func (strategy) AllowUnconditionalUpdate() bool { return true }
+func (strategy) Canonicalize(runtime.Object)    {}
+
+func (strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
+	object.(*multicluster.ClusterClaim).Generation = 1
+}
+
+func (strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+	claim, oldClaim := object.(*multicluster.ClusterClaim), old.(*multicluster.ClusterClaim)
+	if !apiequality.Semantic.DeepEqual(claim.Spec, oldClaim.Spec) {
+		claim.Generation = oldClaim.Generation + 1
+	}
+}
+
+func (strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
+	return validation.ValidateClusterClaim(object.(*multicluster.ClusterClaim))
+}
+
+func (strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
+	return validation.ValidateClusterClaimUpdate(object.(*multicluster.ClusterClaim), old.(*multicluster.ClusterClaim))
+}
+
+func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+
+func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}

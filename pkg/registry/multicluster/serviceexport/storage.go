@@ -1,0 +1,115 @@
+package serviceexport
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+// Storage is one store, shown as a resource and its status subresource.
+type Storage struct {
+	// Export is the resource for groups other than the one people type.
+	Export *REST
+	// NamedExport is the same resource with its short names. Only one group may
+	// have them: kubectl warns when a short name is ambiguous.
+	NamedExport *NamedREST
+	Status      *StatusREST
+}
+
+// NewStorage keeps ServiceExports in etcd.
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, services ServiceGetter) (*Storage, error) {
+	export := &strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, services: services}
+	for _, group := range []string{multicluster.XGroupName, multicluster.GroupName} {
+		for _, version := range scheme.PrioritizedVersionsForGroup(group) {
+			export.versions = append(export.versions, fieldpath.APIVersion(version.String()))
+		}
+	}
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &multicluster.ServiceExport{} },
+		NewListFunc:               func() runtime.Object { return &multicluster.ServiceExportList{} },
+		DefaultQualifiedResource:  multicluster.XResource("serviceexports"),
+		SingularQualifiedResource: multicluster.XResource("serviceexport"),
+		CreateStrategy:            export,
+		UpdateStrategy:            export,
+		DeleteStrategy:            export,
+		ResetFieldsStrategy:       export,
+		TableConvertor:            newTable(clock.RealClock{}),
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, err
+	}
+	statusStore := *store
+	statusStore.UpdateStrategy = statusStrategy{export}
+	statusStore.ResetFieldsStrategy = statusStrategy{export}
+	return &Storage{
+		Export:      &REST{store},
+		NamedExport: &NamedREST{REST{store}},
+		Status:      &StatusREST{store: &statusStore},
+	}, nil
+}
+
+// REST is the resource itself.
+type REST struct {
+	*genericregistry.Store
+}
+
+// NamedREST is the resource with its short names.
+type NamedREST struct {
+	REST
+}
+
+var _ rest.ShortNamesProvider = &NamedREST{}
+
+// ShortNames implements rest.ShortNamesProvider with upstream's short names.
+func (*NamedREST) ShortNames() []string { return []string{"svcex", "svcexport"} }
+
+// StatusREST is the status subresource: it can be read and changed, and is
+// neither created nor deleted by itself.
+type StatusREST struct {
+	store *genericregistry.Store
+}
+
+var (
+	_ rest.Getter              = &StatusREST{}
+	_ rest.Updater             = &StatusREST{}
+	_ rest.Patcher             = &StatusREST{}
+	_ rest.TableConvertor      = &StatusREST{}
+	_ rest.ResetFieldsStrategy = &StatusREST{}
+)
+
+// New implements rest.Storage.
+func (*StatusREST) New() runtime.Object { return &multicluster.ServiceExport{} }
+
+// Destroy does nothing: the store belongs to the resource.
+func (*StatusREST) Destroy() {}
+
+// Get implements rest.Getter.
+func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater. A status is never created on update, whatever the caller allows.
+func (r *StatusREST) Update(ctx context.Context, name string, object rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, object, createValidation, updateValidation, false, options)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.GetResetFields()
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (r *StatusREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, object, options)
+}

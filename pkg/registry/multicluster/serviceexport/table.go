@@ -1,0 +1,58 @@
+package serviceexport
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
+)
+
+func newTable(clock clock.PassiveClock) *table.Convertor[*multicluster.ServiceExport] {
+	return table.NewConvertor(clock,
+		conditionColumn(multicluster.ServiceExportValid, "Whether there is a Service that can be exported."),
+		conditionColumn(multicluster.ServiceExportReady, "Whether the Service is offered to the other clusters."),
+		conditionColumn(multicluster.ServiceExportConflict, "Whether other clusters export the Service differently."),
+		table.Column[*multicluster.ServiceExport]{
+			Name:        "Problems",
+			Description: "The reasons of all conditions that are not as they should be.",
+			Wide:        true,
+			Cell:        func(export *multicluster.ServiceExport) any { return problems(export.Status.Conditions) },
+		},
+	)
+}
+
+func conditionColumn(conditionType, description string) table.Column[*multicluster.ServiceExport] {
+	return table.Column[*multicluster.ServiceExport]{
+		Name:        conditionType,
+		Description: description,
+		Cell: func(export *multicluster.ServiceExport) any {
+			if condition := meta.FindStatusCondition(export.Status.Conditions, conditionType); condition != nil {
+				return string(condition.Status)
+			}
+			return string(metav1.ConditionUnknown)
+		},
+	}
+}
+
+// problems joins the reasons of the conditions that are not as they should be.
+func problems(conditions []metav1.Condition) string {
+	want := map[string]metav1.ConditionStatus{
+		multicluster.ServiceExportValid:    metav1.ConditionTrue,
+		multicluster.ServiceExportReady:    metav1.ConditionTrue,
+		multicluster.ServiceExportConflict: metav1.ConditionFalse,
+	}
+	var reasons []string
+	for _, condition := range conditions {
+		if status, known := want[condition.Type]; known && condition.Status != status {
+			reasons = append(reasons, condition.Reason)
+		}
+	}
+	if len(reasons) == 0 {
+		return "<none>"
+	}
+	return strings.Join(reasons, ",")
+}

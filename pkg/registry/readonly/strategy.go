@@ -1,0 +1,20 @@
+package readonly
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// Strategies fills in what a store insists on although nothing can reach it:
+// REST has no writing half. What the store takes from them is whether its
+// resource is namespaced.
+func Strategies(scheme *runtime.Scheme, namespaced bool) (rest.RESTUpdateStrategy, rest.RESTDeleteStrategy) {
+	return scope{namespaced: namespaced}, scheme
+}
+
+type scope struct {
+	rest.RESTUpdateStrategy
+	namespaced bool
+}
+
+func (s scope) NamespaceScoped() bool { return s.namespaced }

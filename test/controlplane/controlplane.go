@@ -1,0 +1,258 @@
+// Package controlplane runs a real Kubernetes control plane: etcd,
+// kube-apiserver with RBAC and aggregation, and kube-controller-manager. It
+// needs a network of its own (package netns), since it uses the usual ports.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/pki"
+	"github.com/mcs-apiserver/mcs-apiserver/test/process"
+)
+
+const (
+	etcdURL      = "http://127.0.0.1:2379"
+	server       = "https://127.0.0.1:6443"
+	patience     = 2 * time.Minute
+	stopPatience = 30 * time.Second
+)
+
+// Config says where things are and how the control plane differs from the usual one.
+type Config struct {
+	// Bin holds the Kubernetes programs.
+	Bin string
+	// Dir takes certificates, kubeconfigs, data and logs.
+	Dir string
+	// APIServerFlags are added to those of the kube-apiserver.
+	APIServerFlags []string
+	// Progress is told what is being started.
+	Progress func(format string, args ...any)
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	Config
+	authority *pki.Authority
+	processes []*process.Process
+}
+
+// Start starts a control plane and returns when all of it works.
+func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
+	if config.Progress == nil {
+		config.Progress = func(string, ...any) {}
+	}
+	c := &ControlPlane{Config: config}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := c.writeCredentials(); err != nil {
+		return nil, fmt.Errorf("make the certificates: %w", err)
+	}
+	for _, component := range []struct {
+		command process.Command
+		ready   func(context.Context) error
+	}{
+		{c.etcd(), healthy(http.DefaultClient, etcdURL+"/health")},
+		{c.apiServer(), c.apiServerReady},
+		{c.controllerManager(), c.controllerManagerReady},
+	} {
+		c.Progress("starting %s", component.command.Name)
+		running, err := process.Start(component.command)
+		if err != nil {
+			return nil, err
+		}
+		c.processes = append(c.processes, running)
+		if err := running.Await(ctx, patience, component.ready); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Stop stops everything in the opposite order.
+func (c *ControlPlane) Stop() error {
+	var errs []error
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		errs = append(errs, c.processes[i].Stop(stopPatience))
+	}
+	c.processes = nil
+	return errors.Join(errs...)
+}
+
+func (c *ControlPlane) path(name string) string { return filepath.Join(c.Dir, name) }
+
+func (c *ControlPlane) command(name string, args ...string) process.Command {
+	return process.Command{Name: name, Path: filepath.Join(c.Bin, name), Args: args, Log: c.path(name + ".log")}
+}
+
+func (c *ControlPlane) etcd() process.Command {
+	return c.command("etcd",
+		"--data-dir="+c.path("etcd"),
+		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
+		"--listen-peer-urls=http://127.0.0.1:2380",
+		"--unsafe-no-fsync")
+}
+
+func (c *ControlPlane) apiServer() process.Command {
+	return c.command("kube-apiserver", append([]string{
+		"--etcd-servers=" + etcdURL,
+		"--secure-port=6443", "--advertise-address=" + netns.Address,
+		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
+		"--client-ca-file=" + c.path("ca.crt"),
+		"--authorization-mode=RBAC",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.path("service-account.crt"),
+		"--service-account-signing-key-file=" + c.path("service-account.key"),
+		"--requestheader-client-ca-file=" + c.path("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.path("front-proxy.crt"), "--proxy-client-key-file=" + c.path("front-proxy.key"),
+		"--enable-aggregator-routing=true",
+	}, c.APIServerFlags...)...)
+}
+
+func (c *ControlPlane) controllerManager() process.Command {
+	return c.command("kube-controller-manager",
+		"--kubeconfig="+c.AdminKubeconfig(),
+		"--service-account-private-key-file="+c.path("service-account.key"),
+		"--root-ca-file="+c.path("ca.crt"),
+		"--use-service-account-credentials=true",
+		"--leader-elect=false",
+		"--controllers=*,-node-ipam-controller")
+}
+
+func (c *ControlPlane) writeCredentials() error {
+	var err error
+	if c.authority, err = pki.NewAuthority("kubernetes"); err != nil {
+		return err
+	}
+	frontProxy, err := pki.NewAuthority("front-proxy")
+	if err != nil {
+		return err
+	}
+	for _, credential := range []struct {
+		name      string
+		authority *pki.Authority
+		subject   pki.Subject
+	}{
+		{"server", c.authority, pki.Subject{
+			Name: "kube-apiserver",
+			DNS:  []string{"localhost", "kubernetes.default.svc"},
+			IPs:  []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(netns.Address), net.ParseIP("10.96.0.1")},
+		}},
+		{"service-account", c.authority, pki.Subject{Name: "service-accounts"}},
+		{"front-proxy", frontProxy, pki.Subject{Name: "front-proxy-client"}},
+	} {
+		pair, err := credential.authority.Issue(credential.subject)
+		if err != nil {
+			return err
+		}
+		if err := pair.Write(c.Dir, credential.name); err != nil {
+			return err
+		}
+	}
+	if err := c.authority.Write(c.Dir, "ca"); err != nil {
+		return err
+	}
+	if err := frontProxy.Write(c.Dir, "front-proxy-ca"); err != nil {
+		return err
+	}
+	return c.WriteUserKubeconfig(c.AdminKubeconfig(), "admin", "system:masters")
+}
+
+// AdminKubeconfig is the kubeconfig of somebody who may do everything.
+func (c *ControlPlane) AdminKubeconfig() string { return c.path("kubeconfig") }
+
+// WriteUserKubeconfig writes a kubeconfig for a user with a client certificate.
+func (c *ControlPlane) WriteUserKubeconfig(file, user string, groups ...string) error {
+	pair, err := c.authority.Issue(pki.Subject{Name: user, Groups: groups})
+	if err != nil {
+		return err
+	}
+	return c.writeKubeconfig(file, user, &clientcmdapi.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key})
+}
+
+// WriteTokenKubeconfig writes a kubeconfig for the holder of a token.
+func (c *ControlPlane) WriteTokenKubeconfig(file, user, token string) error {
+	return c.writeKubeconfig(file, user, &clientcmdapi.AuthInfo{Token: token})
+}
+
+func (c *ControlPlane) writeKubeconfig(file, user string, auth *clientcmdapi.AuthInfo) error {
+	const name = "test"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: c.authority.Cert}
+	config.AuthInfos[user] = auth
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	config.CurrentContext = name
+	return clientcmd.WriteToFile(*config, file)
+}
+
+// AdminConfig is for clients that may do everything, as fast as they can.
+func (c *ControlPlane) AdminConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+func (c *ControlPlane) apiServerReady(ctx context.Context) error {
+	config, err := c.AdminConfig()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+func (c *ControlPlane) controllerManagerReady(ctx context.Context) error {
+	config := &rest.Config{Host: "https://127.0.0.1:10257", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	return healthy(client, config.Host+"/healthz")(ctx)
+}
+
+func healthy(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", url, response.Status)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,235 @@
+// Package installation installs artifacts/default into a control plane that
+// has no nodes, and runs the two programs of its Pod as plain processes with
+// the rights of its service account.
+package installation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
+	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/process"
+)
+
+const (
+	// Namespace is where the artifacts install to.
+	Namespace = "mcs-system"
+	name      = "mcs-apiserver"
+	port      = 6444
+	// HealthURL is where the controller says how it is.
+	HealthURL    = "http://127.0.0.1:8081"
+	patience     = time.Minute
+	stopPatience = time.Minute
+)
+
+// GroupVersions are the names of the APIServices of an installation.
+var GroupVersions = []string{"v1.multicluster.k8s.io", "v1alpha1.multicluster.k8s.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io"}
+
+// Config says where things are.
+type Config struct {
+	Plane *controlplane.ControlPlane
+	// Root is the root of the repository.
+	Root string
+	// Dir takes data, certificates, kubeconfigs and logs.
+	Dir string
+	// APIServerFlags are added to those of mcs-apiserver.
+	APIServerFlags []string
+}
+
+// Installation is an installed mcs-apiserver.
+type Installation struct {
+	Config
+	Kubernetes kubernetes.Interface
+	Aggregator aggregator.Interface
+	APIServer  *process.Process
+	Controller *process.Process
+}
+
+// Apply applies the artifacts and prepares what a kubelet would: nothing runs yet.
+func Apply(ctx context.Context, config Config) (*Installation, error) {
+	admin, err := config.Plane.AdminConfig()
+	if err != nil {
+		return nil, err
+	}
+	i := &Installation{Config: config}
+	if i.Kubernetes, err = kubernetes.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	if i.Aggregator, err = aggregator.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	if output, err := i.Kubectl(ctx, "apply", "-k", filepath.Join(config.Root, "artifacts", "default")); err != nil {
+		return nil, fmt.Errorf("apply artifacts/default: %w\n%s", err, output)
+	}
+	if err := i.writeKubeconfig(ctx); err != nil {
+		return nil, fmt.Errorf("make a token of the service account: %w", err)
+	}
+	return i, i.publishEndpoint(ctx)
+}
+
+// Install applies the artifacts, runs the programs, and returns when the API is available.
+func Install(ctx context.Context, config Config) (*Installation, error) {
+	i, err := Apply(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	config.Plane.Progress("starting mcs-controller")
+	if err := i.StartController(ctx); err != nil {
+		return nil, err
+	}
+	config.Plane.Progress("starting mcs-apiserver")
+	if err := i.StartAPIServer(ctx); err != nil {
+		return nil, errors.Join(err, i.Stop())
+	}
+	if err := i.AwaitAvailable(ctx); err != nil {
+		return nil, errors.Join(err, i.Stop())
+	}
+	return i, nil
+}
+
+// Stop stops both programs. What is stored stays.
+func (i *Installation) Stop() error {
+	var errs []error
+	for _, running := range []*process.Process{i.APIServer, i.Controller} {
+		if running != nil {
+			errs = append(errs, running.Stop(stopPatience))
+		}
+	}
+	i.APIServer, i.Controller = nil, nil
+	return errors.Join(errs...)
+}
+
+// Kubectl runs kubectl as the administrator and returns everything it prints.
+func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return i.KubectlAs(ctx, i.Plane.AdminKubeconfig(), args...)
+}
+
+// KubectlAs runs kubectl with another kubeconfig.
+func (i *Installation) KubectlAs(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(i.Plane.Bin, "kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
+	cmd.Env = []string{"HOME=" + i.Dir, "PATH=/usr/bin:/bin"}
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+func (i *Installation) kubeconfig() string { return filepath.Join(i.Dir, "mcs-apiserver.kubeconfig") }
+
+func (i *Installation) certificates() string { return filepath.Join(i.Dir, "certificates") }
+
+// DataDir is where the embedded etcd of mcs-apiserver lives.
+func (i *Installation) DataDir() string { return filepath.Join(i.Dir, "data") }
+
+func (i *Installation) writeKubeconfig(ctx context.Context) error {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 3600)}}
+	token, err := i.Kubernetes.CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return i.Plane.WriteTokenKubeconfig(i.kubeconfig(), name, token.Status.Token)
+}
+
+// publishEndpoint does what the endpoints of a running Pod would do.
+func (i *Installation) publishEndpoint(ctx context.Context) error {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name + "-process", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{netns.Address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To[int32](port), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}
+	_, err := i.Kubernetes.DiscoveryV1().EndpointSlices(Namespace).Create(ctx, slice, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// StartController starts mcs-controller and returns when it is alive.
+func (i *Installation) StartController(ctx context.Context) error {
+	var err error
+	i.Controller, err = process.Start(process.Command{
+		Name: "mcs-controller",
+		Path: filepath.Join(i.Root, "bin", "mcs-controller"),
+		Args: []string{
+			"--kubeconfig=" + i.kubeconfig(), "--namespace=" + Namespace,
+			"--serving-cert-dir=" + i.certificates(), "--health-address=" + HealthURL[len("http://"):],
+		},
+		Log: filepath.Join(i.Dir, "mcs-controller.log"),
+	})
+	if err != nil {
+		return err
+	}
+	return i.Controller.Await(ctx, patience, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, HealthURL+"/livez", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	})
+}
+
+// StartAPIServer starts mcs-apiserver. AwaitAvailable tells when it serves.
+func (i *Installation) StartAPIServer(context.Context) error {
+	certificate := servingcert.CertificateFile(i.certificates())
+	var err error
+	i.APIServer, err = process.Start(process.Command{
+		Name: "mcs-apiserver",
+		Path: filepath.Join(i.Root, "bin", "mcs-apiserver"),
+		Args: append([]string{
+			"--kubeconfig=" + i.kubeconfig(),
+			"--data-dir=" + i.DataDir(),
+			fmt.Sprintf("--secure-port=%d", port),
+			"--tls-cert-file=" + certificate, "--tls-private-key-file=" + certificate,
+		}, i.APIServerFlags...),
+		Log: filepath.Join(i.Dir, "mcs-apiserver.log"),
+	})
+	return err
+}
+
+// AwaitAvailable waits until the kube-apiserver finds our whole API available.
+func (i *Installation) AwaitAvailable(ctx context.Context) error {
+	return i.APIServer.Await(ctx, patience, func(ctx context.Context) error {
+		for _, groupVersion := range GroupVersions {
+			apiService, err := i.Aggregator.ApiregistrationV1().APIServices().Get(ctx, groupVersion, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := available(apiService); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func available(apiService *apiregistrationv1.APIService) error {
+	for _, condition := range apiService.Status.Conditions {
+		if condition.Type == apiregistrationv1.Available {
+			if condition.Status == apiregistrationv1.ConditionTrue {
+				return nil
+			}
+			return fmt.Errorf("APIService %s is not available: %s", apiService.Name, condition.Message)
+		}
+	}
+	return fmt.Errorf("nothing is known yet about APIService %s", apiService.Name)
+}

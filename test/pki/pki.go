@@ -1,0 +1,102 @@
+// Package pki issues the certificates of a test control plane.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+const lifetime = 30 * 24 * time.Hour
+
+// Pair is a certificate and its key, in PEM.
+type Pair struct {
+	Cert, Key []byte
+}
+
+// Write puts the pair into the files <name>.crt and <name>.key of a directory.
+func (p Pair) Write(dir, name string) error {
+	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600)
+}
+
+// Authority signs certificates.
+type Authority struct {
+	Pair
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// NewAuthority makes a self-signed authority.
+func NewAuthority(name string) (*Authority, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	certificate, key, pair, err := issue(template, nil, nil)
+	return &Authority{Pair: pair, certificate: certificate, key: key}, err
+}
+
+// Subject is whom a certificate is for: a user and its groups, or a server and its names.
+type Subject struct {
+	Name   string
+	Groups []string
+	DNS    []string
+	IPs    []net.IP
+}
+
+// Issue makes a certificate for clients and servers alike.
+func (a *Authority) Issue(subject Subject) (Pair, error) {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: subject.Name, Organization: subject.Groups},
+		DNSNames:    subject.DNS,
+		IPAddresses: subject.IPs,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	_, _, pair, err := issue(template, a.certificate, a.key)
+	return pair, err
+}
+
+func issue(template, parent *x509.Certificate, parentKey crypto.Signer) (*x509.Certificate, crypto.Signer, Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, Pair{}, err
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
+		return nil, nil, Pair{}, err
+	}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(lifetime)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		return nil, nil, Pair{}, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, nil, Pair{}, err
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, nil, Pair{}, err
+	}
+	certPEM, err := cert.EncodeCertificates(certificate)
+	return certificate, key, Pair{Cert: certPEM, Key: keyPEM}, err
+}

@@ -1,0 +1,115 @@
+// Package process runs the programs under test and never leaves one behind.
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Command is a program to run.
+type Command struct {
+	// Name is what messages call it.
+	Name string
+	Path string
+	Args []string
+	// Env is added to this process's environment.
+	Env []string
+	// Log is the file that its output is appended to.
+	Log string
+}
+
+// Process is a running program.
+type Process struct {
+	command Command
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	err     error
+}
+
+// Start starts a program. It dies with this process, however that ends.
+func Start(command Command) (*Process, error) {
+	if err := os.MkdirAll(filepath.Dir(command.Log), 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(command.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(command.Path, command.Args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), command.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", command.Name, err)
+	}
+	process := &Process{command: command, cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		process.err = cmd.Wait()
+		close(process.exited)
+	}()
+	return process, nil
+}
+
+// Exited is closed when the program has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Err is how the program ended. It may only be asked after it did.
+func (p *Process) Err() error { return p.err }
+
+// Kill ends the program at once, as a power failure would.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Stop asks the program to end and waits until it has.
+func (p *Process) Stop(patience time.Duration) error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(patience):
+		p.Kill()
+		return fmt.Errorf("%s did not stop within %s\n%s", p.command.Name, patience, p.LogTail(20))
+	}
+}
+
+// Await waits until the program is ready. If it ends or takes too long
+// instead, the error says so and shows the end of its log.
+func (p *Process) Await(ctx context.Context, patience time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%s ended before it was ready: %w\n%s", p.command.Name, p.err, p.LogTail(20))
+		case <-ctx.Done():
+			return fmt.Errorf("%s was not ready within %s: %w\n%s", p.command.Name, patience, err, p.LogTail(20))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// LogTail is the end of the program's log, with where to find the rest.
+func (p *Process) LogTail(lines int) string {
+	data, err := os.ReadFile(p.command.Log)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return fmt.Sprintf("the end of %s:\n  %s", p.command.Log, strings.Join(all, "\n  "))
+}
