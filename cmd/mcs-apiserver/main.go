@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mcs-apiserver serves the Multi-Cluster Services API as an extension
 // of a cluster's Kubernetes API.
 package main

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mcs-controller runs the controllers that belong to mcs-apiserver.
 package main
 

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command kube is every Kubernetes program that the tests need, in one binary.
 //
 // It runs the program that it is called as: bin/kubernetes/kube-apiserver and

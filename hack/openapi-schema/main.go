@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command openapi-schema prints the OpenAPI v2 document of our types, from
 // which the apply configurations take their merge keys.
 package main

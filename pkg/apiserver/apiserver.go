@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package apiserver is where the server is put together: the API groups, the
 // storage behind each resource, and what it takes to serve them.
 package apiserver

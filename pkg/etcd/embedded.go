@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package etcd provides the etcd that the server keeps its few stored objects
 // in: an embedded one, or the assurance that a given one is new enough.
 package etcd

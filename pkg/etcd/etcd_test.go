@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package etcd
 
 import (
@@ -10,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
@@ -104,6 +109,37 @@ func TestDataDirThatCannotHoldASocketIsRefused(t *testing.T) {
 		if _, err := StartEmbedded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("data directory %q: got %v, want an error with %q", dir, err, want)
 		}
+	}
+}
+
+// oldEtcd answers one question only: which release it is.
+type oldEtcd struct {
+	etcdserverpb.UnimplementedMaintenanceServer
+}
+
+func (*oldEtcd) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	return &etcdserverpb.StatusResponse{Version: "3.5.12"}, nil
+}
+
+func TestOldEtcdIsRefused(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	etcdserverpb.RegisterMaintenanceServer(server, &oldEtcd{})
+	ended := make(chan error)
+	go func() { ended <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	address := "http://" + listener.Addr().String()
+	err = CheckVersion(t.Context(), storagebackend.TransportConfig{ServerList: []string{address}})
+	if err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "3.5.12") {
+		t.Errorf("got %v, want a refusal that names server and release", err)
 	}
 }
 

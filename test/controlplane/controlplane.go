@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package controlplane runs a real Kubernetes control plane: etcd,
 // kube-apiserver with RBAC and aggregation, and kube-controller-manager. It
 // needs a network of its own (package netns), since it uses the usual ports.

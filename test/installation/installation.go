@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package installation installs artifacts/default into a control plane that
 // has no nodes, and runs the two programs of its Pod as plain processes with
 // the rights of its service account.
@@ -123,10 +126,15 @@ func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, err
 
 // KubectlAs runs kubectl with another kubeconfig.
 func (i *Installation) KubectlAs(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+	output, err := i.KubectlCommand(ctx, kubeconfig, args...).CombinedOutput()
+	return string(output), err
+}
+
+// KubectlCommand is a kubectl that has not been started yet.
+func (i *Installation) KubectlCommand(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(i.Plane.Bin, "kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
 	cmd.Env = []string{"HOME=" + i.Dir, "PATH=/usr/bin:/bin"}
-	output, err := cmd.CombinedOutput()
-	return string(output), err
+	return cmd
 }
 
 func (i *Installation) kubeconfig() string { return filepath.Join(i.Dir, "mcs-apiserver.kubeconfig") }
@@ -215,6 +223,11 @@ func (i *Installation) AwaitAvailable(ctx context.Context) error {
 				return err
 			}
 			if err := available(apiService); err != nil {
+				return err
+			}
+			// The proxy in the kube-apiserver learns of it a moment later.
+			path := "/apis/" + apiService.Spec.Group + "/" + apiService.Spec.Version
+			if err := i.Kubernetes.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); err != nil {
 				return err
 			}
 		}

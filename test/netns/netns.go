@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package netns gives a program a network of its own: nothing else can take
 // its ports, and nothing that it does can reach anything but itself.
 package netns

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package daemon is what the command lines of our servers have in common:
 // flags in sections, logging, --version, and an orderly end on a signal.
 package daemon

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package app is the command mcs-apiserver: complete, validate, configure, run.
 package app
 

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package app is the command mcs-controller: the controllers that run beside
 // mcs-apiserver and write to the local cluster, and to no other.
 package app

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package app
 
 import (
@@ -58,7 +61,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Namespace of the installation. Taken from the environment variable POD_NAMESPACE when that is set.")
 	flags.StringVar(&o.ServingCertDir, "serving-cert-dir", o.ServingCertDir,
 		"Directory for a serving certificate that mcs-controller makes, keeps in a Secret and renews. "+
-			"mcs-apiserver serves with the file mcs-apiserver-current.pem in it, which holds certificate and key.")
+			"mcs-apiserver serves with the file serving.pem in it, which holds certificate and key; clients trust ca.crt.")
 	flags.StringVar(&o.ServingCAFile, "serving-ca-file", o.ServingCAFile,
 		"Certificates to trust when talking to mcs-apiserver, if it serves with a certificate that was not made here. "+
 			"Takes the place of --serving-cert-dir.")

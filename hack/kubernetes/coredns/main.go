@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command coredns is CoreDNS with the plugins that a cluster's DNS uses.
 //
 // The plugins are chosen at compile time, as CoreDNS is meant to be built; the

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // +k8s:deepcopy-gen=package
 
 // Package multicluster holds the hub types of the Multi-Cluster Services API

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package registration makes the kube-apiserver send requests for our API
 // groups to mcs-apiserver, by way of APIService objects. It never takes a
 // group-version from somebody who serves it already.

@@ -1,14 +1,18 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package servingcert keeps the serving certificate of mcs-apiserver: in a
 // Secret, so that all replicas serve with the same one, and as a file beside
 // each of them. It is renewed long before it expires.
 package servingcert
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +22,6 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/certificate"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -34,15 +37,14 @@ const (
 	// authoritySigningKey lies beside the certificate, so that it can be renewed
 	// without everybody having to learn to trust a new authority.
 	authoritySigningKey = "ca.key"
-	filePrefix          = "mcs-apiserver"
 	// retry is how long to wait after a failure. A renewal has months of time.
 	retry = 5 * time.Second
 )
 
 // CertificateFile is the file with certificate and key that the server is to
-// serve with. It is a link, replaced as a whole.
+// serve with. They are in one file so that they change together.
 func CertificateFile(dir string) string {
-	return filepath.Join(dir, filePrefix+"-current.pem")
+	return filepath.Join(dir, "serving.pem")
 }
 
 // Names are what a serving certificate of the Service has to say. The
@@ -194,26 +196,21 @@ func (c *Controller) write(bundle Bundle) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	authority := filepath.Join(c.dir, AuthorityFile)
-	if old, err := os.ReadFile(authority); err != nil || string(old) != string(bundle.CA) {
-		if err := os.WriteFile(authority+".new", bundle.CA, 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(authority+".new", authority); err != nil {
-			return err
-		}
-	}
-	store, err := certificate.NewFileStore(filePrefix, c.dir, c.dir, "", "")
-	if err != nil {
+	if err := replaceFile(filepath.Join(c.dir, AuthorityFile), bundle.CA); err != nil {
 		return err
 	}
-	pair, err := tls.X509KeyPair(bundle.Cert, bundle.Key)
-	if err != nil {
-		return err
-	}
-	if current, err := store.Current(); err == nil && current.Leaf.Equal(pair.Leaf) {
+	return replaceFile(CertificateFile(c.dir), slices.Concat(bundle.Cert, bundle.Key))
+}
+
+// replaceFile changes a file as a whole, so that nobody reads half of it, and
+// by renaming, which is what the server watches for. A file that is as it
+// should be is not touched.
+func replaceFile(name string, data []byte) error {
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	_, err = store.Update(bundle.Cert, bundle.Key)
-	return err
+	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package readonly serves only the reading half of a store, so that discovery
 // lists get, list and watch and nothing else. Controllers that delete whatever
 // discovery says can be deleted then leave the resource alone.

@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package table prints objects as the rows that `kubectl get` shows.
 package table
 

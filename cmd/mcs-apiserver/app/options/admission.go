@@ -1,8 +1,12 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package options
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,5 +83,6 @@ func unservedPlugins(served *metav1.APIResourceList) []string {
 			}
 		}
 	}
+	slices.Sort(plugins)
 	return plugins
 }

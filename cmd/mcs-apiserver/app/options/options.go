@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package options holds the flags of mcs-apiserver and turns them into a
 // server configuration.
 package options
@@ -7,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/logs"
@@ -45,8 +49,11 @@ func New() *Options {
 	// to select an egress for.
 	recommended.EgressSelector = nil
 	recommended.SecureServing.BindPort = defaultPort
+	run := genericoptions.NewServerRunOptions()
+	// Without it, open watches hold up the shutdown for a whole minute.
+	run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
 	return &Options{
-		ServerRun:   genericoptions.NewServerRunOptions(),
+		ServerRun:   run,
 		Recommended: recommended,
 		Host:        &HostOptions{},
 		Storage:     &StorageOptions{DataDir: defaultDataDir},

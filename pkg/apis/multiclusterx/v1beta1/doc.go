@@ -1,3 +1,6 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // +k8s:openapi-gen=true
 // +k8s:openapi-model-package=io.x-k8s.multicluster.v1beta1
 // +k8s:deepcopy-gen=package

@@ -1,6 +1,9 @@
-// Package integration tests the API through a real kube-apiserver and its
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api tests the API through a real kube-apiserver and its
 // aggregator, with clients that we did not write.
-package integration
+package api
 
 import (
 	"context"
@@ -32,7 +35,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (int, error) {
 	ctx := context.Background()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		return 1, err
 	}

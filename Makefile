@@ -1,0 +1,73 @@
+# One target per thing that a contributor wants to do; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# The Kubernetes libraries insist on v and three numbers.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
+version_package := k8s.io/component-base/version
+ldflags := -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
+golangci_lint := go tool -modfile=hack/tools/go.mod golangci-lint
+# Packages with tests, but for those that need a control plane.
+unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/integration/)
+
+.PHONY: help
+help: ## Print this list.
+	@grep -hE '^[a-z][a-z-]*:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: deps build kubernetes ## Start one control plane with our API registered and show it with kubectl.
+	go run ./test/run
+
+.PHONY: test
+test: deps lint verify unit fuzz integration ## Run everything that CI runs.
+
+.PHONY: deps
+deps: ## Install missing Debian packages as root, or say which are missing.
+	hack/deps.sh
+
+.PHONY: build
+build: ## Build our programs into bin/.
+	go build -ldflags "$(ldflags)" -o bin/ ./cmd/...
+
+.PHONY: kubernetes
+kubernetes: ## Build the Kubernetes to test against into bin/kubernetes/, once.
+	hack/kubernetes/build.sh
+
+.PHONY: generate
+generate: ## Write all code that is derived from the API types.
+	hack/generate.sh
+
+.PHONY: format
+format: ## Format all Go code.
+	$(golangci_lint) fmt
+
+.PHONY: lint
+lint: ## Check formatting, vet, and run the linters.
+	$(golangci_lint) fmt --diff
+	go vet ./...
+	$(golangci_lint) run
+
+.PHONY: verify
+verify: ## Fail if generated code or module files are out of date.
+	hack/verify.sh
+
+.PHONY: unit
+unit: ## Run the unit tests with the race detector.
+	go test -race $(unit_packages)
+
+FUZZTIME ?= 60s
+.PHONY: fuzz
+fuzz: ## Fuzz decoding and validation for FUZZTIME (60s).
+	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/multicluster/install
+
+.PHONY: integration
+integration: build kubernetes ## Run the integration tests against real control planes.
+	go test -count=1 ./test/integration/...
+
+.PHONY: clean
+clean: ## Remove what was built, except for Kubernetes.
+	rm -rf .local
+	find bin -maxdepth 1 -type f -delete

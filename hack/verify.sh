@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Fails when something that is derived from something else is out of date:
+# generated code, module files, and the list that `make help` prints.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+failed=0
+
+for module in . hack/kubernetes hack/kubernetes/coredns hack/tools; do
+  if ! (cd "$module" && go mod tidy -diff); then
+    echo "verify: $module/go.mod is not tidy: run 'go mod tidy' there" >&2
+    failed=1
+  fi
+done
+
+undocumented=$(sed -n 's/^\([a-z][a-z-]*\):\([^#]*\)$/\1/p' Makefile | sort -u)
+if [[ -n $undocumented ]]; then
+  echo "verify: 'make help' does not list: $undocumented" >&2
+  failed=1
+fi
+
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+cp -r pkg/apis pkg/generated "$before"
+hack/generate.sh
+for tree in apis generated; do
+  if ! diff -ru "$before/$tree" "pkg/$tree"; then
+    echo "verify: pkg/$tree was out of date; it has been generated anew: commit the result" >&2
+    failed=1
+  fi
+done
+exit $failed

@@ -1,0 +1,108 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Bad input gets a Status that says what is wrong and where, and hurts nobody.
+func TestBadInputIsRefusedWithAReason(t *testing.T) {
+	ns := namespace(t)
+	config := adminConfig(t)
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + ns + "/serviceexports"
+	claims := "/apis/multicluster.k8s.io/v1/clusterclaims"
+	object := func(apiVersion, kind, name, rest string) string {
+		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}%s}`, apiVersion, kind, name, rest)
+	}
+	export := func(name, rest string) string {
+		return object("multicluster.x-k8s.io/v1beta1", "ServiceExport", name, rest)
+	}
+	for _, test := range []struct {
+		name, path, body string
+		code             int
+		// field is the path of the field at fault, where there is one.
+		field, message string
+	}{
+		{name: "unknown field", path: exports + "?fieldValidation=Strict", body: export("web", `,"spec":{"exportedLabel":{}}`), code: 400, message: `unknown field "spec.exportedLabel"`},
+		{name: "duplicate field", path: exports + "?fieldValidation=Strict", body: export("web", `,"spec":{},"spec":{}`), code: 400, message: `duplicate field "spec"`},
+		{name: "bad label value", path: exports, body: export("web", `,"spec":{"exportedLabels":{"app":"no label value"}}`), code: 422, field: "spec.exportedLabels"},
+		{name: "bad label key", path: exports, body: export("web", `,"spec":{"exportedLabels":{"no key":"x"}}`), code: 422, field: "spec.exportedLabels"},
+		{name: "bad annotation key", path: exports, body: export("web", `,"spec":{"exportedAnnotations":{"no key":"x"}}`), code: 422, field: "spec.exportedAnnotations"},
+		// R14
+		{name: "reserved label", path: exports, body: export("web", `,"spec":{"exportedLabels":{"multicluster.kubernetes.io/source-cluster":"x"}}`), code: 422,
+			field: "spec.exportedLabels[multicluster.kubernetes.io/source-cluster]", message: "set by the implementation alone"},
+		{name: "name that no Service could have", path: exports, body: export("web.v2", ""), code: 422, field: "metadata.name", message: "must not contain dots"},
+		{name: "no name", path: exports, body: export("", ""), code: 422, field: "metadata.name", message: "name or generateName is required"},
+		{name: "another namespace than the path's", path: exports, code: 400, message: "namespace of the provided object does not match",
+			body: `{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceExport","metadata":{"name":"web","namespace":"other"}}`},
+		// R95
+		{name: "claim of 128,001 bytes", path: claims, code: 422, field: "spec.value", message: "128000 bytes",
+			body: object("multicluster.k8s.io/v1", "ClusterClaim", "long.example.com", `,"spec":{"value":"`+strings.Repeat("x", 128_001)+`"}`)},
+		{name: "claim whose name is no DNS subdomain", path: claims, body: object("multicluster.k8s.io/v1", "ClusterClaim", "Upper", ""), code: 422, field: "metadata.name"},
+		{name: "malformed JSON", path: exports, body: `{"apiVersion":`, code: 400, message: "unexpected end of JSON input"},
+		{name: "no JSON", path: exports, body: `<xml/>`, code: 400, message: "invalid character"},
+		{name: "nothing", path: exports, body: ``, code: 400},
+		{name: "a list instead of a map", path: exports, body: export("web", `,"spec":{"exportedLabels":["a"]}`), code: 400, message: "exportedLabels"},
+		{name: "wrong kind", path: exports, body: object("multicluster.x-k8s.io/v1beta1", "ServiceImport", "web", ""), code: 400, message: "cannot be handled as a ServiceExport"},
+		{name: "kind of another group", path: exports, body: object("v1", "Service", "web", ""), code: 400},
+		{name: "unknown version", path: exports, body: object("multicluster.x-k8s.io/v9", "ServiceExport", "web", ""), code: 400},
+		{name: "ServiceImport", path: strings.Replace(exports, "exports", "imports", 1), body: object("multicluster.x-k8s.io/v1beta1", "ServiceImport", "web", ""), code: 405},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status := post(t, transport, config.Host+test.path, test.body)
+			if int(status.Code) != test.code || status.Status != metav1.StatusFailure {
+				t.Errorf("got %d (%s), want %d: %s", status.Code, status.Status, test.code, status.Message)
+			}
+			if !strings.Contains(status.Message, test.message) {
+				t.Errorf("%q is missing in %q", test.message, status.Message)
+			}
+			if test.field == "" {
+				return
+			}
+			if status.Details == nil || len(status.Details.Causes) == 0 || status.Details.Causes[0].Field != test.field {
+				t.Errorf("the causes are %+v, want one at %s", status.Details, test.field)
+			}
+		})
+	}
+	if list := kubectl(t, "get", "svcex", "-n", ns); !strings.Contains(list, "No resources found") {
+		t.Errorf("something got through:\n%s", list)
+	}
+	select {
+	case <-suite.APIServer.Exited():
+		t.Fatalf("the server ended: %v", suite.APIServer.Err())
+	default:
+	}
+}
+
+func post(t *testing.T, transport *http.Client, url, body string) metav1.Status {
+	t.Helper()
+	response, err := transport.Post(url, "application/json", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status metav1.Status
+	if err := json.Unmarshal(data, &status); err != nil || status.Kind != "Status" {
+		t.Fatalf("the answer is no Status: %s", data)
+	}
+	return status
+}

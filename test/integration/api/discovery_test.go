@@ -1,0 +1,192 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+// R94, R118, R138, R140: every resource is served under its group-versions by
+// the aggregated server, with the verbs that work and no others.
+func TestDiscoveryTellsTheTruth(t *testing.T) {
+	client, err := discovery.NewDiscoveryClientForConfig(adminConfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type resource struct {
+		Verbs      string
+		Short      string
+		Namespaced bool
+	}
+	written := "create delete deletecollection get list patch update watch"
+	status := resource{Verbs: "get patch update", Namespaced: true}
+	named := map[string]resource{
+		"serviceexports":        {Verbs: written, Short: "svcex svcexport", Namespaced: true},
+		"serviceexports/status": status,
+		"serviceimports":        {Verbs: "get list watch", Short: "svcim svcimport", Namespaced: true},
+	}
+	for groupVersion, want := range map[string]map[string]resource{
+		"multicluster.x-k8s.io/v1beta1":  named,
+		"multicluster.x-k8s.io/v1alpha1": named,
+		"multicluster.k8s.io/v1alpha1": {
+			"serviceexports":        {Verbs: written, Namespaced: true},
+			"serviceexports/status": status,
+			"serviceimports":        {Verbs: "get list watch", Namespaced: true},
+		},
+		"multicluster.k8s.io/v1": {"clusterclaims": {Verbs: written}},
+	} {
+		t.Run(groupVersion, func(t *testing.T) {
+			list, err := client.ServerResourcesForGroupVersion(groupVersion)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]resource{}
+			for _, r := range list.APIResources {
+				slices.Sort(r.Verbs)
+				got[r.Name] = resource{Verbs: strings.Join(r.Verbs, " "), Short: strings.Join(r.ShortNames, " "), Namespaced: r.Namespaced}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("resources (-want +got): %s", diff)
+			}
+		})
+	}
+}
+
+// Two groups have a resource of this name; nobody is asked to choose.
+func TestPlainNamesMeanTheUpstreamGroup(t *testing.T) {
+	ns := namespace(t)
+	kubectl(t, "apply", "-f", expect.Manifest(t, "%s", export("multicluster.x-k8s.io/v1beta1", ns, "web", "{}")))
+	for _, name := range []string{"serviceexports", "serviceexport", "svcex", "svcexport"} {
+		output := kubectl(t, "get", name, "-n", ns, "-o", "name")
+		if output != "serviceexport.multicluster.x-k8s.io/web\n" {
+			t.Errorf("kubectl get %s answered %q", name, output)
+		}
+	}
+	for _, name := range []string{"serviceimports", "svcim", "svcimport", "serviceimports.multicluster.k8s.io"} {
+		if output := kubectl(t, "get", name, "-n", ns); output != "No resources found in "+ns+" namespace.\n" {
+			t.Errorf("kubectl get %s answered %q", name, output)
+		}
+	}
+}
+
+func TestExplainDocumentsEveryField(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"serviceexports"}, []string{"KIND:       ServiceExport", "GROUP:      multicluster.x-k8s.io", "VERSION:    v1beta1", "FIELDS:", "spec\t<ServiceExportSpec>"}},
+		{[]string{"serviceexports.spec.exportedLabels"}, []string{"exportedLabels <map[string]string>", "labels of the ServiceImport"}},
+		{[]string{"serviceexports", "--api-version=multicluster.k8s.io/v1alpha1"}, []string{"GROUP:      multicluster.k8s.io"}},
+		{[]string{"serviceimports.spec.ports", "--api-version=multicluster.x-k8s.io/v1alpha1"}, []string{"appProtocol", "port\t<integer> -required-"}},
+		{[]string{"serviceimports.spec.sessionAffinityConfig.clientIP.timeoutSeconds"}, []string{"timeoutSeconds <integer>"}},
+		{[]string{"clusterclaims.spec"}, []string{"value\t<string> -required-", "128000 bytes"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			expect.Contains(t, kubectl(t, append([]string{"explain"}, test.args...)...), test.want...)
+		})
+	}
+}
+
+func TestOpenAPIDescribesOurTypesInBothVersions(t *testing.T) {
+	config := adminConfig(t)
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, models := range map[string][]string{
+		"/openapi/v2": {
+			"io.x-k8s.multicluster.v1beta1.ServiceExport", "io.x-k8s.multicluster.v1alpha1.ServiceImport",
+			"io.k8s.multicluster.v1alpha1.ServiceExport", "io.k8s.multicluster.v1.ClusterClaim",
+		},
+		"/openapi/v3/apis/multicluster.x-k8s.io/v1beta1":  {"io.x-k8s.multicluster.v1beta1.ServiceExport", "io.x-k8s.multicluster.v1beta1.ServiceImport"},
+		"/openapi/v3/apis/multicluster.x-k8s.io/v1alpha1": {"io.x-k8s.multicluster.v1alpha1.ServiceExport"},
+		"/openapi/v3/apis/multicluster.k8s.io/v1alpha1":   {"io.k8s.multicluster.v1alpha1.ServiceImport"},
+		"/openapi/v3/apis/multicluster.k8s.io/v1":         {"io.k8s.multicluster.v1.ClusterClaim"},
+	} {
+		t.Run(path, func(t *testing.T) {
+			data := get(t, transport, config.Host+path, "application/json")
+			var document struct {
+				Definitions map[string]schema
+				Components  struct{ Schemas map[string]schema }
+			}
+			if err := json.Unmarshal(data, &document); err != nil {
+				t.Fatal(err)
+			}
+			all := document.Definitions
+			if all == nil {
+				all = document.Components.Schemas
+			}
+			for _, model := range models {
+				if len(all[model].Kinds) == 0 {
+					t.Errorf("%s is not described as a kind: %+v", model, all[model])
+				}
+			}
+			for name := range all {
+				if strings.Contains(name, "__internal") || strings.Contains(name, "mcs-apiserver") {
+					t.Errorf("%s is no public type", name)
+				}
+			}
+		})
+	}
+}
+
+type schema struct {
+	Kinds []map[string]string `json:"x-kubernetes-group-version-kind"`
+}
+
+// get reads a document through the kube-apiserver.
+func get(t *testing.T, transport *http.Client, url, accept string) []byte {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", accept)
+	response, err := transport.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s: %s", url, response.Status, data)
+	}
+	return data
+}
+
+// Our types have no protobuf. Who would rather have it, as CoreDNS would, gets JSON.
+func TestProtobufIsNeverNegotiated(t *testing.T) {
+	config := adminConfig(t)
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/apis/multicluster.x-k8s.io/v1alpha1/serviceimports",
+		"/apis/multicluster.x-k8s.io/v1beta1/serviceexports",
+		"/apis/multicluster.k8s.io/v1alpha1/serviceexports",
+		"/apis/multicluster.k8s.io/v1/clusterclaims",
+	} {
+		for _, accept := range []string{"application/vnd.kubernetes.protobuf, */*", "application/vnd.kubernetes.protobuf,application/json"} {
+			var list struct{ Kind string }
+			if err := json.Unmarshal(get(t, transport, config.Host+path, accept), &list); err != nil || !strings.HasSuffix(list.Kind, "List") {
+				t.Errorf("Accept %q of %s: not a list in JSON: %v", accept, path, err)
+			}
+		}
+	}
+}

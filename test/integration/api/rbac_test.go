@@ -1,0 +1,90 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+// kubectlAs runs kubectl as a user who has the given ClusterRole in the
+// namespace, or none.
+func kubectlAs(t *testing.T, role, ns string) func(args ...string) (string, error) {
+	t.Helper()
+	user := "user-of-" + role
+	if role != "" {
+		if _, err := suite.Kubernetes.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := suite.Plane.WriteUserKubeconfig(kubeconfig, user, "people"); err != nil {
+		t.Fatal(err)
+	}
+	return func(args ...string) (string, error) {
+		return suite.KubectlAs(t.Context(), kubeconfig, append([]string{"-n", ns}, args...)...)
+	}
+}
+
+// R16, R40: the usual roles include our resources, and nobody else gets in.
+func TestUsualRolesIncludeOurResources(t *testing.T) {
+	const none, view, edit, admin = "", "view", "edit", "admin"
+	for _, group := range []string{"multicluster.x-k8s.io", "multicluster.k8s.io"} {
+		for _, role := range []string{none, view, edit, admin} {
+			t.Run(group+" "+role, func(t *testing.T) {
+				ns := namespace(t)
+				run := kubectlAs(t, role, ns)
+				kubectl(t, "create", "-f", expect.Manifest(t, "%s", export("multicluster.x-k8s.io/v1beta1", ns, "there", "{}")))
+				reads, writes := role != none, role == edit || role == admin
+				exports, imports := "serviceexports."+group, "serviceimports."+group
+				version := map[string]string{"multicluster.x-k8s.io": "v1beta1", "multicluster.k8s.io": "v1alpha1"}[group]
+				for _, step := range []struct {
+					allowed bool
+					args    []string
+				}{
+					{reads, []string{"get", exports}},
+					{reads, []string{"get", imports}},
+					{writes, []string{"create", "-f", expect.Manifest(t, "%s", export(group+"/"+version, ns, "web", "{}"))}},
+					{writes, []string{"label", exports, "there", "a=b"}},
+					{false, []string{"patch", exports, "there", "--subresource=status", "--type=merge", "-p", `{"status":{}}`}},
+					{writes, []string{"delete", exports, "web"}},
+					{false, []string{"get", "clusterclaims"}},
+					{false, []string{"get", exports, "-n", "default"}},
+				} {
+					output, err := run(step.args...)
+					if step.allowed && err != nil {
+						t.Errorf("%q may kubectl %s, but: %s", role, strings.Join(step.args, " "), output)
+					}
+					if !step.allowed && (err == nil || !strings.Contains(output, "Forbidden")) {
+						t.Errorf("%q may not kubectl %s, but: %v\n%s", role, strings.Join(step.args, " "), err, output)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The rights of the installation are what it uses: it may not read what it has no business with.
+func TestServiceAccountIsConfined(t *testing.T) {
+	account := "--as=system:serviceaccount:mcs-system:mcs-apiserver"
+	for _, question := range [][]string{
+		{"create", "services", "-A"}, {"update", "endpointslices", "-A"}, {"list", "secrets", "-A"}, {"get", "secrets/other", "-n", "mcs-system"},
+		{"delete", "apiservices"}, {"update", "apiservices/v1.apps"}, {"get", "pods", "-A"}, {"create", "clusterroles"}, {"list", "configmaps", "-A"},
+	} {
+		output, err := suite.Kubectl(t.Context(), append([]string{"auth", "can-i", account}, question...)...)
+		if err == nil || !strings.HasSuffix(strings.TrimSpace(output), "no") {
+			t.Errorf("the service account may %s: %s", strings.Join(question, " "), output)
+		}
+	}
+}

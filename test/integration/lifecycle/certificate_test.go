@@ -1,0 +1,91 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+// servedBy is the serial number of the certificate that the server shows.
+func servedBy(t *testing.T) string {
+	t.Helper()
+	connection, err := tls.Dial("tcp", "127.0.0.1:6444", &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only to look at it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// Replicas that start together and renew together agree on one certificate.
+func TestReplicasShareOneCertificate(t *testing.T) {
+	admin, err := config.Plane.AdminConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "replicas-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := testingclock.NewFakeClock(time.Now())
+	var dirs []string
+	for range 3 {
+		dir := t.TempDir()
+		dirs = append(dirs, dir)
+		replica := servingcert.New(client, ns.Name, "mcs-apiserver", dir, clock, func([]byte) {})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- replica.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	agreed := func(previous string) string {
+		var first string
+		expect.Eventually(t, "agreement", func(context.Context) error {
+			clock.Step(time.Second) // lets those who lost a race try again
+			first = ""
+			for _, dir := range dirs {
+				data, err := os.ReadFile(servingcert.CertificateFile(dir))
+				switch {
+				case err != nil:
+					return err
+				case string(data) == previous:
+					return errors.New("a replica has not renewed")
+				case first != "" && string(data) != first:
+					return errors.New("replicas serve with different certificates")
+				}
+				first = string(data)
+			}
+			return nil
+		})
+		if _, err := tls.X509KeyPair([]byte(first), []byte(first)); err != nil {
+			t.Fatalf("the file cannot be served with: %v", err)
+		}
+		return first
+	}
+	first := agreed("")
+	clock.Step(250 * 24 * time.Hour)
+	agreed(first)
+}
