@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -151,19 +150,26 @@ func lead(ctx context.Context, opts *Options, client kubernetes.Interface, run f
 	return nil
 }
 
-// serveHealth answers the kubelet's probes.
+// serveHealth answers the kubelet's probes. Readiness says what is wrong, which
+// is no secret: it is in an Event too.
 func serveHealth(ctx context.Context, address string, registrations *registration.Controller) error {
 	mux := http.NewServeMux()
-	healthz.InstallPathHandler(mux, "/livez")
-	healthz.InstallPathHandler(mux, "/readyz", healthz.NamedCheck("registration", func(*http.Request) error {
-		return registrations.Refused()
-	}))
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := registrations.Refused(); err != nil {
+			http.Error(w, "registration refused: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen for health checks: %w", err)
+		return fmt.Errorf("listen for health checks (--health-address): %w", err)
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		<-ctx.Done()
 		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -172,5 +178,6 @@ func serveHealth(ctx context.Context, address string, registrations *registratio
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-ended
 	return nil
 }

@@ -58,7 +58,7 @@ func exports(t *testing.T) versioned.Interface {
 
 // readiness is what the controller says of itself.
 func readiness(ctx context.Context) (int, string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, installation.HealthURL+"/readyz?verbose", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, installation.HealthURL+"/readyz", nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -71,11 +71,18 @@ func readiness(ctx context.Context) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
-func TestRegistrationOverACRDIsRefused(t *testing.T) {
+func TestArtifactsMeetThePodSecurityOfTheirNamespace(t *testing.T) {
 	var err error
 	if installed, err = installation.Apply(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+	expect.Contains(t, kubectl(t, "get", "namespace", installation.Namespace, "-o", "yaml"), "pod-security.kubernetes.io/enforce: restricted")
+	spec := kubectl(t, "get", "deployment", "mcs-apiserver", "-n", installation.Namespace, "-o", "jsonpath={.spec.template.spec}")
+	kubectl(t, "create", "--dry-run=server", "-f", expect.Manifest(t,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"trial","namespace":%q},"spec":%s}`, installation.Namespace, spec))
+}
+
+func TestRegistrationOverACRDIsRefused(t *testing.T) {
 	for _, definition := range [][]byte{crd.ServiceExportCRD, crd.ServiceImportCRD} {
 		kubectl(t, "apply", "-f", expect.Manifest(t, "%s", definition))
 	}
@@ -89,8 +96,7 @@ func TestRegistrationOverACRDIsRefused(t *testing.T) {
 	}
 	reason := "CustomResourceDefinition serviceexports.multicluster.x-k8s.io, serviceimports.multicluster.x-k8s.io serves multicluster.x-k8s.io/v1alpha1"
 	expect.Eventually(t, "readiness", func(ctx context.Context) error {
-		// The kubelet only looks at the code; the reason is for people, in log and Event.
-		if code, body, err := readiness(ctx); err != nil || code != http.StatusInternalServerError || !strings.Contains(body, "registration") {
+		if code, body, err := readiness(ctx); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(body, reason) {
 			return fmt.Errorf("%d %s %w", code, body, err)
 		}
 		return nil
