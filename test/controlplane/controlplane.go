@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -27,9 +29,9 @@ import (
 )
 
 const (
-	etcdURL      = "http://127.0.0.1:2379"
-	server       = "https://127.0.0.1:6443"
-	patience     = 2 * time.Minute
+	etcdURL = "http://127.0.0.1:2379"
+	// Patience is how long a component may take to get ready on a busy machine.
+	Patience     = 2 * time.Minute
 	stopPatience = 30 * time.Second
 )
 
@@ -39,10 +41,22 @@ type Config struct {
 	Bin string
 	// Dir takes certificates, kubeconfigs, data and logs.
 	Dir string
+	// Host is where clients reach the kube-apiserver: 127.0.0.1 unless given.
+	Host string
+	// Advertise is where Pods reach it: the address of package netns unless given.
+	Advertise string
+	// ServiceCIDRs are the networks of cluster IPs, one per IP family.
+	ServiceCIDRs []string
 	// APIServerFlags are added to those of the kube-apiserver.
 	APIServerFlags []string
 	// Progress is told what is being started.
 	Progress func(format string, args ...any)
+}
+
+// Component is one program of a control plane.
+type Component struct {
+	process.Command
+	Ready func(context.Context) error
 }
 
 // ControlPlane is a running control plane.
@@ -52,38 +66,59 @@ type ControlPlane struct {
 	processes []*process.Process
 }
 
-// Start starts a control plane and returns when all of it works.
-func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
+// Prepare makes certificates and kubeconfigs, unless they are there from an
+// earlier run. Nothing is started.
+func Prepare(config Config) (*ControlPlane, error) {
 	if config.Progress == nil {
 		config.Progress = func(string, ...any) {}
 	}
+	if config.Host == "" {
+		config.Host = "127.0.0.1"
+	}
+	if config.Advertise == "" {
+		config.Advertise = netns.Address
+	}
+	if len(config.ServiceCIDRs) == 0 {
+		config.ServiceCIDRs = []string{"10.96.0.0/16"}
+	}
 	c := &ControlPlane{Config: config}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := c.loadOrWriteCredentials(); err != nil {
+		return nil, fmt.Errorf("make the certificates: %w", err)
+	}
+	return c, nil
+}
+
+// Components are the programs in the order in which they start.
+func (c *ControlPlane) Components() []Component {
+	return []Component{
+		{c.etcd(), func(context.Context) error { return nil }}, // the kube-apiserver waits for it
+		{c.apiServer(), c.apiServerReady},
+		{c.controllerManager(), c.controllerManagerReady},
+	}
+}
+
+// Start starts a control plane and returns when all of it works.
+func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
+	c, err := Prepare(config)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Stop())
 		}
 	}()
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return nil, err
-	}
-	if err := c.writeCredentials(); err != nil {
-		return nil, fmt.Errorf("make the certificates: %w", err)
-	}
-	for _, component := range []struct {
-		command process.Command
-		ready   func(context.Context) error
-	}{
-		{c.etcd(), healthy(http.DefaultClient, etcdURL+"/health")},
-		{c.apiServer(), c.apiServerReady},
-		{c.controllerManager(), c.controllerManagerReady},
-	} {
-		c.Progress("starting %s", component.command.Name)
-		running, err := process.Start(component.command)
+	for _, component := range c.Components() {
+		c.Progress("starting %s", component.Name)
+		running, err := process.Start(component.Command)
 		if err != nil {
 			return nil, err
 		}
 		c.processes = append(c.processes, running)
-		if err := running.Await(ctx, patience, component.ready); err != nil {
+		if err := running.Await(ctx, Patience, component.Ready); err != nil {
 			return nil, err
 		}
 	}
@@ -117,11 +152,11 @@ func (c *ControlPlane) etcd() process.Command {
 func (c *ControlPlane) apiServer() process.Command {
 	return c.command("kube-apiserver", append([]string{
 		"--etcd-servers=" + etcdURL,
-		"--secure-port=6443", "--advertise-address=" + netns.Address,
+		"--secure-port=6443", "--advertise-address=" + c.Advertise,
 		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
 		"--authorization-mode=RBAC",
-		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-cluster-ip-range=" + strings.Join(c.ServiceCIDRs, ","),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.path("service-account.crt"),
 		"--service-account-signing-key-file=" + c.path("service-account.key"),
@@ -131,6 +166,8 @@ func (c *ControlPlane) apiServer() process.Command {
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + c.path("front-proxy.crt"), "--proxy-client-key-file=" + c.path("front-proxy.key"),
+		"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
 		"--enable-aggregator-routing=true",
 	}, c.APIServerFlags...)...)
 }
@@ -145,7 +182,11 @@ func (c *ControlPlane) controllerManager() process.Command {
 		"--controllers=*,-node-ipam-controller")
 }
 
-func (c *ControlPlane) writeCredentials() error {
+func (c *ControlPlane) loadOrWriteCredentials() error {
+	if authority, err := pki.LoadAuthority(c.Dir, "ca"); err == nil {
+		c.authority = authority
+		return nil
+	}
 	var err error
 	if c.authority, err = pki.NewAuthority("kubernetes"); err != nil {
 		return err
@@ -154,34 +195,57 @@ func (c *ControlPlane) writeCredentials() error {
 	if err != nil {
 		return err
 	}
-	for _, credential := range []struct {
-		name      string
-		authority *pki.Authority
-		subject   pki.Subject
-	}{
-		{"server", c.authority, pki.Subject{
-			Name: "kube-apiserver",
-			DNS:  []string{"localhost", "kubernetes.default.svc"},
-			IPs:  []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(netns.Address), net.ParseIP("10.96.0.1")},
-		}},
-		{"service-account", c.authority, pki.Subject{Name: "service-accounts"}},
-		{"front-proxy", frontProxy, pki.Subject{Name: "front-proxy-client"}},
-	} {
-		pair, err := credential.authority.Issue(credential.subject)
+	server := pki.Subject{
+		Name: "kube-apiserver",
+		DNS:  []string{"localhost", "kubernetes.default.svc"},
+		IPs:  []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(c.Host), net.ParseIP(c.Advertise)},
+	}
+	for _, cidr := range c.ServiceCIDRs {
+		first, err := firstAddress(cidr)
 		if err != nil {
 			return err
 		}
-		if err := pair.Write(c.Dir, credential.name); err != nil {
-			return err
-		}
+		server.IPs = append(server.IPs, first)
 	}
-	if err := c.authority.Write(c.Dir, "ca"); err != nil {
+	if err := c.Issue("server", server); err != nil {
 		return err
 	}
-	if err := frontProxy.Write(c.Dir, "front-proxy-ca"); err != nil {
+	if err := c.Issue("service-account", pki.Subject{Name: "service-accounts"}); err != nil {
 		return err
 	}
-	return c.WriteUserKubeconfig(c.AdminKubeconfig(), "admin", "system:masters")
+	if err := c.Issue("kubelet-client", pki.Subject{Name: "kube-apiserver"}); err != nil {
+		return err
+	}
+	proxy, err := frontProxy.Issue(pki.Subject{Name: "front-proxy-client"})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(proxy.Write(c.Dir, "front-proxy"), frontProxy.Write(c.Dir, "front-proxy-ca")); err != nil {
+		return err
+	}
+	if err := c.WriteUserKubeconfig(c.AdminKubeconfig(), "admin", "system:masters"); err != nil {
+		return err
+	}
+	// Last, because its presence says that everything is there.
+	return c.authority.Write(c.Dir, "ca")
+}
+
+// Issue makes a certificate of the cluster's authority, as files of this name.
+func (c *ControlPlane) Issue(name string, subject pki.Subject) error {
+	pair, err := c.authority.Issue(subject)
+	if err != nil {
+		return err
+	}
+	return pair.Write(c.Dir, name)
+}
+
+// firstAddress is that of the Service `kubernetes`.
+func firstAddress(cidr string) (net.IP, error) {
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return nil, err
+	}
+	return prefix.Masked().Addr().Next().AsSlice(), nil
 }
 
 // AdminKubeconfig is the kubeconfig of somebody who may do everything.
@@ -202,9 +266,9 @@ func (c *ControlPlane) WriteTokenKubeconfig(file, user, token string) error {
 }
 
 func (c *ControlPlane) writeKubeconfig(file, user string, auth *clientcmdapi.AuthInfo) error {
-	const name = "test"
+	name := filepath.Base(c.Dir)
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: c.authority.Cert}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + net.JoinHostPort(c.Host, "6443"), CertificateAuthorityData: c.authority.Cert}
 	config.AuthInfos[user] = auth
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	config.CurrentContext = name
@@ -234,13 +298,16 @@ func (c *ControlPlane) apiServerReady(ctx context.Context) error {
 }
 
 func (c *ControlPlane) controllerManagerReady(ctx context.Context) error {
-	config := &rest.Config{Host: "https://127.0.0.1:10257", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	config := &rest.Config{Host: "https://" + net.JoinHostPort(c.Host, "10257"), TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
 	}
 	return healthy(client, config.Host+"/healthz")(ctx)
 }
+
+// Healthy asks for a document and wants it to be there.
+func Healthy(url string) func(context.Context) error { return healthy(http.DefaultClient, url) }
 
 func healthy(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {

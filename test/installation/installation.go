@@ -36,6 +36,8 @@ const (
 	Namespace = "mcs-system"
 	name      = "mcs-apiserver"
 	port      = 6444
+	// ServerURL is where the server itself listens.
+	ServerURL = "https://127.0.0.1:6444"
 	// HealthURL is where the controller says how it is.
 	HealthURL    = "http://127.0.0.1:8081"
 	patience     = time.Minute

@@ -9,8 +9,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -53,6 +55,27 @@ func NewAuthority(name string) (*Authority, error) {
 	}
 	certificate, key, pair, err := issue(template, nil, nil)
 	return &Authority{Pair: pair, certificate: certificate, key: key}, err
+}
+
+// LoadAuthority reads an authority that was written with Write.
+func LoadAuthority(dir, name string) (*Authority, error) {
+	certPEM, err := os.ReadFile(filepath.Join(dir, name+".crt"))
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(dir, name+".key"))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("the key of %s cannot sign", name)
+	}
+	return &Authority{Pair: Pair{Cert: certPEM, Key: keyPEM}, certificate: pair.Leaf, key: key}, nil
 }
 
 // Subject is whom a certificate is for: a user and its groups, or a server and its names.

@@ -37,20 +37,9 @@ type Process struct {
 
 // Start starts a program. It dies with this process, however that ends.
 func Start(command Command) (*Process, error) {
-	if err := os.MkdirAll(filepath.Dir(command.Log), 0o755); err != nil {
-		return nil, err
-	}
-	log, err := os.OpenFile(command.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	cmd, err := command.start(&syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true})
 	if err != nil {
 		return nil, err
-	}
-	defer log.Close()
-	cmd := exec.Command(command.Path, command.Args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), command.Env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", command.Name, err)
 	}
 	process := &Process{command: command, cmd: cmd, exited: make(chan struct{})}
 	go func() {
@@ -87,6 +76,13 @@ func (p *Process) Stop(patience time.Duration) error {
 // Await waits until the program is ready. If it ends or takes too long
 // instead, the error says so and shows the end of its log.
 func (p *Process) Await(ctx context.Context, patience time.Duration, ready func(context.Context) error) error {
+	return await(ctx, p.command, patience, p.exited, ready)
+}
+
+// LogTail is the end of the program's log, with where to find the rest.
+func (p *Process) LogTail(lines int) string { return p.command.logTail(lines) }
+
+func await(ctx context.Context, command Command, patience time.Duration, exited <-chan struct{}, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -95,18 +91,20 @@ func (p *Process) Await(ctx context.Context, patience time.Duration, ready func(
 			return nil
 		}
 		select {
-		case <-p.exited:
-			return fmt.Errorf("%s ended before it was ready: %w\n%s", p.command.Name, p.err, p.LogTail(20))
+		case <-exited:
+			return fmt.Errorf("%s ended before it was ready\n%s", command.Name, command.logTail(20))
 		case <-ctx.Done():
-			return fmt.Errorf("%s was not ready within %s: %w\n%s", p.command.Name, patience, err, p.LogTail(20))
+			return fmt.Errorf("%s was not ready within %s: %w\n%s", command.Name, patience, err, command.logTail(20))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// LogTail is the end of the program's log, with where to find the rest.
-func (p *Process) LogTail(lines int) string {
-	data, err := os.ReadFile(p.command.Log)
+func (c Command) logTail(lines int) string { return LogTail(c.Log, lines) }
+
+// LogTail is the end of a log, with where to find the rest.
+func LogTail(file string, lines int) string {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return err.Error()
 	}
@@ -114,5 +112,25 @@ func (p *Process) LogTail(lines int) string {
 	if len(all) > lines {
 		all = all[len(all)-lines:]
 	}
-	return fmt.Sprintf("the end of %s:\n  %s", p.command.Log, strings.Join(all, "\n  "))
+	return fmt.Sprintf("the end of %s:\n  %s", file, strings.Join(all, "\n  "))
+}
+
+// start starts the program with its output in its log.
+func (c Command) start(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
+	if err := os.MkdirAll(filepath.Dir(c.Log), 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.SysProcAttr = attributes
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return cmd, nil
 }

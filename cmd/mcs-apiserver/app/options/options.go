@@ -49,6 +49,9 @@ func New() *Options {
 	// to select an egress for.
 	recommended.EgressSelector = nil
 	recommended.SecureServing.BindPort = defaultPort
+	// A certificate that nobody gave us is made in memory, not in whatever
+	// directory the server happens to be started in.
+	recommended.SecureServing.ServerCert.CertDirectory = ""
 	run := genericoptions.NewServerRunOptions()
 	// Without it, open watches hold up the shutdown for a whole minute.
 	run.ShutdownWatchTerminationGracePeriod = 10 * time.Second

@@ -1,0 +1,36 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"net/http"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+)
+
+// The kubelet asks without credentials, and gets to know everything that
+// readiness depends on. Nobody else gets anything without them.
+func TestHealthOfTheServer(t *testing.T) {
+	anonymous, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect.Contains(t, string(get(t, anonymous, installation.ServerURL+"/livez?verbose", "*/*")), "[+]etcd ok", "livez check passed")
+	expect.Contains(t, string(get(t, anonymous, installation.ServerURL+"/readyz?verbose", "*/*")),
+		"[+]etcd-readiness ok", "[+]informer-sync ok", "[+]poststarthook/storage-readiness ok", "[+]shutdown ok", "readyz check passed")
+	for _, path := range []string{"/apis/multicluster.x-k8s.io/v1beta1/serviceexports", "/metrics", "/debug/pprof/"} {
+		response, err := anonymous.Get(installation.ServerURL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusForbidden && response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s answers %s to somebody without credentials", path, response.Status)
+		}
+	}
+}

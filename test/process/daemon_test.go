@@ -1,0 +1,79 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func daemon(t *testing.T, script string) Daemon {
+	t.Helper()
+	dir := t.TempDir()
+	d := Daemon{
+		Command: Command{Name: "script", Path: "/bin/sh", Args: []string{"-c", script}, Log: filepath.Join(dir, "script.log")},
+		PIDFile: filepath.Join(dir, "script.pid"),
+	}
+	t.Cleanup(func() { _ = d.Kill() })
+	return d
+}
+
+func TestDaemonIsStartedOnce(t *testing.T) {
+	d := daemon(t, "exec sleep 600")
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, running := d.Running()
+	if !running {
+		t.Fatal("not running after the start")
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := d.Running(); second != first {
+		t.Errorf("started twice, as %d and %d", first, second)
+	}
+	if err := d.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if again, running := d.Running(); !running || again == first {
+		t.Errorf("not started again after it was killed: %d, %v", again, running)
+	}
+}
+
+func TestPausedDaemonIsStopped(t *testing.T) {
+	d := daemon(t, "trap 'exit 0' TERM; while :; do sleep 0.01; done")
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Stop(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := d.Running(); running {
+		t.Error("still running")
+	}
+}
+
+// The id of a daemon that ended may belong to somebody else by now.
+func TestOtherProcessWithTheSameIDIsLeftAlone(t *testing.T) {
+	d := daemon(t, "true")
+	if err := os.WriteFile(d.PIDFile, []byte("1 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := d.Running(); running {
+		t.Error("process 1 is taken for the daemon")
+	}
+	if err := d.Signal(syscall.SIGCONT); err == nil {
+		t.Error("a signal was sent to somebody else")
+	}
+}
