@@ -31,8 +31,14 @@ func EmbeddedEndpoint(dataDir string) string {
 	return (&url.URL{Scheme: "unix", Path: socketPath(dataDir)}).String()
 }
 
+// privateDir is closed to other users. It is not the data directory itself,
+// which may be a volume that belongs to somebody else.
+func privateDir(dataDir string) string {
+	return filepath.Join(dataDir, "etcd")
+}
+
 func socketPath(dataDir string) string {
-	return filepath.Join(dataDir, "etcd.sock")
+	return filepath.Join(privateDir(dataDir), "etcd.sock")
 }
 
 // ValidateDataDir says why an embedded etcd could not live in this directory.
@@ -61,10 +67,11 @@ func StartEmbedded(ctx context.Context, dataDir string) (*Embedded, error) {
 	if err := ValidateDataDir(dataDir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+	if err := os.MkdirAll(privateDir(dataDir), 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	if err := os.Chmod(dataDir, 0o700); err != nil {
+	// It may be there already, and with fsGroup a kubelet opens it to a group.
+	if err := os.Chmod(privateDir(dataDir), 0o700); err != nil {
 		return nil, fmt.Errorf("close the data directory to other users: %w", err)
 	}
 	// A socket that a killed process left behind would be taken for one in use.
@@ -92,7 +99,7 @@ func StartEmbedded(ctx context.Context, dataDir string) (*Embedded, error) {
 func embeddedConfig(dataDir string) *embed.Config {
 	config := embed.NewConfig()
 	config.Name = "embedded"
-	config.Dir = filepath.Join(dataDir, "etcd")
+	config.Dir = filepath.Join(privateDir(dataDir), "data")
 	config.LogLevel = "warn"
 	// The default counts only for the command line; here it would be zero, and
 	// every request would be reported as a slow one.

@@ -50,7 +50,7 @@ func TestEmbeddedKeepsDataAndClosesItsDirectory(t *testing.T) {
 		expectNoOpenPorts(t)
 		embedded.Close()
 	}
-	info, err := os.Stat(dir)
+	info, err := os.Stat(filepath.Join(dir, "etcd"))
 	if err != nil || info.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("the data directory is %v, %v, want it closed to others", info.Mode(), err)
 	}
