@@ -10,19 +10,32 @@ VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || 
 version_package := k8s.io/component-base/version
 ldflags := -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
 golangci_lint := go tool -modfile=hack/tools/go.mod golangci-lint
-# Packages with tests, but for those that need a control plane.
-unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/integration/)
+# Packages with tests, but for those that need root, control planes or clusters.
+unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v -e /test/integration -e /test/e2e -e /test/nodeagent)
 
 .PHONY: help
 help: ## Print this list.
-	@grep -hE '^[a-z][a-z-]*:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-.PHONY: run
-run: deps build kubernetes ## Start one control plane with our API registered and show it with kubectl.
-	go run ./test/run
+.PHONY: demo
+demo: deps build kubernetes test-tools ## Start two clusters, export a Service in one of them, and show it.
+	bin/test/clusterset demo
+
+CLUSTERS ?= east west
+.PHONY: up
+up: deps build kubernetes test-tools ## Start the clusters CLUSTERS ("east west") on this machine.
+	bin/test/clusterset up $(CLUSTERS)
+
+.PHONY: down
+down: test-tools ## End all clusters and remove everything that belonged to them.
+	bin/test/clusterset down
+
+.PHONY: fault
+fault: test-tools ## Disturb clusters, as in FAULT="cut east west"; without FAULT, list what there is.
+	bin/test/clusterset $(FAULT)
 
 .PHONY: test
-test: deps lint verify unit fuzz integration ## Run everything that CI runs.
+test: deps lint verify unit fuzz integration e2e ## Run everything that CI runs.
 
 .PHONY: deps
 deps: ## Install missing Debian packages as root, or say which are missing.
@@ -31,6 +44,11 @@ deps: ## Install missing Debian packages as root, or say which are missing.
 .PHONY: build
 build: ## Build our programs into bin/.
 	go build -ldflags "$(ldflags)" -o bin/ ./cmd/...
+
+.PHONY: test-tools
+test-tools: ## Build what test clusters consist of besides Kubernetes.
+	go build -o bin/test/clusterset ./test/clusterset
+	go build -o bin/test/node-agent ./test/nodeagent
 
 .PHONY: kubernetes
 kubernetes: ## Build the Kubernetes to test against into bin/kubernetes/, once.
@@ -67,7 +85,15 @@ fuzz: ## Fuzz decoding and validation for FUZZTIME (60s).
 integration: build kubernetes ## Run the integration tests against real control planes.
 	go test -count=1 ./test/integration/...
 
+.PHONY: e2e
+e2e: build kubernetes test-tools ## Run the end-to-end tests on whole clusters; SKIP_E2E=1 leaves them out.
+ifdef SKIP_E2E
+	@echo "The end-to-end tests are left out, because SKIP_E2E is set."
+else
+	go test -count=1 -timeout 30m ./test/e2e/... ./test/nodeagent/...
+endif
+
 .PHONY: clean
-clean: ## Remove what was built, except for Kubernetes.
-	rm -rf .local
+clean: down ## Remove what was built, except for Kubernetes.
 	find bin -maxdepth 1 -type f -delete
+	rm -rf bin/test

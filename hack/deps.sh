@@ -3,11 +3,18 @@
 # Debian-like system missing packages are installed; otherwise they are named.
 set -euo pipefail
 
-# command:package, and what it is for
+# command:package:what it is for
 readonly needed=(
   "gcc:gcc:tests with the race detector"
   "git:git:version numbers and verification"
-  "ip:iproute2:networks for test clusters"
+  "ip:iproute2:networks of test clusters"
+  "nft:nftables:kube-proxy in test clusters"
+  "nsenter:util-linux:programs in test clusters"
+  "curl:curl:Pods of tests and of the demonstration"
+  "nc:netcat-openbsd:Pods of tests"
+  "nslookup:dnsutils:Pods of tests"
+  "python3:python3:Pods of the demonstration"
+  "socat:socat:Pods of tests"
 )
 
 if ! command -v go >/dev/null; then

@@ -12,7 +12,7 @@ for module in . hack/kubernetes hack/kubernetes/coredns hack/tools; do
   fi
 done
 
-undocumented=$(sed -n 's/^\([a-z][a-z-]*\):\([^#]*\)$/\1/p' Makefile | sort -u)
+undocumented=$(sed -n 's/^\([a-z][a-z0-9-]*\):\([^#=]*\)$/\1/p' Makefile | sort -u)
 if [[ -n $undocumented ]]; then
   echo "verify: 'make help' does not list: $undocumented" >&2
   failed=1

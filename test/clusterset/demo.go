@@ -1,0 +1,53 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// shown is what the demo runs: a workload in one cluster, offered to all.
+var shown = []string{
+	"kubectl --context east apply -f artifacts/examples/demo.yaml",
+	"kubectl --context east rollout status deployment/web -n demo --timeout=60s",
+	"kubectl --context east get pods -n demo -o wide",
+	"kubectl --context east exec -n demo deployment/web -- curl -sS http://web.demo.svc.cluster.local",
+	"kubectl --context east get serviceexports -n demo",
+	"kubectl --context east get serviceexports.multicluster.k8s.io -n demo",
+}
+
+// yours is what a newcomer may type next.
+var yours = []string{
+	"kubectl --context west api-resources --api-group=multicluster.x-k8s.io",
+	"kubectl --context west get serviceimports -A      # none yet: imports are not computed so far",
+	"kubectl --context west explain serviceexports.spec",
+	"kubectl --context west get pods -A",
+}
+
+func demo(ctx context.Context, open opener) error {
+	set, err := open()
+	if err != nil {
+		return err
+	}
+	if err := set.Up(ctx, "east", "west"); err != nil {
+		return err
+	}
+	for _, line := range shown {
+		fmt.Printf("\n$ %s\n", line)
+		cmd := exec.CommandContext(ctx, "sh", "-c", line)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = set.Root, os.Stdout, os.Stdout
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+set.Kubeconfig(), "PATH="+set.Root+"/bin/kubernetes:"+os.Getenv("PATH"))
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+	}
+	fmt.Printf("\nBoth clusters stay up; 'make down' ends them. Try:\n\n  export KUBECONFIG=%s PATH=%s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
+	for _, line := range yours {
+		fmt.Println("  " + line)
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+// server is a Deployment that answers every connection with the name of the Pod.
+const server = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: alpine/socat
+        command: [/bin/sh, -c, 'exec socat TCP6-LISTEN:8080,fork,reuseaddr,ipv6only=0 SYSTEM:"echo $POD"']
+        env:
+        - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  ipFamilyPolicy: RequireDualStack
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080}]
+`
+
+const client = `
+apiVersion: v1
+kind: Pod
+metadata: {name: client}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: client, image: busybox, command: [/bin/sh, -c, 'sleep infinity']}
+`
+
+func TestClustersAreUpInTimeAndSmall(t *testing.T) {
+	t.Logf("both clusters were up after %s", tookUp.Round(time.Millisecond))
+	if tookUp > time.Minute {
+		t.Errorf("it took %s to start two clusters", tookUp)
+	}
+	for _, cluster := range []*clusters.Cluster{east, west} {
+		size, err := cluster.Memory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s takes %d MiB", cluster.Name, size>>20)
+		if size > 3<<29 { // 1.5 GiB
+			t.Errorf("%s takes %d MiB", cluster.Name, size>>20)
+		}
+	}
+}
+
+// In every cluster, Pods resolve and reach a Service over both IP families.
+func TestPodsReachServicesByName(t *testing.T) {
+	ns := namespace(t, "reach")
+	for _, cluster := range []*clusters.Cluster{east, west} {
+		apply(t, cluster, ns, server+"---"+client)
+		kubectl(t, cluster, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
+		kubectl(t, cluster, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
+		for _, family := range []string{"4", "6"} {
+			seen := map[string]bool{}
+			eventually(t, cluster, ns, "client", func(output string) bool {
+				if strings.HasPrefix(output, "web-") {
+					seen[output] = true
+				}
+				return len(seen) == 2
+			}, "sh", "-c", "socat -"+family+" -t5 -T5 - TCP:web:80 </dev/null")
+		}
+	}
+}
+
+func TestStatefulSetPodsHaveNames(t *testing.T) {
+	ns := namespace(t, "stateful")
+	apply(t, east, ns, `
+apiVersion: v1
+kind: Service
+metadata: {name: db}
+spec: {clusterIP: None, ipFamilyPolicy: RequireDualStack, selector: {app: db}, ports: [{name: sql, port: 5432}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: db, image: busybox, command: [/bin/sh, -c, 'sleep infinity']}]
+`)
+	kubectl(t, east, "rollout", "status", "statefulset/db", "-n", ns, "--timeout=100s")
+	for _, pod := range []string{"db-0", "db-1"} {
+		ips := strings.Fields(kubectl(t, east, "get", "pod", pod, "-n", ns, "-o", "jsonpath={.status.podIPs[*].ip}"))
+		if len(ips) != 2 {
+			t.Fatalf("%s has the addresses %v, want one of each family", pod, ips)
+		}
+		eventually(t, east, ns, "db-0", func(output string) bool {
+			return strings.Contains(output, ips[0]) && strings.Contains(output, ips[1])
+		}, "nslookup", pod+".db."+ns+".svc.cluster.local")
+		if name, err := exec(t.Context(), east, ns, pod, "hostname"); err != nil || name != pod {
+			t.Errorf("the host name of %s is %q (%v)", pod, name, err)
+		}
+	}
+}
+
+// Pods of one cluster reach Pods of another, and no Services.
+func TestPodNetworksAreJoinedAndServiceNetworksAreNot(t *testing.T) {
+	ns := namespace(t, "joined")
+	apply(t, east, ns, server)
+	apply(t, west, ns, client)
+	kubectl(t, east, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
+	kubectl(t, west, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
+	for _, ip := range strings.Fields(kubectl(t, east, "get", "pods", "-l", "app=web", "-n", ns, "-o", "jsonpath={.items[*].status.podIPs[*].ip}")) {
+		eventually(t, west, ns, "client", func(output string) bool { return strings.HasPrefix(output, "web-") }, dial(ip, 8080)...)
+	}
+	for _, ip := range strings.Fields(kubectl(t, east, "get", "service", "web", "-n", ns, "-o", "jsonpath={.spec.clusterIPs[*]}")) {
+		if output, err := exec(t.Context(), west, ns, "client", dial(ip, 80)...); err == nil && output != "" {
+			t.Errorf("a Service of the other cluster answers at %s: %s", ip, output)
+		}
+	}
+}
+
+// dial is a command that prints what a server says, and gives up after some seconds.
+func dial(ip string, port int) []string {
+	if netip.MustParseAddr(ip).Is6() {
+		ip = "[" + ip + "]"
+	}
+	return []string{"sh", "-c", fmt.Sprintf("socat -t5 -T5 - TCP:%s:%d,connect-timeout=2 </dev/null", ip, port)}
+}
+
+func TestNamespaceWithEverythingInItIsDeleted(t *testing.T) {
+	ns := namespace(t, "doomed")
+	apply(t, east, ns, server+"---"+client)
+	apply(t, east, ns, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web}\n")
+	kubectl(t, east, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
+	kubectl(t, east, "delete", "namespace", ns, "--timeout=100s")
+}
+
+// upstream is shaped like the workload of upstream's conformance suite: one
+// image brings its entry point along and the other has none, each container
+// has arguments only, and both protocols use one port.
+const upstream = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hello}
+spec:
+  selector: {matchLabels: {app: hello}}
+  template:
+    metadata: {labels: {app: hello}}
+    spec:
+      containers:
+      - name: tcp
+        image: alpine/socat
+        args: [-v, -v, 'TCP-LISTEN:42,crlf,reuseaddr,fork', 'SYSTEM:echo pod ip $(MY_POD_IP)']
+        env: [{name: MY_POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+      - name: udp
+        image: alpine/socat
+        args: [-v, -v, 'UDP-LISTEN:42,crlf,reuseaddr,fork', 'SYSTEM:echo pod ip $(MY_POD_IP)']
+        env: [{name: MY_POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hello}
+spec:
+  selector: {app: hello}
+  sessionAffinity: ClientIP
+  ports: [{name: tcp, port: 42, protocol: TCP}, {name: udp, port: 42, protocol: UDP}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: request}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: request, image: busybox, args: [/bin/sh, -ec, 'while :; do echo .; sleep 5; done']}
+`
+
+func TestWorkloadOfTheUpstreamSuiteRuns(t *testing.T) {
+	ns := namespace(t, "upstream")
+	apply(t, east, ns, upstream)
+	kubectl(t, east, "rollout", "status", "deployment/hello", "-n", ns, "--timeout=100s")
+	kubectl(t, east, "wait", "pod/request", "-n", ns, "--for=condition=Ready", "--timeout=100s")
+	ip := kubectl(t, east, "get", "pods", "-l", "app=hello", "-n", ns, "-o", "jsonpath={.items[0].status.podIP}")
+	service := "hello." + ns + ".svc.cluster.local"
+	answers := func(output string) bool { return strings.Contains(output, "pod ip "+ip) }
+	eventually(t, east, ns, "request", answers, "sh", "-c", "echo hi | nc -w 2 "+service+" 42")
+	eventually(t, east, ns, "request", answers, "sh", "-c", "echo hi | nc -u -w 2 "+service+" 42")
+	eventually(t, east, ns, "request", func(output string) bool { return strings.Contains(output, "Address") }, "nslookup", service)
+	if _, err := exec(t.Context(), east, ns, "request", "sh", "-c", "exit 7"); err == nil || !strings.Contains(err.Error(), "7") {
+		t.Errorf("the exit code of a command is lost: %v", err)
+	}
+	expect.Contains(t, kubectl(t, east, "get", "pods", "-n", ns, "-o", "wide"), "Running", "east-node")
+}
+
+// Our system runs in Pods of its own, made from the artifacts and nothing else.
+func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
+	for _, cluster := range []*clusters.Cluster{east, west} {
+		pods := kubectl(t, cluster, "get", "pods", "-n", "mcs-system")
+		expect.Contains(t, pods, "mcs-apiserver-", "2/2", "Running")
+		expect.Contains(t, kubectl(t, cluster, "logs", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-controller"), `"Registered"`)
+		expect.Contains(t, kubectl(t, cluster, "exec", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-apiserver", "--", "id", "-u"), "65532")
+	}
+}
+
+// What is stored outlives the Pod.
+func TestExportsSurviveTheirServer(t *testing.T) {
+	ns := namespace(t, "survive")
+	apply(t, east, ns, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: kept}\n")
+	before := kubectl(t, east, "get", "svcex", "kept", "-n", ns, "-o", "jsonpath={.metadata.uid}")
+	kubectl(t, east, "delete", "pods", "--all", "-n", "mcs-system", "--timeout=100s")
+	kubectl(t, east, "rollout", "status", "deployment/mcs-apiserver", "-n", "mcs-system", "--timeout=100s")
+	expect.Eventually(t, "export", func(ctx context.Context) error {
+		after, err := east.Kubectl(ctx, "get", "svcex", "kept", "-n", ns, "-o", "jsonpath={.metadata.uid}")
+		if err != nil || after != before {
+			return fmt.Errorf("%w: %s, was %s", err, after, before)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,239 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+func TestLinkFaults(t *testing.T) {
+	ns := namespace(t, "links")
+	apply(t, east, ns, server)
+	apply(t, west, ns, client)
+	kubectl(t, east, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
+	kubectl(t, west, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
+	ips := strings.Fields(kubectl(t, east, "get", "pods", "-l", "app=web", "-n", ns, "-o", "jsonpath={.items[0].status.podIPs[*].ip}"))
+	answers := func(ip string) bool {
+		output, err := exec(t.Context(), west, ns, "client", dial(ip, 8080)...)
+		return err == nil && strings.HasPrefix(output, "web-")
+	}
+	link := [2]string{"east", "west"}
+	t.Cleanup(func() {
+		if err := set.Repair(context.Background(), "east", "west"); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, ip := range ips {
+		if !answers(ip) {
+			t.Fatalf("%s does not answer before anything is wrong", ip)
+		}
+	}
+	impair := func(fault clusters.Fault) {
+		t.Helper()
+		fault.Clusters = link
+		if err := set.Impair(t.Context(), fault); err != nil {
+			t.Fatal(err)
+		}
+	}
+	impair(clusters.Fault{Cut: true})
+	for _, ip := range ips {
+		if answers(ip) {
+			t.Errorf("%s answers although the link is cut", ip)
+		}
+	}
+	impair(clusters.Fault{Delay: 300 * time.Millisecond})
+	for _, ip := range ips {
+		started := time.Now()
+		if !answers(ip) {
+			t.Errorf("%s does not answer over a slow link", ip)
+		}
+		// A handshake and an answer are two round trips at the least, delayed both ways.
+		if took := time.Since(started); took < 4*300*time.Millisecond {
+			t.Errorf("%s answers after %s: the link is not slow", ip, took)
+		}
+	}
+	impair(clusters.Fault{Loss: 100})
+	for _, ip := range ips {
+		if answers(ip) {
+			t.Errorf("%s answers although every packet gets lost", ip)
+		}
+	}
+	impair(clusters.Fault{})
+	for _, ip := range ips {
+		if !answers(ip) {
+			t.Errorf("%s does not answer after the link was repaired", ip)
+		}
+	}
+	if err := set.Impair(t.Context(), clusters.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `no cluster "south"`) {
+		t.Errorf("a link to nowhere: %v", err)
+	}
+}
+
+func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
+	ready := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		_, err := west.Kubectl(ctx, "get", "--raw", "/readyz")
+		return err
+	}
+	for _, component := range []string{clusters.Etcd, clusters.APIServer} {
+		if err := west.Kill(component); err != nil {
+			t.Fatal(err)
+		}
+		expect.Eventually(t, component+" to be missed", func(ctx context.Context) error {
+			if ready(ctx) == nil {
+				return errors.New("the cluster is ready without it")
+			}
+			return nil
+		})
+		if err := west.Start(t.Context(), component); err != nil {
+			t.Fatal(err)
+		}
+		expect.Eventually(t, component, ready)
+	}
+	if err := west.Pause(clusters.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	if ready(t.Context()) == nil {
+		t.Error("a paused kube-apiserver answers")
+	}
+	if err := west.Resume(clusters.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	expect.Eventually(t, "resumed kube-apiserver", ready)
+	if err := west.Kill("no-such-thing"); err == nil || !strings.Contains(err.Error(), "it has etcd, kube-apiserver") {
+		t.Errorf("killing what is not there: %v", err)
+	}
+}
+
+// A full disk stops our server from storing anything, and from nothing else;
+// once there is room again it goes on by itself.
+func TestFullDisk(t *testing.T) {
+	ns := namespace(t, "full")
+	create := func(ctx context.Context, name string) error {
+		output, err := west.Kubectl(ctx, "create", "-n", ns, "-f", expect.Manifest(t,
+			"apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: %s}\nspec: {exportedAnnotations: {large: %q}}\n",
+			name, strings.Repeat("x", 200_000)))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	}
+	if err := create(t.Context(), "before"); err != nil {
+		t.Fatal(err)
+	}
+	if err := west.FillDisk(clusters.NodeAgent); err != nil {
+		t.Fatal(err)
+	}
+	freed := false
+	t.Cleanup(func() {
+		if !freed {
+			_ = west.FreeDisk(clusters.NodeAgent)
+		}
+	})
+	// etcd has some room of its own, reserved in advance: 64 MiB at the most.
+	refused := false
+	for i := 0; i < 400 && !refused; i++ {
+		refused = create(t.Context(), fmt.Sprintf("during-%d", i)) != nil
+	}
+	if !refused {
+		t.Error("everything is stored although the disk is full")
+	}
+	kubectl(t, west, "get", "services", "-A")
+	if err := west.FreeDisk(clusters.NodeAgent); err != nil {
+		t.Fatal(err)
+	}
+	freed = true
+	expect.Eventually(t, "server after the disk was freed", func(ctx context.Context) error {
+		if err := create(ctx, "after"); err != nil && !strings.Contains(err.Error(), "already exists") {
+			return err
+		}
+		_, err := west.Kubectl(ctx, "get", "svcex", "before", "-n", ns)
+		return err
+	})
+}
+
+// A node that dies takes its Pods with it, and brings them back.
+func TestNodeRecoversFromAKill(t *testing.T) {
+	ns := namespace(t, "node")
+	apply(t, west, ns, server)
+	kubectl(t, west, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
+	if err := west.Kill(clusters.NodeAgent); err != nil {
+		t.Fatal(err)
+	}
+	if err := west.Start(t.Context(), clusters.NodeAgent); err != nil {
+		t.Fatal(err)
+	}
+	expect.Eventually(t, "Pods", func(ctx context.Context) error {
+		name, err := west.Kubectl(ctx, "get", "pods", "-n", ns, "-o", "jsonpath={.items[0].metadata.name}")
+		if err != nil {
+			return err
+		}
+		output, err := exec(ctx, west, ns, strings.TrimSpace(name), "hostname")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
+}
+
+// Starting what runs changes nothing.
+func TestUpIsIdempotent(t *testing.T) {
+	before, err := east.Component(clusters.APIServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := before.Running()
+	started := time.Now()
+	if err := set.Up(t.Context(), "east", "west"); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the second up took %s", time.Since(started).Round(time.Millisecond))
+	if again, running := before.Running(); !running || again != pid {
+		t.Errorf("the kube-apiserver was %d and is %d", pid, again)
+	}
+}
+
+// Ending a set leaves nothing behind, even when everything in it crashed, and
+// does not touch its neighbours.
+func TestDownLeavesNothingBehind(t *testing.T) {
+	other, err := clusters.Open(set.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Dir = t.TempDir()
+	if err := other.Up(t.Context(), "lonely"); err != nil {
+		t.Fatal(err)
+	}
+	lonely, err := other.Cluster("lonely")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, lonely, "default", client)
+	kubectl(t, lonely, "wait", "pod/client", "--for=condition=Ready", "--timeout=100s")
+	for _, component := range []string{clusters.NodeAgent, clusters.APIServer, clusters.Etcd} {
+		if err := lonely.Kill(component); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Down(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := other.Leftovers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thing := range left {
+		t.Errorf("left behind: %s", thing)
+	}
+	kubectl(t, east, "get", "--raw", "/readyz")
+}

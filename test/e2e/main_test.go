@@ -1,0 +1,123 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e tests on whole clusters: real control planes, kube-proxy and
+// CoreDNS, with our system installed as a user would.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+var (
+	set        *clusters.Set
+	east, west *clusters.Cluster
+	// tookUp is how long it took to start both clusters.
+	tookUp time.Duration
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run runs the tests on two clusters of their own, beside any that a person
+// may have started in this checkout.
+func run(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	if set, err = clusters.Open(filepath.Join("..", "..")); err != nil {
+		return 1, err
+	}
+	if set.Dir, err = os.MkdirTemp("", "mcs-e2e-"); err != nil {
+		return 1, err
+	}
+	started := time.Now()
+	if err := set.Up(ctx, "east", "west"); err != nil {
+		return 1, fmt.Errorf("%w\nthe clusters are left as they are; remove them with: bin/test/clusterset down --dir %s", err, set.Dir)
+	}
+	tookUp = time.Since(started)
+	if east, err = set.Cluster("east"); err != nil {
+		return 1, err
+	}
+	if west, err = set.Cluster("west"); err != nil {
+		return 1, err
+	}
+	if code = m.Run(); code != 0 {
+		keep(set.Dir)
+	}
+	return code, set.Down(ctx)
+}
+
+// keep saves the logs of clusters that are about to be removed.
+func keep(dir string) {
+	kept := dir + "-logs"
+	logs, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
+	for _, log := range logs {
+		data, err := os.ReadFile(log)
+		if err != nil {
+			continue
+		}
+		to := filepath.Join(kept, filepath.Base(filepath.Dir(log)), filepath.Base(log))
+		if os.MkdirAll(filepath.Dir(to), 0o755) == nil {
+			_ = os.WriteFile(to, data, 0o644)
+		}
+	}
+	fmt.Fprintln(os.Stderr, "the logs of all components are in", kept)
+}
+
+// kubectl runs kubectl in a cluster. It must succeed.
+func kubectl(t *testing.T, cluster *clusters.Cluster, args ...string) string {
+	t.Helper()
+	output, err := cluster.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%s: kubectl %s: %v\n%s", cluster.Name, strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// apply applies manifests to a namespace of a cluster.
+func apply(t *testing.T, cluster *clusters.Cluster, namespace, manifests string) {
+	t.Helper()
+	kubectl(t, cluster, "apply", "-n", namespace, "-f", expect.Manifest(t, "%s", manifests))
+}
+
+// namespace makes a namespace for one test, of the same name in both clusters.
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	for _, cluster := range []*clusters.Cluster{east, west} {
+		kubectl(t, cluster, "create", "namespace", name)
+		t.Cleanup(func() { _, _ = cluster.Kubectl(context.Background(), "delete", "namespace", name, "--wait=false") })
+	}
+	return name
+}
+
+// exec runs a command in a Pod and returns what it prints.
+func exec(ctx context.Context, cluster *clusters.Cluster, namespace, pod string, command ...string) (string, error) {
+	output, err := cluster.Kubectl(ctx, append([]string{"exec", "-n", namespace, pod, "--"}, command...)...)
+	return strings.TrimSpace(output), err
+}
+
+// eventually runs a command in a Pod until it prints what it should.
+func eventually(t *testing.T, cluster *clusters.Cluster, namespace, pod string, good func(output string) bool, command ...string) {
+	t.Helper()
+	expect.Eventually(t, strings.Join(command, " "), func(ctx context.Context) error {
+		output, err := exec(ctx, cluster, namespace, pod, command...)
+		if err != nil || !good(output) {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,121 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/environment"
+	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/images"
+	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
+	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/volumes"
+)
+
+// imageUser is the user of an image that must not run as root, if the Pod does
+// not say which one. Usual base images have it.
+const imageUser = 65532
+
+// problem is why a container cannot run, in the words of a kubelet.
+type problem struct {
+	reason string
+	err    error
+}
+
+func (p *problem) Error() string { return p.err.Error() }
+func (p *problem) Unwrap() error { return p.err }
+
+// checkImage makes sure that there is something to run.
+func checkImage(directory images.Directory, container *corev1.Container) error {
+	if _, known := directory.Program(container.Image); known || len(container.Command)+len(container.Args) > 0 {
+		return nil
+	}
+	return &problem{"ErrImagePull", fmt.Errorf("the image %q stands for the program %q, which is not in the directory of images %q, and the container has neither command nor arguments",
+		container.Image, images.Name(container.Image), directory)}
+}
+
+// arguments are the program of a container and its arguments. An image that is
+// not known is taken for one without an entry point, such as busybox: its
+// arguments are what runs.
+func arguments(directory images.Directory, container *corev1.Container, env map[string]string) []string {
+	command := container.Command
+	if program, known := directory.Program(container.Image); known && len(command) == 0 {
+		command = []string{program}
+	}
+	return slices.Concat(environment.ExpandAll(command, env), environment.ExpandAll(container.Args, env))
+}
+
+// baseEnvironment is what every container has.
+func baseEnvironment(imagesDirectory, hostname string, uid uint32) map[string]string {
+	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if imagesDirectory != "" {
+		path = sandbox.ImagesPath + ":" + imagesDirectory + ":" + path
+	}
+	home := "/"
+	if uid == 0 {
+		home = "/root"
+	}
+	return map[string]string{"PATH": path, "HOME": home, "HOSTNAME": hostname}
+}
+
+// setUser says whom a container runs as. The settings of a container count
+// more than those of its Pod.
+func setUser(process *sandbox.Process, pod *corev1.PodSecurityContext, container *corev1.SecurityContext) error {
+	if pod == nil {
+		pod = &corev1.PodSecurityContext{}
+	}
+	if container == nil {
+		container = &corev1.SecurityContext{}
+	}
+	user := cmp.Or(container.RunAsUser, pod.RunAsUser)
+	group := cmp.Or(container.RunAsGroup, pod.RunAsGroup)
+	nonRoot := cmp.Or(container.RunAsNonRoot, pod.RunAsNonRoot)
+	switch {
+	case user != nil:
+		process.UID = uint32(*user)
+	case nonRoot != nil && *nonRoot:
+		process.UID, process.GID = imageUser, imageUser
+	}
+	if nonRoot != nil && *nonRoot && process.UID == 0 {
+		return fmt.Errorf("container has runAsNonRoot, but runAsUser is 0")
+	}
+	if group != nil {
+		process.GID = uint32(*group)
+	}
+	for _, more := range pod.SupplementalGroups {
+		process.Groups = append(process.Groups, uint32(more))
+	}
+	if pod.FSGroup != nil {
+		process.Groups = append(process.Groups, uint32(*pod.FSGroup))
+	}
+	process.NoNewPrivileges = container.AllowPrivilegeEscalation != nil && !*container.AllowPrivilegeEscalation
+	return nil
+}
+
+// mountsOf are the mounts of a container, outer ones before inner ones.
+func mountsOf(container *corev1.Container, set *volumes.Set, env map[string]string) ([]sandbox.Mount, error) {
+	var mounts []sandbox.Mount
+	for _, mount := range container.VolumeMounts {
+		subPath := mount.SubPath
+		if mount.SubPathExpr != "" {
+			subPath = environment.Expand(mount.SubPathExpr, env)
+		}
+		source, err := set.Path(mount.Name, subPath)
+		if err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, sandbox.Mount{Source: source, Target: mount.MountPath, ReadOnly: mount.ReadOnly})
+	}
+	slices.SortStableFunc(mounts, func(a, b sandbox.Mount) int { return cmp.Compare(a.Target, b.Target) })
+	return mounts, nil
+}
+
+// readOnlyRoot says whether a container must not write to its own files.
+func readOnlyRoot(container *corev1.Container) bool {
+	context := container.SecurityContext
+	return context != nil && context.ReadOnlyRootFilesystem != nil && *context.ReadOnlyRootFilesystem
+}

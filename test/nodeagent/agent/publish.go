@@ -1,0 +1,128 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/lifecycle"
+)
+
+// publish writes the status of the Pod if it has changed.
+func (w *worker) publish(ctx context.Context, pod *corev1.Pod) error {
+	status := w.newStatus(pod, time.Now())
+	if equality.Semantic.DeepEqual(w.status, status) {
+		return nil
+	}
+	patch, err := statusPatch(pod.UID, w.status, status)
+	if err != nil {
+		return err
+	}
+	written, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.status = written.Status
+	return nil
+}
+
+// statusPatch changes one status to another. Conditions of others are left
+// alone, and so is another Pod of the same name.
+func statusPatch(uid types.UID, before, after corev1.PodStatus) ([]byte, error) {
+	old, err := json.Marshal(corev1.Pod{Status: before})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: after})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(old, changed, corev1.Pod{})
+}
+
+// newStatus is what the status should be: what the API server knows, and what
+// has become of the Pod since.
+func (w *worker) newStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
+	status := *w.status.DeepCopy()
+	observed := w.observe(now)
+	// Conditions of others are as the API server has them.
+	known := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	known.Status.Conditions = mergeConditions(pod.Status.Conditions, slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool {
+		return !slices.Contains(ownConditions, c.Type)
+	}))
+	status.Conditions = mergeConditions(status.Conditions, observed.Conditions(known, stamp(now)))
+	status.ObservedGeneration = pod.Generation
+	status.Phase = observed.Phase()
+	status.InitContainerStatuses, status.ContainerStatuses = observed.Init, observed.Main
+	if status.StartTime == nil {
+		start := stamp(now)
+		status.StartTime = &start
+	}
+	setAddresses(&status, w.addresses, w.config.hostIPs())
+	return status
+}
+
+func (w *worker) observe(now time.Time) lifecycle.Observed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	observed := lifecycle.Observed{Connected: w.sandbox != nil, Initialized: w.initialized, Finished: w.finished}
+	for _, r := range w.records {
+		status := r.status(w.initialized, w.finished || !w.ending.IsZero(), now)
+		if r.kind == lifecycle.Main {
+			observed.Main = append(observed.Main, status)
+		} else {
+			observed.Init = append(observed.Init, status)
+		}
+	}
+	return observed
+}
+
+// mergeConditions replaces conditions of the same type and adds the others.
+func mergeConditions(conditions, more []corev1.PodCondition) []corev1.PodCondition {
+	merged := slices.Clone(conditions)
+	for _, condition := range more {
+		i := slices.IndexFunc(merged, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
+		if i < 0 {
+			merged = append(merged, condition)
+		} else {
+			merged[i] = condition
+		}
+	}
+	return merged
+}
+
+// ownConditions are those that a kubelet sets.
+var ownConditions = []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady}
+
+func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}
+
+func setAddresses(status *corev1.PodStatus, addresses []netip.Addr, hostIPs []corev1.HostIP) {
+	status.HostIPs = hostIPs
+	status.HostIP = hostIPs[0].IP
+	status.PodIP, status.PodIPs = "", nil
+	for _, address := range addresses {
+		status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: address.String()})
+	}
+	if len(status.PodIPs) > 0 {
+		status.PodIP = status.PodIPs[0].IP
+	}
+}

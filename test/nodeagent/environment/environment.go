@@ -1,0 +1,172 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package environment makes the environment variables of containers.
+package environment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/fields"
+)
+
+// Builder builds environments.
+type Builder struct {
+	Client kubernetes.Interface
+	// Node is what the node has.
+	Node corev1.ResourceList
+}
+
+// Build is the environment of a container: the base, then envFrom, then env,
+// where later values count. Everything is read anew, so that a container sees
+// what was written before it was started. The status of the Pod must have its
+// addresses.
+func (b *Builder) Build(ctx context.Context, pod *corev1.Pod, container *corev1.Container, base map[string]string) (map[string]string, error) {
+	values := maps.Clone(base)
+	for _, source := range container.EnvFrom {
+		found, err := b.from(ctx, pod.Namespace, source)
+		if err != nil {
+			return nil, err
+		}
+		for key, value := range found {
+			values[source.Prefix+key] = value
+		}
+	}
+	for _, variable := range container.Env {
+		value, err := b.value(ctx, pod, container, variable, values)
+		if err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", variable.Name, err)
+		}
+		if value != nil {
+			values[variable.Name] = *value
+		}
+	}
+	return values, nil
+}
+
+// List is an environment as a process has it, sorted.
+func List(values map[string]string) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		list = append(list, name+"="+values[name])
+	}
+	return list
+}
+
+func (b *Builder) from(ctx context.Context, namespace string, source corev1.EnvFromSource) (map[string]string, error) {
+	if ref := source.ConfigMapRef; ref != nil {
+		configMap, err := b.Client.CoreV1().ConfigMaps(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, unlessOptional(err, ref.Optional)
+		}
+		return configMap.Data, nil
+	}
+	if ref := source.SecretRef; ref != nil {
+		secret, err := b.Client.CoreV1().Secrets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, unlessOptional(err, ref.Optional)
+		}
+		values := map[string]string{}
+		for key, value := range secret.Data {
+			values[key] = string(value)
+		}
+		return values, nil
+	}
+	return nil, nil
+}
+
+// value is the value of a variable, or nil if it is optional and absent.
+func (b *Builder) value(ctx context.Context, pod *corev1.Pod, container *corev1.Container, variable corev1.EnvVar, before map[string]string) (*string, error) {
+	source := variable.ValueFrom
+	if source == nil {
+		value := Expand(variable.Value, before)
+		return &value, nil
+	}
+	var value string
+	var err error
+	switch {
+	case source.FieldRef != nil:
+		value, err = fields.Of(pod, source.FieldRef.FieldPath)
+	case source.ResourceFieldRef != nil:
+		value, err = b.resource(pod, container, source.ResourceFieldRef)
+	case source.ConfigMapKeyRef != nil:
+		return b.configMapKey(ctx, pod.Namespace, source.ConfigMapKeyRef)
+	case source.SecretKeyRef != nil:
+		return b.secretKey(ctx, pod.Namespace, source.SecretKeyRef)
+	default:
+		err = fmt.Errorf("the node agent does not know where its value comes from")
+	}
+	return &value, err
+}
+
+func (b *Builder) resource(pod *corev1.Pod, container *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
+	if ref.ContainerName != "" && ref.ContainerName != container.Name {
+		for i := range pod.Spec.Containers {
+			if pod.Spec.Containers[i].Name == ref.ContainerName {
+				return fields.Resource(&pod.Spec.Containers[i], b.Node, ref)
+			}
+		}
+		return "", fmt.Errorf("there is no container %q", ref.ContainerName)
+	}
+	return fields.Resource(container, b.Node, ref)
+}
+
+func (b *Builder) configMapKey(ctx context.Context, namespace string, ref *corev1.ConfigMapKeySelector) (*string, error) {
+	configMap, err := b.Client.CoreV1().ConfigMaps(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, unlessOptional(err, ref.Optional)
+	}
+	value, found := configMap.Data[ref.Key]
+	return key("ConfigMap", ref.Name, ref.Key, value, found, ref.Optional)
+}
+
+func (b *Builder) secretKey(ctx context.Context, namespace string, ref *corev1.SecretKeySelector) (*string, error) {
+	secret, err := b.Client.CoreV1().Secrets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, unlessOptional(err, ref.Optional)
+	}
+	value, found := secret.Data[ref.Key]
+	return key("Secret", ref.Name, ref.Key, string(value), found, ref.Optional)
+}
+
+func key(kind, name, key, value string, found bool, optional *bool) (*string, error) {
+	switch {
+	case found:
+		return &value, nil
+	case optional != nil && *optional:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("the %s %s has no key %q", kind, name, key)
+}
+
+// unlessOptional is nil if the error says that something optional is absent.
+func unlessOptional(err error, optional *bool) error {
+	if apierrors.IsNotFound(err) && optional != nil && *optional {
+		return nil
+	}
+	return err
+}
+
+// ServiceVariables tell a container where the API server is.
+func ServiceVariables(kubernetes *corev1.Service) map[string]string {
+	values := map[string]string{"KUBERNETES_SERVICE_HOST": kubernetes.Spec.ClusterIP}
+	for i, port := range kubernetes.Spec.Ports {
+		text := fmt.Sprint(port.Port)
+		if i == 0 {
+			values["KUBERNETES_SERVICE_PORT"] = text
+		}
+		if port.Name != "" {
+			values["KUBERNETES_SERVICE_PORT_"+strings.ToUpper(strings.ReplaceAll(port.Name, "-", "_"))] = text
+		}
+	}
+	return values
+}
