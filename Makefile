@@ -78,8 +78,9 @@ unit: ## Run the unit tests with the race detector.
 
 FUZZTIME ?= 60s
 .PHONY: fuzz
-fuzz: ## Fuzz decoding and validation for FUZZTIME (60s).
+fuzz: ## Fuzz decoding and validation, and the merge, for FUZZTIME (60s) each.
 	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/multicluster/install
+	go test -run '^$$' -fuzz FuzzMerge -fuzztime $(FUZZTIME) ./pkg/merge
 
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests against real control planes.

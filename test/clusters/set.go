@@ -209,7 +209,8 @@ func (s *Set) Down(ctx context.Context) error {
 func (s *Set) images() string { return filepath.Join(s.Dir, "images") }
 
 // linkImages maps the names of images to programs that were built here, or
-// that are on this machine.
+// that are on this machine. These are no symbolic links: containers see this
+// directory, but not every place that a link could lead to.
 func (s *Set) linkImages() error {
 	if err := os.MkdirAll(s.images(), 0o755); err != nil {
 		return err
@@ -224,15 +225,26 @@ func (s *Set) linkImages() error {
 		programs["socat"] = socat
 	}
 	for image, program := range programs {
-		link := filepath.Join(s.images(), image)
-		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		if err := os.Symlink(program, link); err != nil {
+		if err := linkOrCopy(program, filepath.Join(s.images(), image)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// linkOrCopy puts a file, or a copy of it from another file system, elsewhere.
+func linkOrCopy(from, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o755)
 }
 
 // Kubeconfig has a context for every cluster, named after it.

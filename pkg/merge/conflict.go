@@ -1,0 +1,124 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Conflict is a property in which exports differ and that cannot be merged.
+type Conflict struct {
+	// Reason is upstream's word for it.
+	Reason string
+	// Message names the property, the value that counts, the cluster it comes
+	// from, and how many clusters disagree.
+	Message string
+}
+
+// property is something in which exports can differ.
+type property struct {
+	reason, name string
+	// describe shows people the value.
+	describe func(Export) string
+	// agrees says whether a later export can live with the oldest's value.
+	agrees func(oldest, later Export) bool
+}
+
+var properties = []property{
+	equalText("TypeConflict", "type", func(e Export) string { return string(e.Spec.Type) }),
+	{"PortConflict", "ports", func(e Export) string { return describePorts(e.Spec.Ports) }, hasPortsOf},
+	equalText("SessionAffinityConflict", "session affinity", func(e Export) string { return string(e.Spec.SessionAffinity) }),
+	equalText("SessionAffinityConfigConflict", "session affinity config", describeAffinityConfig),
+	equalText("InternalTrafficPolicyConflict", "internal traffic policy", func(e Export) string { return text(e.Spec.InternalTrafficPolicy) }),
+	equalText("TrafficDistributionConflict", "traffic distribution", func(e Export) string { return text(e.Spec.TrafficDistribution) }),
+	{"IPFamilyConflict", "IP families", describeFamilies, hasFamiliesOf},
+	{"LabelsConflict", "labels", func(e Export) string { return describeMap(e.Labels) }, func(a, b Export) bool { return maps.Equal(a.Labels, b.Labels) }},
+	{"AnnotationsConflict", "annotations", func(e Export) string { return describeMap(e.Annotations) }, func(a, b Export) bool { return maps.Equal(a.Annotations, b.Annotations) }},
+}
+
+// equalText is a property whose values are equal when they look the same.
+func equalText(reason, name string, describe func(Export) string) property {
+	return property{reason, name, describe, func(a, b Export) bool { return describe(a) == describe(b) }}
+}
+
+// findConflicts compares every export with the oldest, property by property.
+func findConflicts(exports []Export, result Result) []Conflict {
+	oldest := exports[0]
+	var conflicts []Conflict
+	for _, property := range properties {
+		disagree := 0
+		for _, later := range exports[1:] {
+			if !property.agrees(oldest, later) {
+				disagree++
+			}
+		}
+		if disagree == 0 {
+			continue
+		}
+		using := fmt.Sprintf("%q from", shorten(property.describe(oldest)))
+		if property.reason == "PortConflict" { // what is used is not the oldest's alone
+			using = fmt.Sprintf("%q, preferring those of the", shorten(describePorts(result.Spec.Ports)))
+		}
+		conflicts = append(conflicts, Conflict{
+			Reason: property.reason,
+			Message: fmt.Sprintf("Conflicting %s. Using %s oldest service export in %q. %d/%d clusters disagree.",
+				property.name, using, oldest.Cluster, disagree, len(exports)),
+		})
+	}
+	return conflicts
+}
+
+// hasFamiliesOf says whether an export can be reached over every IP family
+// that the import has. More families than that do no harm.
+func hasFamiliesOf(oldest, later Export) bool {
+	return !slices.ContainsFunc(oldest.Spec.IPFamilies, func(family corev1.IPFamily) bool {
+		return !slices.Contains(later.Spec.IPFamilies, family)
+	})
+}
+
+func describeFamilies(export Export) string {
+	var families []string
+	for _, family := range export.Spec.IPFamilies {
+		families = append(families, string(family))
+	}
+	return strings.Join(families, ",")
+}
+
+func describeAffinityConfig(export Export) string {
+	config := export.Spec.SessionAffinityConfig
+	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+		return ""
+	}
+	return fmt.Sprintf("timeout %d s", *config.ClientIP.TimeoutSeconds)
+}
+
+func describeMap(values map[string]string) string {
+	var described []string
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		described = append(described, key+"="+values[key])
+	}
+	return strings.Join(described, ",")
+}
+
+// shorten keeps a message readable: annotations may have hundreds of thousands
+// of characters.
+func shorten(value string) string {
+	const most = 200
+	if runes := []rune(value); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return value
+}
+
+func text[T ~string](value *T) string {
+	if value == nil {
+		return ""
+	}
+	return string(*value)
+}

@@ -1,0 +1,312 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// exported is an export of cluster-<age>; the higher the number, the younger it is.
+func exported(age int, changes ...func(*Export)) Export {
+	export := Export{
+		Cluster: fmt.Sprintf("cluster-%d", age),
+		Created: epoch.Add(time.Duration(age) * time.Second),
+		Spec: multicluster.ServiceImportSpec{
+			Type:            multicluster.ClusterSetIP,
+			Ports:           ports("http:80/TCP"),
+			SessionAffinity: corev1.ServiceAffinityNone,
+			IPFamilies:      []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
+		},
+	}
+	for _, change := range changes {
+		change(&export)
+	}
+	return export
+}
+
+// ports reads name:number/protocol(appProtocol), of which the names may be left out.
+func ports(texts ...string) []multicluster.ServicePort {
+	result := []multicluster.ServicePort{}
+	for _, text := range texts {
+		var port multicluster.ServicePort
+		if before, app, found := strings.Cut(strings.TrimSuffix(text, ")"), "("); found {
+			text, port.AppProtocol = before, ptr.To(app)
+		}
+		if name, rest, found := strings.Cut(text, ":"); found {
+			port.Name, text = name, rest
+		}
+		number, protocol, _ := strings.Cut(text, "/")
+		if _, err := fmt.Sscan(number, &port.Port); err != nil {
+			panic(err)
+		}
+		port.Protocol = corev1.Protocol(protocol)
+		result = append(result, port)
+	}
+	return result
+}
+
+func withPorts(texts ...string) func(*Export) {
+	return func(e *Export) { e.Spec.Ports = ports(texts...) }
+}
+
+func reasons(result Result) string {
+	var reasons []string
+	for _, conflict := range result.Conflicts {
+		reasons = append(reasons, conflict.Reason)
+	}
+	return strings.Join(reasons, ",")
+}
+
+// R3, R33: one service, with every exporting cluster listed once.
+func TestEqualExportsMergeWithoutConflict(t *testing.T) {
+	result := Merge([]Export{exported(2), exported(1), exported(3), exported(2)})
+	if len(result.Conflicts) != 0 {
+		t.Errorf("conflicts: %v", result.Conflicts)
+	}
+	if diff := cmp.Diff([]string{"cluster-1", "cluster-2", "cluster-3"}, result.Clusters); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(exported(1).Spec, result.Spec); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// R52: the oldest export counts; of two that are equally old, the cluster with
+// the smaller id.
+func TestOldestExportWinsAndTiesGoToTheSmallerID(t *testing.T) {
+	headless := func(e *Export) { e.Spec.Type = multicluster.Headless }
+	sameAge := func(e *Export) { e.Created = epoch }
+	for _, test := range []struct {
+		name    string
+		exports []Export
+		want    multicluster.ServiceImportType
+	}{
+		{"older first", []Export{exported(1, headless), exported(2)}, multicluster.Headless},
+		{"older last", []Export{exported(2), exported(1, headless)}, multicluster.Headless},
+		{"equally old", []Export{exported(2, headless, sameAge), exported(1, sameAge)}, multicluster.ClusterSetIP},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Merge(test.exports).Spec.Type; got != test.want {
+				t.Errorf("the type is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// R51, R61, R62: each property follows the oldest export and has its own reason.
+func TestPropertyFollowsTheOldestExport(t *testing.T) {
+	timeout := func(seconds int32) func(*Export) {
+		return func(e *Export) {
+			e.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			e.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(seconds)}}
+		}
+	}
+	for _, test := range []struct {
+		name, reasons, message string
+		oldest, later          func(*Export)
+		// get is what must be the same in the result as in the oldest export.
+		get func(multicluster.ServiceImportSpec) any
+	}{
+		{
+			name: "type", reasons: "TypeConflict", message: `Conflicting type. Using "Headless" from oldest service export in "cluster-1". 1/2 clusters disagree.`,
+			oldest: func(e *Export) { e.Spec.Type = multicluster.Headless }, later: func(*Export) {},
+			get: func(s multicluster.ServiceImportSpec) any { return s.Type },
+		},
+		{
+			name: "session affinity", reasons: "SessionAffinityConflict", message: `Conflicting session affinity. Using "None" from oldest service export in "cluster-1".`,
+			oldest: func(*Export) {}, later: func(e *Export) { e.Spec.SessionAffinity = corev1.ServiceAffinityClientIP },
+			get: func(s multicluster.ServiceImportSpec) any { return s.SessionAffinity },
+		},
+		{
+			name: "session affinity config", reasons: "SessionAffinityConfigConflict", message: `Using "timeout 10 s" from`,
+			oldest: timeout(10), later: timeout(20),
+			get: func(s multicluster.ServiceImportSpec) any { return s.SessionAffinityConfig },
+		},
+		{
+			name: "internal traffic policy", reasons: "InternalTrafficPolicyConflict", message: `Using "Local" from`,
+			oldest: func(e *Export) { e.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal) },
+			later:  func(e *Export) { e.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyCluster) },
+			get:    func(s multicluster.ServiceImportSpec) any { return s.InternalTrafficPolicy },
+		},
+		{
+			name: "traffic distribution", reasons: "TrafficDistributionConflict", message: `Using "" from`,
+			oldest: func(*Export) {}, later: func(e *Export) { e.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone) },
+			get: func(s multicluster.ServiceImportSpec) any { return s.TrafficDistribution },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			oldest := exported(1, test.oldest)
+			result := Merge([]Export{exported(2, test.later), oldest})
+			if reasons(result) != test.reasons {
+				t.Fatalf("reasons %q, want %q", reasons(result), test.reasons)
+			}
+			if !strings.Contains(result.Conflicts[0].Message, test.message) {
+				t.Errorf("message %q, want %q in it", result.Conflicts[0].Message, test.message)
+			}
+			if diff := cmp.Diff(test.get(oldest.Spec), test.get(result.Spec)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// R62: the whole set of the oldest export is used, without mixing keys.
+func TestLabelsAndAnnotationsAreNotMixed(t *testing.T) {
+	oldest := exported(1, func(e *Export) {
+		e.Labels, e.Annotations = map[string]string{"a": "1"}, map[string]string{"x": "1"}
+	})
+	later := exported(2, func(e *Export) {
+		e.Labels, e.Annotations = map[string]string{"b": "2"}, map[string]string{"x": "1", "y": "2"}
+	})
+	result := Merge([]Export{later, oldest})
+	if diff := cmp.Diff(oldest.Labels, result.Labels); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(oldest.Annotations, result.Annotations); diff != "" {
+		t.Error(diff)
+	}
+	if reasons(result) != "LabelsConflict,AnnotationsConflict" {
+		t.Errorf("reasons %q", reasons(result))
+	}
+}
+
+// R14: what only the implementation may set is dropped, and is no conflict.
+func TestReservedKeysAreDropped(t *testing.T) {
+	forged := exported(1, func(e *Export) {
+		e.Labels = map[string]string{"a": "1", "multicluster.kubernetes.io/source-cluster": "forged"}
+		e.Annotations = map[string]string{"clusterset.mcs-apiserver.io/x": "forged"}
+	})
+	honest := exported(2, func(e *Export) { e.Labels = map[string]string{"a": "1"} })
+	result := Merge([]Export{forged, honest})
+	if len(result.Conflicts) != 0 || len(result.Annotations) != 0 || len(result.Labels) != 1 {
+		t.Errorf("labels %v, annotations %v, conflicts %v", result.Labels, result.Annotations, result.Conflicts)
+	}
+	if len(forged.Labels) != 2 {
+		t.Error("the input was changed")
+	}
+}
+
+// R53, R54: later exports take no family away; those that lack one are told.
+func TestIPFamiliesAreTheOldestExports(t *testing.T) {
+	families := func(families ...corev1.IPFamily) func(*Export) {
+		return func(e *Export) { e.Spec.IPFamilies = families }
+	}
+	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
+	for _, test := range []struct {
+		name          string
+		oldest, later []corev1.IPFamily
+		conflict      string
+	}{
+		{"the later lacks one", []corev1.IPFamily{v4, v6}, []corev1.IPFamily{v4}, "IPFamilyConflict"},
+		{"nothing in common", []corev1.IPFamily{v4}, []corev1.IPFamily{v6}, "IPFamilyConflict"},
+		{"the later has more", []corev1.IPFamily{v4}, []corev1.IPFamily{v6, v4}, ""},
+		{"another order", []corev1.IPFamily{v6, v4}, []corev1.IPFamily{v4, v6}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result := Merge([]Export{exported(2, families(test.later...)), exported(1, families(test.oldest...))})
+			if diff := cmp.Diff(test.oldest, result.Spec.IPFamilies); diff != "" {
+				t.Error(diff)
+			}
+			if reasons(result) != test.conflict {
+				t.Errorf("reasons %q, want %q", reasons(result), test.conflict)
+			}
+		})
+	}
+	if got := SupportedFamilies([]corev1.IPFamily{v6, v4}, []corev1.IPFamily{v4}); !cmp.Equal(got, []corev1.IPFamily{v4}) {
+		t.Errorf("an IPv4 cluster supports %v", got)
+	}
+	if got := SupportedFamilies([]corev1.IPFamily{v6}, []corev1.IPFamily{v4}); len(got) != 0 {
+		t.Errorf("an IPv4 cluster supports %v", got)
+	}
+}
+
+// R56 to R59, R122: ports.
+func TestPorts(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		oldest, later []string
+		want          []string
+		conflict      bool
+	}{
+		{name: "the same in another order", oldest: []string{"a:1/TCP", "b:2/UDP"}, later: []string{"b:2/UDP", "a:1/TCP"}, want: []string{"a:1/TCP", "b:2/UDP"}},
+		{name: "union", oldest: []string{"a:1/TCP"}, later: []string{"b:2/TCP"}, want: []string{"a:1/TCP", "b:2/TCP"}, conflict: true},
+		{name: "a subset is a conflict too", oldest: []string{"a:1/TCP", "b:2/TCP"}, later: []string{"a:1/TCP"}, want: []string{"a:1/TCP", "b:2/TCP"}, conflict: true},
+		{name: "same name, other number", oldest: []string{"a:1/TCP"}, later: []string{"a:2/TCP"}, want: []string{"a:1/TCP"}, conflict: true},
+		{name: "same number, other name", oldest: []string{"a:1/TCP"}, later: []string{"b:1/TCP"}, want: []string{"a:1/TCP"}, conflict: true},
+		{name: "same number, other protocol", oldest: []string{"a:1/TCP"}, later: []string{"b:1/UDP"}, want: []string{"a:1/TCP", "b:1/UDP"}, conflict: true},
+		{name: "other appProtocol", oldest: []string{"a:1/TCP(http)"}, later: []string{"a:1/TCP(grpc)"}, want: []string{"a:1/TCP(http)"}, conflict: true},
+		{name: "appProtocol on one only", oldest: []string{"a:1/TCP"}, later: []string{"a:1/TCP(grpc)"}, want: []string{"a:1/TCP"}, conflict: true},
+		{name: "no protocol is TCP", oldest: []string{"a:1/"}, later: []string{"a:1/TCP"}, want: []string{"a:1/TCP"}},
+		{name: "SCTP", oldest: []string{"a:1/SCTP"}, later: []string{"a:1/SCTP"}, want: []string{"a:1/SCTP"}},
+		{name: "one without a name", oldest: []string{"1/TCP"}, later: []string{"1/TCP"}, want: []string{"1/TCP"}},
+		{name: "two without a name", oldest: []string{"1/TCP"}, later: []string{"2/TCP"}, want: []string{"1/TCP"}, conflict: true},
+		{name: "one without a name among several", oldest: []string{"1/TCP"}, later: []string{"b:2/TCP"}, want: []string{"tcp-1:1/TCP", "b:2/TCP"}, conflict: true},
+		{name: "its new name is taken", oldest: []string{"1/UDP"}, later: []string{"udp-1:2/UDP"}, want: []string{"udp-1-2:1/UDP", "udp-1:2/UDP"}, conflict: true},
+		{name: "none at all", want: []string{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result := Merge([]Export{exported(2, withPorts(test.later...)), exported(1, withPorts(test.oldest...))})
+			if diff := cmp.Diff(ports(test.want...), result.Spec.Ports); diff != "" {
+				t.Error(diff)
+			}
+			if got := reasons(result) == "PortConflict"; got != test.conflict {
+				t.Errorf("reasons %q, want a conflict: %v", reasons(result), test.conflict)
+			}
+		})
+	}
+}
+
+// R60: a cluster serves a port under whatever name it has there.
+func TestClusterServesPortsByProtocolAndNumber(t *testing.T) {
+	own := ports("web:80/TCP", "dns:53/UDP")
+	for text, want := range map[string]bool{"http:80/TCP": true, "dns:53/UDP": true, "dns:53/TCP": false, "web:8080/TCP": false} {
+		if got := Serves(own, ports(text)[0]); got != want {
+			t.Errorf("serves %s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// R51: every conflict is reported, not only the first, with how many disagree.
+func TestAllConflictsAreReported(t *testing.T) {
+	different := func(e *Export) {
+		e.Spec.Type = multicluster.Headless
+		e.Spec.Ports = ports("http:8080/TCP")
+		e.Labels = map[string]string{"a": "b"}
+	}
+	result := Merge([]Export{exported(1), exported(2, different), exported(3), exported(4, different), exported(5)})
+	if reasons(result) != "TypeConflict,PortConflict,LabelsConflict" {
+		t.Errorf("reasons %q", reasons(result))
+	}
+	want := `Conflicting type. Using "ClusterSetIP" from oldest service export in "cluster-1". 2/5 clusters disagree.`
+	if result.Conflicts[0].Message != want {
+		t.Errorf("message %q, want %q", result.Conflicts[0].Message, want)
+	}
+	want = `Conflicting ports. Using "http:80/TCP", preferring those of the oldest service export in "cluster-1". 2/5 clusters disagree.`
+	if result.Conflicts[1].Message != want {
+		t.Errorf("message %q, want %q", result.Conflicts[1].Message, want)
+	}
+}
+
+// R55, R119: without the export that was different, nothing is left of the conflict.
+func TestConflictEndsWithItsCause(t *testing.T) {
+	headless := exported(1, func(e *Export) { e.Spec.Type = multicluster.Headless })
+	if result := Merge([]Export{headless, exported(2), exported(3)}); reasons(result) != "TypeConflict" {
+		t.Fatalf("reasons %q", reasons(result))
+	}
+	result := Merge([]Export{exported(2), exported(3)})
+	if len(result.Conflicts) != 0 || result.Spec.Type != multicluster.ClusterSetIP {
+		t.Errorf("type %s, conflicts %v", result.Spec.Type, result.Conflicts)
+	}
+}

@@ -1,0 +1,130 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+// arbitrary makes exports out of few values, so that equal ones are frequent,
+// from a source of numbers below a given one.
+func arbitrary(below func(int) int) []Export {
+	pick := func(values ...string) string { return values[below(len(values))] }
+	optional := func(values ...string) *string {
+		if value := pick(append(values, "")...); value != "" {
+			return ptr.To(value)
+		}
+		return nil
+	}
+	exports := make([]Export, 1+below(5))
+	for i := range exports {
+		export := Export{Cluster: fmt.Sprintf("cluster-%d", i), Created: epoch.Add(time.Duration(below(3)) * time.Second)}
+		export.Spec = multicluster.ServiceImportSpec{
+			Type:                  multicluster.ServiceImportType(pick("ClusterSetIP", "Headless")),
+			SessionAffinity:       corev1.ServiceAffinity(pick("", "None", "ClientIP")),
+			InternalTrafficPolicy: (*corev1.ServiceInternalTrafficPolicy)(optional("Local", "Cluster")),
+			TrafficDistribution:   optional("PreferSameZone"),
+			IPs:                   []string{"10.0.0.1"},
+			IPFamilies:            [][]corev1.IPFamily{{"IPv4"}, {"IPv6"}, {"IPv4", "IPv6"}, {"IPv6", "IPv4"}, nil}[below(5)],
+		}
+		for range below(4) {
+			export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort{
+				Name: pick("", "a", "b", "tcp-1", "tcp-1-2"), Protocol: corev1.Protocol(pick("", "TCP", "UDP")), Port: int32(1 + below(3)), AppProtocol: optional("http"),
+			})
+		}
+		for range below(3) {
+			export.Labels = map[string]string{pick("k", "multicluster.kubernetes.io/x"): pick("v", "w")}
+		}
+		exports[i] = export
+	}
+	return exports
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("any exports at all"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		next := 0
+		checkProperties(t, arbitrary(func(n int) int {
+			if next >= len(data) {
+				return 0
+			}
+			next++
+			return int(data[next-1]) % n
+		}), rand.New(rand.NewSource(int64(len(data)))))
+	})
+}
+
+func TestPropertiesHoldForArbitraryExports(t *testing.T) {
+	seed := time.Now().UnixNano()
+	random := rand.New(rand.NewSource(seed))
+	for range 5000 {
+		checkProperties(t, arbitrary(random.Intn), random)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// checkProperties checks what is true of every merge.
+func checkProperties(t *testing.T, exports []Export, random *rand.Rand) {
+	t.Helper()
+	result := Merge(exports)
+
+	// R63: the order in which exports arrive, and who asks, does not matter.
+	shuffled := slices.Clone(exports)
+	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	if diff := cmp.Diff(result, Merge(shuffled)); diff != "" {
+		t.Errorf("the order of the exports matters: %s", diff)
+	}
+	// Neither does one that is there twice.
+	if diff := cmp.Diff(result, Merge(append(shuffled, exports[random.Intn(len(exports))]))); diff != "" {
+		t.Errorf("an export given twice matters: %s", diff)
+	}
+	// A cluster that exports just what came out changes nothing but the ports'
+	// verdict: it agrees with everything.
+	agreeing := Export{Cluster: "zzz", Created: epoch.Add(time.Hour), Spec: result.Spec, Labels: result.Labels, Annotations: result.Annotations}
+	if again := Merge(append(shuffled, agreeing)); !cmp.Equal(result.Spec, again.Spec) || !cmp.Equal(result.Labels, again.Labels) {
+		t.Errorf("merging the result again changes it: %s", cmp.Diff(result.Spec, again.Spec))
+	}
+	// R57: no two ports have the same name, or the same protocol and number.
+	// R37: only a port that is alone may have no name.
+	names, numbers := map[string]bool{}, map[string]bool{}
+	for _, port := range result.Spec.Ports {
+		number := fmt.Sprint(port.Protocol, port.Port)
+		if names[port.Name] || numbers[number] || port.Name == "" && len(result.Spec.Ports) > 1 || port.Protocol == "" {
+			t.Errorf("ports that no Service could have: %s", describePorts(result.Spec.Ports))
+		}
+		names[port.Name], numbers[number] = true, true
+	}
+	// R47: every port is served by somebody.
+	for _, port := range result.Spec.Ports {
+		if !slices.ContainsFunc(exports, func(export Export) bool { return Serves(normalize(export).Spec.Ports, port) }) {
+			t.Errorf("nobody serves %v", port)
+		}
+	}
+	// R35, R51
+	if len(exports) == 1 && len(result.Conflicts) != 0 {
+		t.Errorf("a cluster is in conflict with itself: %v", result.Conflicts)
+	}
+	for _, conflict := range result.Conflicts {
+		if !strings.HasSuffix(conflict.Message, fmt.Sprintf("/%d clusters disagree.", len(exports))) {
+			t.Errorf("message %q for %d clusters", conflict.Message, len(exports))
+		}
+	}
+	if len(result.Clusters) != len(exports) || len(result.Spec.IPs) != 0 {
+		t.Errorf("clusters %v and IPs %v of %d exports", result.Clusters, result.Spec.IPs, len(exports))
+	}
+}
