@@ -237,6 +237,10 @@ func linkOrCopy(from, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
 	if os.Link(from, to) == nil {
 		return nil
 	}

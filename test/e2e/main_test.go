@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,9 +45,11 @@ func run(m *testing.M) (code int, err error) {
 	if set.Dir, err = os.MkdirTemp("", "mcs-e2e-"); err != nil {
 		return 1, err
 	}
+	defer func() { err = errors.Join(err, set.Down(ctx)) }()
 	started := time.Now()
 	if err := set.Up(ctx, "east", "west"); err != nil {
-		return 1, fmt.Errorf("%w\nthe clusters are left as they are; remove them with: bin/test/clusterset down --dir %s", err, set.Dir)
+		keep(set.Dir)
+		return 1, err
 	}
 	tookUp = time.Since(started)
 	if east, err = set.Cluster("east"); err != nil {
@@ -58,7 +61,7 @@ func run(m *testing.M) (code int, err error) {
 	if code = m.Run(); code != 0 {
 		keep(set.Dir)
 	}
-	return code, set.Down(ctx)
+	return code, nil
 }
 
 // keep saves the logs of clusters that are about to be removed.

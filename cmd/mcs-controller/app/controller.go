@@ -6,6 +6,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,8 @@ func lead(ctx context.Context, opts *Options, client kubernetes.Interface, run f
 		return err
 	}
 	election := opts.LeaderElection
-	lock, err := resourcelock.New(election.ResourceLock, opts.Namespace, election.ResourceName, client.CoreV1(), client.CoordinationV1(),
+	namespace := cmp.Or(election.ResourceNamespace, opts.Namespace)
+	lock, err := resourcelock.New(election.ResourceLock, namespace, election.ResourceName, client.CoreV1(), client.CoordinationV1(),
 		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
 	if err != nil {
 		return err
@@ -145,7 +147,7 @@ func lead(ctx context.Context, opts *Options, client kubernetes.Interface, run f
 		}
 	}
 	if ctx.Err() == nil {
-		return fmt.Errorf("lost the Lease %s/%s", opts.Namespace, election.ResourceName)
+		return fmt.Errorf("lost the Lease %s/%s", namespace, election.ResourceName)
 	}
 	return nil
 }

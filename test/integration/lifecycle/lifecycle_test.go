@@ -87,6 +87,10 @@ func TestRegistrationOverACRDIsRefused(t *testing.T) {
 		kubectl(t, "apply", "-f", expect.Manifest(t, "%s", definition))
 	}
 	kubectl(t, "wait", "crd/serviceexports.multicluster.x-k8s.io", "crd/serviceimports.multicluster.x-k8s.io", "--for=condition=Established", "--timeout=60s")
+	// Objects of the CRDs, which the next test takes along.
+	kubectl(t, "create", "-f", expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\n"+
+		"metadata: {name: migrated, namespace: default}\nspec: {exportedLabels: {from: crd}}\n"))
+	kubectl(t, "get", "serviceexports,serviceimports", "-A")
 	expect.Eventually(t, "APIServices of the CRDs", func(ctx context.Context) error {
 		_, err := installed.Aggregator.ApiregistrationV1().APIServices().Get(ctx, "v1alpha1.multicluster.x-k8s.io", metav1.GetOptions{})
 		return err
@@ -116,7 +120,9 @@ func TestRegistrationOverACRDIsRefused(t *testing.T) {
 	expect.Lacks(t, kubectl(t, "get", "apiservices"), "mcs-system/mcs-apiserver")
 }
 
+// The way that docs/operations.md describes.
 func TestGroupVersionIsTakenOverWhenHandedOver(t *testing.T) {
+	saved := expect.Manifest(t, "%s", kubectl(t, "get", "serviceexports", "-A", "-o", "yaml"))
 	kubectl(t, "label", "apiservice", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io", "kube-aggregator.kubernetes.io/automanaged-")
 	if err := installed.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
@@ -126,6 +132,13 @@ func TestGroupVersionIsTakenOverWhenHandedOver(t *testing.T) {
 	}
 	if code, body, err := readiness(t.Context()); err != nil || code != http.StatusOK {
 		t.Errorf("still not ready: %d %s %v", code, body, err)
+	}
+	if list := kubectl(t, "get", "serviceexports", "-A"); !strings.Contains(list, "No resources found") {
+		t.Errorf("there are exports before any was applied:\n%s", list)
+	}
+	kubectl(t, "apply", "-f", saved)
+	if label := kubectl(t, "get", "serviceexport", "migrated", "-n", "default", "-o", "jsonpath={.spec.exportedLabels.from}"); label != "crd" {
+		t.Errorf("the migrated export has the label %q", label)
 	}
 	// The CRDs can now go, and what took their place stays.
 	kubectl(t, "delete", "crd", "serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io", "--timeout=60s")
