@@ -1,0 +1,217 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+)
+
+// TestStorageConformance runs those tests of Kubernetes for its storage that
+// are about reading. Left out are the tests of
+//   - writing, time to live, encryption, sizes and compaction, which do not
+//     exist here, and KeySchema, which begins with writing;
+//   - pages: a limit is ignored and a continue token is 410;
+//   - Get and GetListNonRecursive, of which a few cases read at a version of the
+//     future, or at an exact one by key alone, which is 410 here;
+//   - ConsistentList, which needs an etcd that knows more than the watch cache.
+//
+// TestListsKeepTheirVersionSemantics and TestUnknownVersionsAreGone have what
+// holds here instead.
+func TestStorageConformance(t *testing.T) {
+	for name, run := range map[string]func(context.Context, *testing.T, storage.Interface){
+		"Watch":                                  storagetesting.RunTestWatch,
+		"DeleteTriggerWatch":                     storagetesting.RunTestDeleteTriggerWatch,
+		"WatchFromNonZero":                       storagetesting.RunTestWatchFromNonZero,
+		"DelayedWatchDelivery":                   storagetesting.RunTestDelayedWatchDelivery,
+		"WatcherTimeout":                         storagetesting.RunTestWatcherTimeout,
+		"WatchContextCancel":                     storagetesting.RunTestWatchContextCancel,
+		"WatchDeleteEventObjectHaveLatestRV":     storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV,
+		"WatchInitializationSignal":              storagetesting.RunTestWatchInitializationSignal,
+		"ClusterScopedWatch":                     storagetesting.RunTestClusterScopedWatch,
+		"NamespaceScopedWatch":                   storagetesting.RunTestNamespaceScopedWatch,
+		"SendInitialEventsBackwardCompatibility": storagetesting.RunSendInitialEventsBackwardCompatibility,
+		"WatchSemantics":                         storagetesting.RunWatchSemantics,
+		"WatchSemanticInitialEventsExtended":     storagetesting.RunWatchSemanticInitialEventsExtended,
+		"WatchListMatchSingle":                   storagetesting.RunWatchListMatchSingle,
+		"GetListRecursivePrefix":                 storagetesting.RunTestGetListRecursivePrefix,
+		"NamespaceScopedList":                    storagetesting.RunTestNamespaceScopedList,
+	} {
+		t.Run(name, func(t *testing.T) { run(t.Context(), t, newWritable(t, name != "ClusterScopedWatch")) })
+	}
+	// These wait for what comes every few seconds, and set no feature gates.
+	for name, run := range map[string]func(context.Context, *testing.T, storage.Interface){
+		"DelayedWatchDelivery":                             storagetesting.RunTestDelayedWatchDelivery,
+		"OptionalWatchBookmarksWithCorrectResourceVersion": storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion,
+		"WatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, s storage.Interface) {
+			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, s, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t.Context(), t, newWritable(t, true))
+		})
+	}
+}
+
+// writable lets the tests of Kubernetes write a store. They are made for an
+// etcd, which takes its time: a write returns when the watch cache has seen it,
+// or a test that writes before it reads would be cut off as too slow.
+type writable struct {
+	storage.Interface
+	store *virtual.Store
+	// first is the version that the tests know as 1, the first of an etcd.
+	first string
+}
+
+func newWritable(t *testing.T, namespaced bool) *writable {
+	t.Helper()
+	exampleScheme := runtime.NewScheme()
+	utilruntime.Must(example.AddToScheme(exampleScheme))
+	utilruntime.Must(examplev1.AddToScheme(exampleScheme))
+	resource := schema.GroupResource{Resource: "pods"}
+	newFunc := func() runtime.Object { return &example.Pod{} }
+	newListFunc := func() runtime.Object { return &example.PodList{} }
+	store := virtual.NewStore(virtual.Config{
+		Resource: resource, NewFunc: newFunc, NewListFunc: newListFunc, Namespaced: namespaced, Versions: virtual.NewClock(clock.RealClock{}),
+	})
+	registry := &genericregistry.Store{
+		NewFunc: newFunc, NewListFunc: newListFunc,
+		DefaultQualifiedResource: resource, SingularQualifiedResource: schema.GroupResource{Resource: "pod"},
+		UpdateStrategy: scope{namespaced: namespaced}, DeleteStrategy: exampleScheme,
+		TableConvertor: rest.NewDefaultTableConvertor(resource),
+		KeyRootFunc:    func(context.Context) string { return "/pods" },
+		KeyFunc: func(ctx context.Context, name string) (string, error) {
+			if !namespaced {
+				return "/pods/" + name, nil
+			}
+			return "/pods/" + genericapirequest.NamespaceValue(ctx) + "/" + name, nil
+		},
+	}
+	codec := serializer.NewCodecFactory(exampleScheme).LegacyCodec(examplev1.SchemeGroupVersion)
+	if err := registry.CompleteWithOptions(&generic.StoreOptions{RESTOptions: store.RESTOptions(codec), AttrFunc: podAttributes}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { store.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait(); registry.Destroy() })
+	store.MarkSynced()
+	if err := registry.Storage.GetList(ctx, "/pods", storage.ListOptions{Predicate: storage.Everything, Recursive: true}, newListFunc()); err != nil {
+		t.Fatal(err) // it waits until the watch cache is there, which not every test does
+	}
+	first, err := registry.Storage.Storage.GetCurrentResourceVersion(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &writable{Interface: registry.Storage.Storage, store: store, first: strconv.FormatUint(first, 10)}
+}
+
+// Watch implements storage.Interface.
+func (w *writable) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if opts.ResourceVersion == "1" {
+		opts.ResourceVersion = w.first
+	}
+	return w.Interface.Watch(ctx, key, opts)
+}
+
+func podAttributes(object runtime.Object) (labels.Set, fields.Set, error) {
+	pod := object.(*example.Pod)
+	return pod.Labels, fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "spec.nodeName": pod.Spec.NodeName}, nil
+}
+
+func (w *writable) at(key string) (runtime.Object, bool) {
+	namespace, name, namespaced := strings.Cut(strings.TrimPrefix(key, "/pods/"), "/")
+	if !namespaced {
+		namespace, name = "", namespace
+	}
+	return w.store.Get(namespace, name)
+}
+
+// Create implements storage.Interface.
+func (w *writable) Create(ctx context.Context, key string, obj, out runtime.Object, _ uint64) error {
+	if _, exists := w.at(key); exists {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	created := obj.DeepCopyObject()
+	w.store.Set(created)
+	return w.cached(ctx, key, created, out)
+}
+
+// Delete implements storage.Interface.
+func (w *writable) Delete(ctx context.Context, key string, out runtime.Object, _ *storage.Preconditions, _ storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions) error {
+	held, exists := w.at(key)
+	if !exists {
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	accessor, err := meta.Accessor(held)
+	if err != nil {
+		return err
+	}
+	w.store.Delete(accessor.GetNamespace(), accessor.GetName())
+	version, err := w.GetCurrentResourceVersion(ctx)
+	if err != nil {
+		return err
+	}
+	held.(*example.Pod).DeepCopyInto(out.(*example.Pod))
+	return w.Versioner().UpdateObject(out, version)
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (w *writable) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool, _ *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object) error {
+	held, exists := w.at(key)
+	if !exists {
+		if !ignoreNotFound {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		held = &example.Pod{}
+	}
+	updated, _, err := tryUpdate(held.DeepCopyObject(), storage.ResponseMeta{})
+	if err != nil {
+		return err
+	}
+	updated = updated.DeepCopyObject()
+	w.store.Set(updated)
+	current, exists := w.at(key)
+	if !exists {
+		return fmt.Errorf("the object has another key than %s", key)
+	}
+	return w.cached(ctx, key, current, out)
+}
+
+// cached returns the object when the watch cache has it.
+func (w *writable) cached(ctx context.Context, key string, object, out runtime.Object) error {
+	if out == nil {
+		out = &example.Pod{}
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	return w.Get(ctx, key, storage.GetOptions{ResourceVersion: accessor.GetResourceVersion()}, out)
+}

@@ -1,0 +1,76 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual
+
+import (
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestLedgerKnowsExactlyWhatWasIssuedLately(t *testing.T) {
+	wall := clocktesting.NewFakePassiveClock(testEpoch)
+	versions := NewClock(wall)
+	var issued ledger
+	var all []uint64
+	for range 1000 {
+		version := versions.Next()
+		issued.add(version)
+		all = append(all, version)
+		wall.SetTime(wall.Now().Add(time.Second))
+	}
+	now := wall.Now()
+	for _, version := range all {
+		young := now.Sub(issuedAt(version)) <= rememberedAge
+		if issued.knows(version, now) != young {
+			t.Fatalf("a version %s old: known is %v", now.Sub(issuedAt(version)), !young)
+		}
+		if issued.knows(version+1, now) || issued.knows(version-1, now) {
+			t.Fatal("a version is known that was never issued")
+		}
+	}
+	if issued.knows(versions.Next(), now) {
+		t.Error("a version is known that another store got")
+	}
+}
+
+func TestLedgerForgetsAlsoWhenNothingIsIssued(t *testing.T) {
+	versions := NewClock(clocktesting.NewFakePassiveClock(testEpoch))
+	var issued ledger
+	version := versions.Next()
+	issued.add(version)
+	if !issued.knows(version, testEpoch.Add(rememberedAge)) {
+		t.Error("forgotten too early")
+	}
+	if issued.knows(version, testEpoch.Add(rememberedAge+time.Millisecond)) {
+		t.Error("still known after its time")
+	}
+}
+
+func TestLedgerStaysBelowThreeTimesWhatItRemembers(t *testing.T) {
+	for name, test := range map[string]struct {
+		every    time.Duration
+		remember int
+	}{
+		"quiet": {time.Second, 300},
+		"busy":  {50 * time.Millisecond, 6_000},
+		"storm": {time.Microsecond, rememberedCount},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wall := clocktesting.NewFakePassiveClock(testEpoch)
+			versions := NewClock(wall)
+			var issued ledger
+			largest := 0
+			for i := range 5 * test.remember {
+				issued.add(versions.Next())
+				largest = max(largest, cap(issued.versions))
+				wall.SetTime(testEpoch.Add(time.Duration(i) * test.every))
+			}
+			if largest > 3*test.remember {
+				t.Errorf("had room for %d versions and should remember %d", largest, test.remember)
+			}
+		})
+	}
+}
