@@ -79,8 +79,9 @@ unit: ## Run the unit tests with the race detector.
 FUZZTIME ?= 60s
 .PHONY: fuzz
 fuzz: ## Fuzz decoding and validation, and the merge, for FUZZTIME (60s) each.
-	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/multicluster/install
+	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/install
 	go test -run '^$$' -fuzz FuzzMerge -fuzztime $(FUZZTIME) ./pkg/merge
+	go test -run '^$$' -fuzz FuzzValidate -fuzztime $(FUZZTIME) ./pkg/apis/clusterset/validation
 
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests against real control planes.

@@ -6,12 +6,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly module=github.com/mcs-apiserver/mcs-apiserver
 readonly header=hack/boilerplate.go.txt
-readonly hubs=("$module/pkg/apis/multicluster")
-readonly groups=(multicluster/v1 multicluster/v1alpha1 multiclusterx/v1alpha1 multiclusterx/v1beta1)
+readonly hubs=("$module/pkg/apis/about" "$module/pkg/apis/clusterset" "$module/pkg/apis/multicluster")
+readonly groups=(about/v1beta1 clusterset/v1alpha1 multicluster/v1 multicluster/v1alpha1 multiclusterx/v1alpha1 multiclusterx/v1beta1)
 readonly versions=("${groups[@]/#/$module/pkg/apis/}")
 # Packages of others whose types ours refer to: OpenAPI has to define them too.
 readonly referenced=(
-  k8s.io/api/core/v1 k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/apis/meta/v1
+  k8s.io/api/core/v1 k8s.io/api/discovery/v1 k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/apis/meta/v1
   k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/util/intstr k8s.io/apimachinery/pkg/version
 )
 readonly generated="$module/pkg/generated"

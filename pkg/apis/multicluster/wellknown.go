@@ -10,9 +10,40 @@ const (
 	ClusterSetKeyPrefix   = "clusterset.mcs-apiserver.io/"
 )
 
+// Labels and annotations of the KEP.
+const (
+	// ServiceNameLabel names the ServiceImport that an object belongs to.
+	ServiceNameLabel = MulticlusterKeyPrefix + "service-name"
+	// SourceClusterLabel names the cluster that an object comes from.
+	SourceClusterLabel = MulticlusterKeyPrefix + "source-cluster"
+	// DerivedServiceAnnotation names the Service that stands for an import.
+	DerivedServiceAnnotation = MulticlusterKeyPrefix + "derived-service"
+)
+
+// ManagedBy is how objects that mcs-controller writes are marked.
+const ManagedBy = "mcs-controller.mcs-apiserver.io"
+
+// Well-known claims of KEP-2149.
+const (
+	ClusterIDClaim  = "id.k8s.io"
+	ClusterSetClaim = "clusterset.k8s.io"
+)
+
 // Conditions of a ServiceExport. Types and reasons are those of the upstream API.
 const (
 	ServiceExportValid    = "Valid"
 	ServiceExportReady    = "Ready"
 	ServiceExportConflict = "Conflict"
+)
+
+// Conditions and reasons of a ServiceImport. Ready and its reasons are upstream's.
+const (
+	ServiceImportReady = "Ready"
+	// ServiceImportMembersReachable is False while a cluster that exports the
+	// service cannot be reached.
+	ServiceImportMembersReachable = "MembersReachable"
+
+	ServiceImportReasonReady                = "Ready"
+	ServiceImportReasonPending              = "Pending"
+	ServiceImportReasonIPFamilyNotSupported = "IPFamilyNotSupported"
 )

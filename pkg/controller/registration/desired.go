@@ -15,6 +15,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 
+	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
@@ -38,6 +40,8 @@ var groupVersions = []served{
 	{multiclusterxv1alpha1.SchemeGroupVersion, 2000, 10},
 	{multiclusterv1.SchemeGroupVersion, 1900, 20},
 	{multiclusterv1alpha1.SchemeGroupVersion, 1900, 10},
+	{clustersetv1alpha1.SchemeGroupVersion, 1800, 10},
+	{aboutv1beta1.SchemeGroupVersion, 1700, 20},
 }
 
 // apiServiceName is the only name that an APIService of the group-version can have.

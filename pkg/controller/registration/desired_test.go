@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/install"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/install"
 )
 
 var (

@@ -9,11 +9,14 @@
 package openapi
 
 import (
+	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
+	v1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	v1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
-	v1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
+	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
-	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	resource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -25,19 +28,32 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		v1beta1.ClusterProperty{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterProperty(ref),
+		v1beta1.ClusterPropertyList{}.OpenAPIModelName():               schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref),
+		v1beta1.ClusterPropertySpec{}.OpenAPIModelName():               schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref),
+		v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName():            schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref),
+		v1alpha1.ExportedEndpointSliceList{}.OpenAPIModelName():        schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref),
+		v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName():        schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref),
+		v1alpha1.ExportedService{}.OpenAPIModelName():                  schema_pkg_apis_clusterset_v1alpha1_ExportedService(ref),
+		v1alpha1.ExportedServiceList{}.OpenAPIModelName():              schema_pkg_apis_clusterset_v1alpha1_ExportedServiceList(ref),
+		v1alpha1.ExportedServiceSpec{}.OpenAPIModelName():              schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref),
+		v1alpha1.Member{}.OpenAPIModelName():                           schema_pkg_apis_clusterset_v1alpha1_Member(ref),
+		v1alpha1.MemberList{}.OpenAPIModelName():                       schema_pkg_apis_clusterset_v1alpha1_MemberList(ref),
+		v1alpha1.MemberStatus{}.OpenAPIModelName():                     schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref),
+		v1alpha1.ServicePort{}.OpenAPIModelName():                      schema_pkg_apis_clusterset_v1alpha1_ServicePort(ref),
 		v1.ClusterClaim{}.OpenAPIModelName():                           schema_pkg_apis_multicluster_v1_ClusterClaim(ref),
 		v1.ClusterClaimList{}.OpenAPIModelName():                       schema_pkg_apis_multicluster_v1_ClusterClaimList(ref),
 		v1.ClusterClaimSpec{}.OpenAPIModelName():                       schema_pkg_apis_multicluster_v1_ClusterClaimSpec(ref),
-		v1alpha1.ClusterStatus{}.OpenAPIModelName():                    schema_pkg_apis_multicluster_v1alpha1_ClusterStatus(ref),
-		v1alpha1.ServiceExport{}.OpenAPIModelName():                    schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref),
-		v1alpha1.ServiceExportList{}.OpenAPIModelName():                schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref),
-		v1alpha1.ServiceExportSpec{}.OpenAPIModelName():                schema_pkg_apis_multicluster_v1alpha1_ServiceExportSpec(ref),
-		v1alpha1.ServiceExportStatus{}.OpenAPIModelName():              schema_pkg_apis_multicluster_v1alpha1_ServiceExportStatus(ref),
-		v1alpha1.ServiceImport{}.OpenAPIModelName():                    schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref),
-		v1alpha1.ServiceImportList{}.OpenAPIModelName():                schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref),
-		v1alpha1.ServiceImportSpec{}.OpenAPIModelName():                schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref),
-		v1alpha1.ServiceImportStatus{}.OpenAPIModelName():              schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref),
-		v1alpha1.ServicePort{}.OpenAPIModelName():                      schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref),
+		multiclusterv1alpha1.ClusterStatus{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ClusterStatus(ref),
+		multiclusterv1alpha1.ServiceExport{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref),
+		multiclusterv1alpha1.ServiceExportList{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref),
+		multiclusterv1alpha1.ServiceExportSpec{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceExportSpec(ref),
+		multiclusterv1alpha1.ServiceExportStatus{}.OpenAPIModelName():  schema_pkg_apis_multicluster_v1alpha1_ServiceExportStatus(ref),
+		multiclusterv1alpha1.ServiceImport{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref),
+		multiclusterv1alpha1.ServiceImportList{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref),
+		multiclusterv1alpha1.ServiceImportSpec{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref),
+		multiclusterv1alpha1.ServiceImportStatus{}.OpenAPIModelName():  schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref),
+		multiclusterv1alpha1.ServicePort{}.OpenAPIModelName():          schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref),
 		multiclusterxv1alpha1.ClusterStatus{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ClusterStatus(ref),
 		multiclusterxv1alpha1.ServiceExport{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceExport(ref),
 		multiclusterxv1alpha1.ServiceExportList{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportList(ref),
@@ -48,16 +64,16 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		multiclusterxv1alpha1.ServiceImportSpec{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref),
 		multiclusterxv1alpha1.ServiceImportStatus{}.OpenAPIModelName(): schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportStatus(ref),
 		multiclusterxv1alpha1.ServicePort{}.OpenAPIModelName():         schema_pkg_apis_multiclusterx_v1alpha1_ServicePort(ref),
-		v1beta1.ClusterStatus{}.OpenAPIModelName():                     schema_pkg_apis_multiclusterx_v1beta1_ClusterStatus(ref),
-		v1beta1.ServiceExport{}.OpenAPIModelName():                     schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref),
-		v1beta1.ServiceExportList{}.OpenAPIModelName():                 schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref),
-		v1beta1.ServiceExportSpec{}.OpenAPIModelName():                 schema_pkg_apis_multiclusterx_v1beta1_ServiceExportSpec(ref),
-		v1beta1.ServiceExportStatus{}.OpenAPIModelName():               schema_pkg_apis_multiclusterx_v1beta1_ServiceExportStatus(ref),
-		v1beta1.ServiceImport{}.OpenAPIModelName():                     schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref),
-		v1beta1.ServiceImportList{}.OpenAPIModelName():                 schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref),
-		v1beta1.ServiceImportSpec{}.OpenAPIModelName():                 schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref),
-		v1beta1.ServiceImportStatus{}.OpenAPIModelName():               schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref),
-		v1beta1.ServicePort{}.OpenAPIModelName():                       schema_pkg_apis_multiclusterx_v1beta1_ServicePort(ref),
+		multiclusterxv1beta1.ClusterStatus{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ClusterStatus(ref),
+		multiclusterxv1beta1.ServiceExport{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref),
+		multiclusterxv1beta1.ServiceExportList{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref),
+		multiclusterxv1beta1.ServiceExportSpec{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceExportSpec(ref),
+		multiclusterxv1beta1.ServiceExportStatus{}.OpenAPIModelName():  schema_pkg_apis_multiclusterx_v1beta1_ServiceExportStatus(ref),
+		multiclusterxv1beta1.ServiceImport{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref),
+		multiclusterxv1beta1.ServiceImportList{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref),
+		multiclusterxv1beta1.ServiceImportSpec{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref),
+		multiclusterxv1beta1.ServiceImportStatus{}.OpenAPIModelName():  schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref),
+		multiclusterxv1beta1.ServicePort{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1beta1_ServicePort(ref),
 		corev1.AWSElasticBlockStoreVolumeSource{}.OpenAPIModelName():   schema_k8sio_api_core_v1_AWSElasticBlockStoreVolumeSource(ref),
 		corev1.Affinity{}.OpenAPIModelName():                           schema_k8sio_api_core_v1_Affinity(ref),
 		corev1.AppArmorProfile{}.OpenAPIModelName():                    schema_k8sio_api_core_v1_AppArmorProfile(ref),
@@ -298,6 +314,14 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		corev1.VsphereVirtualDiskVolumeSource{}.OpenAPIModelName():     schema_k8sio_api_core_v1_VsphereVirtualDiskVolumeSource(ref),
 		corev1.WeightedPodAffinityTerm{}.OpenAPIModelName():            schema_k8sio_api_core_v1_WeightedPodAffinityTerm(ref),
 		corev1.WindowsSecurityContextOptions{}.OpenAPIModelName():      schema_k8sio_api_core_v1_WindowsSecurityContextOptions(ref),
+		discoveryv1.Endpoint{}.OpenAPIModelName():                      schema_k8sio_api_discovery_v1_Endpoint(ref),
+		discoveryv1.EndpointConditions{}.OpenAPIModelName():            schema_k8sio_api_discovery_v1_EndpointConditions(ref),
+		discoveryv1.EndpointHints{}.OpenAPIModelName():                 schema_k8sio_api_discovery_v1_EndpointHints(ref),
+		discoveryv1.EndpointPort{}.OpenAPIModelName():                  schema_k8sio_api_discovery_v1_EndpointPort(ref),
+		discoveryv1.EndpointSlice{}.OpenAPIModelName():                 schema_k8sio_api_discovery_v1_EndpointSlice(ref),
+		discoveryv1.EndpointSliceList{}.OpenAPIModelName():             schema_k8sio_api_discovery_v1_EndpointSliceList(ref),
+		discoveryv1.ForNode{}.OpenAPIModelName():                       schema_k8sio_api_discovery_v1_ForNode(ref),
+		discoveryv1.ForZone{}.OpenAPIModelName():                       schema_k8sio_api_discovery_v1_ForZone(ref),
 		resource.Quantity{}.OpenAPIModelName():                         schema_apimachinery_pkg_api_resource_Quantity(ref),
 		metav1.APIGroup{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroup(ref),
 		metav1.APIGroupList{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIGroupList(ref),
@@ -354,6 +378,896 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		runtime.Unknown{}.OpenAPIModelName():                           schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
 		intstr.IntOrString{}.OpenAPIModelName():                        schema_apimachinery_pkg_util_intstr_IntOrString(ref),
 		version.Info{}.OpenAPIModelName():                              schema_k8sio_apimachinery_pkg_version_Info(ref),
+	}
+}
+
+func schema_pkg_apis_about_v1beta1_ClusterProperty(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProperty shows a ClusterClaim (multicluster.k8s.io) of this cluster and can only be read. The cluster's id is shown under the names id.k8s.io and cluster.clusterset.k8s.io.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what is claimed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.ClusterPropertySpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.ClusterPropertySpec{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterPropertyList is a list of ClusterProperties.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the properties.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1beta1.ClusterProperty{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.ClusterProperty{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterPropertySpec holds the value of a property.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is that of the claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"value"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExportedEndpointSlice holds endpoints of an exported Service. It is computed and can only be read. Its name is that of the EndpointSlice in the exporting cluster and the id of the cluster, with a dot between them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the EndpointSlice.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExportedEndpointSliceList is a list of ExportedEndpointSlices.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the slices.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExportedEndpointSliceSpec is an EndpointSlice of the exporting cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cluster is the id of the exporting cluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "service is the name of the Service.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"addressType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "addressType is the IP family of the addresses.\n\nPossible enum values:\n - `\"FQDN\"` represents a FQDN.\n - `\"IPv4\"` represents an IPv4 Address.\n - `\"IPv6\"` represents an IPv6 Address.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"FQDN", "IPv4", "IPv6"},
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are those of the EndpointSlice, without references to objects of the exporting cluster.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.Endpoint{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ports have the names that the exporting cluster's Service gives them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.EndpointPort{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"path": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the way from the exporting cluster to this one, as in ExportedServices.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"cluster", "service", "addressType"},
+			},
+		},
+		Dependencies: []string{
+			discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ExportedService(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExportedService is a Service as one cluster of the ClusterSet exports it: everything that the merge into a ServiceImport needs, and nothing else of the Service. It is computed and can only be read. Its name is that of the Service and the id of the cluster, with a dot between them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The creation time is that of the ServiceExport.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the import would be if nobody else exported the service.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ExportedServiceSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ExportedServiceSpec{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExportedServiceList is a list of ExportedServices.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the services.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.ExportedService{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ExportedService{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExportedServiceSpec is what the import would be if nobody else exported the service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cluster is the id of the exporting cluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "service is the name of the Service.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"exportedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exportedAt is when the ServiceExport was created. The oldest counts most.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type tells services with a virtual IP from those without.\n\nPossible enum values:\n - `\"ClusterSetIP\"` services are reached through a virtual IP.\n - `\"Headless\"` services have no virtual IP.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"ClusterSetIP", "Headless"},
+						},
+					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ports are those of the Service.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.ServicePort{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"sessionAffinity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sessionAffinity is that of the Service.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"ClientIP", "None"},
+						},
+					},
+					"sessionAffinityConfig": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sessionAffinityConfig is that of the Service.",
+							Ref:         ref(corev1.SessionAffinityConfig{}.OpenAPIModelName()),
+						},
+					},
+					"ipFamilies": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ipFamilies are those of the Service.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+										Enum:    []interface{}{"", "IPv4", "IPv6"},
+									},
+								},
+							},
+						},
+					},
+					"internalTrafficPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "internalTrafficPolicy is that of the Service.\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Cluster", "Local"},
+						},
+					},
+					"trafficDistribution": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trafficDistribution is that of the Service.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"exportedLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exportedLabels are those that the ServiceExport names.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"exportedAnnotations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exportedAnnotations are those that the ServiceExport names.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"path": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the way from the exporting cluster to this one: the clusters that showed it to the next, the exporting cluster first. It is empty for what this cluster exports itself.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"cluster", "service", "exportedAt", "type"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_Member(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Member is what this cluster knows of a cluster of its ClusterSet, itself included. It is computed from the Secrets that make clusters members, and from what these clusters answer, and can only be read. Its name is the id of the cluster; a Secret that gives no usable id has an entry named after itself.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. Creation time and UID are those of the Secret, for this cluster's own entry those of its namespace kube-system.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what is known of the member.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.MemberStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.MemberStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_MemberList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MemberList is a list of Members.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the members.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.Member{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Member{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MemberStatus is all there is of a Member.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is what the Secret calls the cluster; for this cluster, its claim id.k8s.io.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterUID is the UID of its namespace kube-system, which no other cluster has.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterSet": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterSet is the ClusterSet that it claims to belong to.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state sums up how the member can be reached. The conditions give the reasons.\n\nPossible enum values:\n - `\"Connected\"` has just been seen.\n - `\"Connecting\"` has not been reached yet.\n - `\"Local\"` is this cluster itself.\n - `\"Lost\"` has not been seen for longer than its TTL.\n - `\"Refused\"` is kept out: its Secret or what it says of itself is wrong.\n - `\"Stale\"` has not been seen for a while. Nothing changes yet.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Connected", "Connecting", "Local", "Lost", "Refused", "Stale"},
+						},
+					},
+					"lastSeen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastSeen is when it last answered.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"ttlSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ttlSeconds is how long it may be silent before it is lost.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"lostPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lostPolicy is what happens to its endpoints when it is lost.\n\nPossible enum values:\n - `\"Keep\"` keeps them in use.\n - `\"Withdraw\"` takes them out of use.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Keep", "Withdraw"},
+						},
+					},
+					"exports": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exports is how many services it exports, as far as is known.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"endpoints": {
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints is how many endpoints these have.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"synced": {
+						SchemaProps: spec.SchemaProps{
+							Description: "synced is true when these numbers are all that it exports.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"idClaimedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "idClaimedAt is when its claim id.k8s.io was made. Of two clusters with one id, the older claim counts.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"peers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "peers are the ids of the clusters that it lists as members. A cluster's own entry has them, for the others to compare.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"path": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the way from the member to this cluster, if other clusters relay it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are Accepted, Reachable, Synced and Mutual.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"state", "exports", "endpoints", "synced"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ServicePort(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServicePort is one port of an exported Service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the port. It may be empty when there is one port only.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"protocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "protocol is TCP, UDP or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
+						},
+					},
+					"appProtocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "appProtocol is what is spoken on the port.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "port is the number of the port.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"port"},
+			},
+		},
 	}
 }
 
@@ -527,21 +1441,21 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "spec says what the import carries besides what the Service itself says.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ServiceExportSpec{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterv1alpha1.ServiceExportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status is written by the implementation.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ServiceExportStatus{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterv1alpha1.ServiceExportStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServiceExportSpec{}.OpenAPIModelName(), v1alpha1.ServiceExportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+			multiclusterv1alpha1.ServiceExportSpec{}.OpenAPIModelName(), multiclusterv1alpha1.ServiceExportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -581,7 +1495,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref common.Referenc
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.ServiceExport{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterv1alpha1.ServiceExport{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -592,7 +1506,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServiceExport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+			multiclusterv1alpha1.ServiceExport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -712,21 +1626,21 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "spec is the merge of all exports of the service.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ServiceImportSpec{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterv1alpha1.ServiceImportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status says where the import comes from and whether it can be used.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ServiceImportStatus{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterv1alpha1.ServiceImportStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServiceImportSpec{}.OpenAPIModelName(), v1alpha1.ServiceImportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+			multiclusterv1alpha1.ServiceImportSpec{}.OpenAPIModelName(), multiclusterv1alpha1.ServiceImportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -766,7 +1680,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref common.Referenc
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.ServiceImport{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterv1alpha1.ServiceImport{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -777,7 +1691,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServiceImport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+			multiclusterv1alpha1.ServiceImport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -801,7 +1715,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.ServicePort{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterv1alpha1.ServicePort{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -890,7 +1804,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName()},
+			multiclusterv1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName()},
 	}
 }
 
@@ -926,7 +1840,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref common.Refere
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.ClusterStatus{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterv1alpha1.ClusterStatus{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -960,7 +1874,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref common.Refere
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ClusterStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			multiclusterv1alpha1.ClusterStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1597,21 +2511,21 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "spec says what the import carries besides what the Service itself says.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.ServiceExportSpec{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterxv1beta1.ServiceExportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status is written by the implementation.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.ServiceExportStatus{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterxv1beta1.ServiceExportStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ServiceExportSpec{}.OpenAPIModelName(), v1beta1.ServiceExportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+			multiclusterxv1beta1.ServiceExportSpec{}.OpenAPIModelName(), multiclusterxv1beta1.ServiceExportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1651,7 +2565,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref common.Referenc
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.ServiceExport{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterxv1beta1.ServiceExport{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1662,7 +2576,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ServiceExport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+			multiclusterxv1beta1.ServiceExport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1782,21 +2696,21 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "spec is the merge of all exports of the service.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.ServiceImportSpec{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterxv1beta1.ServiceImportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status says where the import comes from and whether it can be used.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.ServiceImportStatus{}.OpenAPIModelName()),
+							Ref:         ref(multiclusterxv1beta1.ServiceImportStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ServiceImportSpec{}.OpenAPIModelName(), v1beta1.ServiceImportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+			multiclusterxv1beta1.ServiceImportSpec{}.OpenAPIModelName(), multiclusterxv1beta1.ServiceImportStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1836,7 +2750,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref common.Referenc
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.ServiceImport{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterxv1beta1.ServiceImport{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1847,7 +2761,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ServiceImport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+			multiclusterxv1beta1.ServiceImport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1871,7 +2785,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.ServicePort{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterxv1beta1.ServicePort{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1960,7 +2874,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName()},
+			multiclusterxv1beta1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName()},
 	}
 }
 
@@ -1996,7 +2910,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref common.Refere
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.ClusterStatus{}.OpenAPIModelName()),
+										Ref:     ref(multiclusterxv1beta1.ClusterStatus{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2030,7 +2944,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref common.Refere
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ClusterStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			multiclusterxv1beta1.ClusterStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -16126,6 +17040,411 @@ func schema_k8sio_api_core_v1_WindowsSecurityContextOptions(ref common.Reference
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_Endpoint(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Endpoint represents a single logical \"backend\" implementing a service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"addresses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "addresses of this endpoint. For EndpointSlices of addressType \"IPv4\" or \"IPv6\", the values are IP addresses in canonical form. The syntax and semantics of other addressType values are not defined. This must contain at least one address but no more than 100. EndpointSlices generated by the EndpointSlice controller will always have exactly 1 address. No semantics are defined for additional addresses beyond the first, and kube-proxy does not look at them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"conditions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions contains information about the current status of the endpoint.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(discoveryv1.EndpointConditions{}.OpenAPIModelName()),
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hostname of this endpoint. This field may be used by consumers of endpoints to distinguish endpoints from each other (e.g. in DNS names). Multiple endpoints which use the same hostname should be considered fungible (e.g. multiple A values in DNS). Must be lowercase and pass DNS Label (RFC 1123) validation.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"targetRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "targetRef is a reference to a Kubernetes object that represents this endpoint.",
+							Ref:         ref(corev1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"deprecatedTopology": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deprecatedTopology contains topology information part of the v1beta1 API. This field is deprecated, and will be removed when the v1beta1 API is removed (no sooner than kubernetes v1.24).  While this field can hold values, it is not writable through the v1 API, and any attempts to write to it will be silently ignored. Topology information can be found in the zone and nodeName fields instead.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeName represents the name of the Node hosting this endpoint. This can be used to determine endpoints local to a Node.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"zone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "zone is the name of the Zone this endpoint exists in.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hints": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hints contains information associated with how an endpoint should be consumed.",
+							Ref:         ref(discoveryv1.EndpointHints{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"addresses"},
+			},
+		},
+		Dependencies: []string{
+			corev1.ObjectReference{}.OpenAPIModelName(), discoveryv1.EndpointConditions{}.OpenAPIModelName(), discoveryv1.EndpointHints{}.OpenAPIModelName()},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_EndpointConditions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EndpointConditions represents the current condition of an endpoint.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ready": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ready indicates that this endpoint is ready to receive traffic, according to whatever system is managing the endpoint. A nil value should be interpreted as \"true\". In general, an endpoint should be marked ready if it is serving and not terminating, though this can be overridden in some cases, such as when the associated Service has set the publishNotReadyAddresses flag.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"serving": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serving indicates that this endpoint is able to receive traffic, according to whatever system is managing the endpoint. For endpoints backed by pods, the EndpointSlice controller will mark the endpoint as serving if the pod's Ready condition is True. A nil value should be interpreted as \"true\".",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"terminating": {
+						SchemaProps: spec.SchemaProps{
+							Description: "terminating indicates that this endpoint is terminating. A nil value should be interpreted as \"false\".",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_EndpointHints(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EndpointHints provides hints describing how an endpoint should be consumed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"forZones": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "forZones indicates the zone(s) this endpoint should be consumed by when using topology aware routing. May contain a maximum of 8 entries.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.ForZone{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"forNodes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "forNodes indicates the node(s) this endpoint should be consumed by when using topology aware routing. May contain a maximum of 8 entries.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.ForNode{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			discoveryv1.ForNode{}.OpenAPIModelName(), discoveryv1.ForZone{}.OpenAPIModelName()},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_EndpointPort(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EndpointPort represents a Port used by an EndpointSlice",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name represents the name of this port. All ports in an EndpointSlice must have a unique name. If the EndpointSlice is derived from a Kubernetes service, this corresponds to the Service.ports[].name. Name must either be an empty string or pass DNS_LABEL validation: * must be no more than 63 characters long. * must consist of lower case alphanumeric characters or '-'. * must start and end with an alphanumeric character. Default is empty string.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"protocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "protocol represents the IP protocol for this port. Must be UDP, TCP, or SCTP. Default is TCP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "port represents the port number of the endpoint. If the EndpointSlice is derived from a Kubernetes service, this must be set to the service's target port. EndpointSlices used for other purposes may have a nil port.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"appProtocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The application protocol for this port. This is used as a hint for implementations to offer richer behavior for protocols that they understand. This field follows standard Kubernetes label syntax. Valid values are either:\n\n* Un-prefixed protocol names - reserved for IANA standard service names (as per RFC-6335 and https://www.iana.org/assignments/service-names).\n\n* Kubernetes-defined prefixed names:\n  * 'kubernetes.io/h2c' - HTTP/2 prior knowledge over cleartext as described in https://www.rfc-editor.org/rfc/rfc9113.html#name-starting-http-2-with-prior-\n  * 'kubernetes.io/ws'  - WebSocket over cleartext as described in https://www.rfc-editor.org/rfc/rfc6455\n  * 'kubernetes.io/wss' - WebSocket over TLS as described in https://www.rfc-editor.org/rfc/rfc6455\n\n* Other protocols should use implementation-defined prefixed names such as mycompany.com/my-custom-protocol.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
+			},
+		},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_EndpointSlice(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EndpointSlice represents a set of service endpoints. Most EndpointSlices are created by the EndpointSlice controller to represent the Pods selected by Service objects. For a given service there may be multiple EndpointSlice objects which must be joined to produce the full set of endpoints; you can find all of the slices for a given service by listing EndpointSlices in the service's namespace whose `kubernetes.io/service-name` label contains the service's name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"addressType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "addressType specifies the type of address carried by this EndpointSlice. All addresses in this slice must be the same type. This field is immutable after creation. The following address types are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 Address. * FQDN: Represents a Fully Qualified Domain Name. (Deprecated) The EndpointSlice controller only generates, and kube-proxy only processes, slices of addressType \"IPv4\" and \"IPv6\". No semantics are defined for the \"FQDN\" type.\n\nPossible enum values:\n - `\"FQDN\"` represents a FQDN.\n - `\"IPv4\"` represents an IPv4 Address.\n - `\"IPv6\"` represents an IPv6 Address.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"FQDN", "IPv4", "IPv6"},
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints is a list of unique endpoints in this slice. Each slice may include a maximum of 1000 endpoints.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.Endpoint{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ports specifies the list of network ports exposed by each endpoint in this slice. Each port must have a unique name. Each slice may include a maximum of 100 ports. Services always have at least 1 port, so EndpointSlices generated by the EndpointSlice controller will likewise always have at least 1 port. EndpointSlices used for other purposes may have an empty ports list.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.EndpointPort{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"addressType"},
+			},
+		},
+		Dependencies: []string{
+			discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_EndpointSliceList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EndpointSliceList represents a list of endpoint slices",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items is the list of endpoint slices",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(discoveryv1.EndpointSlice{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			discoveryv1.EndpointSlice{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_ForNode(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ForNode provides information about which nodes should consume this endpoint.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name represents the name of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_k8sio_api_discovery_v1_ForZone(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ForZone provides information about which zones should consume this endpoint.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name represents the name of the zone.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
 			},
 		},
 	}

@@ -9,6 +9,8 @@ import (
 	fmt "fmt"
 	http "net/http"
 
+	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/about/v1beta1"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
 	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1alpha1"
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1"
@@ -20,6 +22,8 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterface
+	AboutV1beta1() aboutv1beta1.AboutV1beta1Interface
+	ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1Interface
 	MulticlusterV1() multiclusterv1.MulticlusterV1Interface
 	MulticlusterV1alpha1() multiclusterv1alpha1.MulticlusterV1alpha1Interface
 	MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface
@@ -29,10 +33,22 @@ type Interface interface {
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
+	aboutV1beta1          *aboutv1beta1.AboutV1beta1Client
+	clusterSetV1alpha1    *clustersetv1alpha1.ClusterSetV1alpha1Client
 	multiclusterV1        *multiclusterv1.MulticlusterV1Client
 	multiclusterV1alpha1  *multiclusterv1alpha1.MulticlusterV1alpha1Client
 	multiclusterXV1alpha1 *multiclusterxv1alpha1.MulticlusterXV1alpha1Client
 	multiclusterXV1beta1  *multiclusterxv1beta1.MulticlusterXV1beta1Client
+}
+
+// AboutV1beta1 retrieves the AboutV1beta1Client
+func (c *Clientset) AboutV1beta1() aboutv1beta1.AboutV1beta1Interface {
+	return c.aboutV1beta1
+}
+
+// ClusterSetV1alpha1 retrieves the ClusterSetV1alpha1Client
+func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1Interface {
+	return c.clusterSetV1alpha1
 }
 
 // MulticlusterV1 retrieves the MulticlusterV1Client
@@ -99,6 +115,14 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.aboutV1beta1, err = aboutv1beta1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	cs.clusterSetV1alpha1, err = clustersetv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.multiclusterV1, err = multiclusterv1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -136,6 +160,8 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.aboutV1beta1 = aboutv1beta1.New(c)
+	cs.clusterSetV1alpha1 = clustersetv1alpha1.New(c)
 	cs.multiclusterV1 = multiclusterv1.New(c)
 	cs.multiclusterV1alpha1 = multiclusterv1alpha1.New(c)
 	cs.multiclusterXV1alpha1 = multiclusterxv1alpha1.New(c)

@@ -8,6 +8,10 @@ package fake
 import (
 	applyconfiguration "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration"
 	clientset "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/about/v1beta1"
+	fakeaboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/about/v1beta1/fake"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1"
+	fakeclustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1/fake"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
 	fakemulticlusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1/fake"
 	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1alpha1"
@@ -128,6 +132,16 @@ var (
 	_ clientset.Interface = &Clientset{}
 	_ testing.FakeClient  = &Clientset{}
 )
+
+// AboutV1beta1 retrieves the AboutV1beta1Client
+func (c *Clientset) AboutV1beta1() aboutv1beta1.AboutV1beta1Interface {
+	return &fakeaboutv1beta1.FakeAboutV1beta1{Fake: &c.Fake}
+}
+
+// ClusterSetV1alpha1 retrieves the ClusterSetV1alpha1Client
+func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1Interface {
+	return &fakeclustersetv1alpha1.FakeClusterSetV1alpha1{Fake: &c.Fake}
+}
 
 // MulticlusterV1 retrieves the MulticlusterV1Client
 func (c *Clientset) MulticlusterV1() multiclusterv1.MulticlusterV1Interface {

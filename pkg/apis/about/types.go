@@ -1,0 +1,34 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package about
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ClusterIDProperty is upstream's name for the claim id.k8s.io.
+const ClusterIDProperty = "cluster.clusterset.k8s.io"
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterProperty shows a ClusterClaim of this cluster.
+type ClusterProperty struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec ClusterPropertySpec
+}
+
+// ClusterPropertySpec holds the value of a claim.
+type ClusterPropertySpec struct {
+	Value string
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterPropertyList is a list of ClusterProperties.
+type ClusterPropertyList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []ClusterProperty
+}

@@ -1,0 +1,46 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+// FuzzValidate looks for exports of a member that validation cannot cope with,
+// or that it takes although they could not be told apart from another cluster's.
+func FuzzValidate(f *testing.F) {
+	add := func(object any) {
+		data, err := json.Marshal(object)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	add(validService())
+	add(validSlice())
+	add(clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{Cluster: strings.Repeat("c", 250), Service: "web"}})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var service clusterset.ExportedService
+		if json.Unmarshal(data, &service) == nil && len(ValidateExportedService(&service)) == 0 {
+			expectUsable(t, service.Namespace, service.Name, service.Spec.Cluster)
+		}
+		var slice clusterset.ExportedEndpointSlice
+		if json.Unmarshal(data, &slice) == nil && len(ValidateExportedEndpointSlice(&slice)) == 0 {
+			expectUsable(t, slice.Namespace, slice.Name, slice.Spec.Cluster)
+		}
+	})
+}
+
+func expectUsable(t *testing.T, namespace, name, cluster string) {
+	t.Helper()
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 || name[strings.LastIndex(name, ".")+1:] != cluster {
+		t.Errorf("%q in %q is taken from cluster %q", name, namespace, cluster)
+	}
+}

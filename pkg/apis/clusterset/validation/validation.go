@@ -1,0 +1,211 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package validation decides what of another cluster's exports may be taken.
+// A member may run another release, or be in the hands of somebody else.
+package validation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+const (
+	maxPorts     = 1000
+	maxEndpoints = 1000 // the most that an EndpointSlice can hold
+	maxAddresses = 100  // the most that one of its endpoints can have
+	maxPath      = 16
+	// maxAffinitySeconds is that of Services: a day.
+	maxAffinitySeconds = 86400
+)
+
+var (
+	protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+	families  = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+)
+
+// ValidateClusterID checks the id of a cluster.
+func ValidateClusterID(id string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Label(id) {
+		errs = append(errs, field.Invalid(path, id, "a cluster id is one label, without dots: "+problem))
+	}
+	return errs
+}
+
+// ValidateExportedService checks a service that another cluster exports.
+func ValidateExportedService(service *clusterset.ExportedService) field.ErrorList {
+	spec, path := &service.Spec, field.NewPath("spec")
+	errs := validateOrigin(&service.ObjectMeta, spec.Cluster, spec.Service, spec.Path)
+	if len(errs) == 0 { // what it is named after can be told
+		if want := clusterset.ObjectName(spec.Service, spec.Cluster); service.Name != want {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), service.Name, fmt.Sprintf("must be %q", want)))
+		}
+	}
+	if spec.ExportedAt.IsZero() {
+		errs = append(errs, field.Required(path.Child("exportedAt"), "the age of an export decides which one counts"))
+	}
+	errs = append(errs, supported(path.Child("type"), spec.Type, clusterset.ClusterSetIP, clusterset.Headless)...)
+	errs = append(errs, validatePorts(spec.Ports, path.Child("ports"))...)
+	if spec.SessionAffinity != "" {
+		errs = append(errs, supported(path.Child("sessionAffinity"), spec.SessionAffinity, corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)...)
+	}
+	if config := spec.SessionAffinityConfig; config != nil && config.ClientIP != nil && config.ClientIP.TimeoutSeconds != nil {
+		if seconds := *config.ClientIP.TimeoutSeconds; seconds < 1 || seconds > maxAffinitySeconds {
+			errs = append(errs, field.Invalid(path.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"), seconds, fmt.Sprintf("must be between 1 and %d", maxAffinitySeconds)))
+		}
+	}
+	for i, family := range spec.IPFamilies {
+		errs = append(errs, supported(path.Child("ipFamilies").Index(i), family, families...)...)
+		if slices.Contains(spec.IPFamilies[:i], family) {
+			errs = append(errs, field.Duplicate(path.Child("ipFamilies").Index(i), family))
+		}
+	}
+	if policy := spec.InternalTrafficPolicy; policy != nil {
+		errs = append(errs, supported(path.Child("internalTrafficPolicy"), *policy, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
+	}
+	if distribution := spec.TrafficDistribution; distribution != nil {
+		for _, problem := range validation.IsQualifiedName(*distribution) {
+			errs = append(errs, field.Invalid(path.Child("trafficDistribution"), *distribution, problem))
+		}
+	}
+	errs = append(errs, metav1validation.ValidateLabels(spec.ExportedLabels, path.Child("exportedLabels"))...)
+	return append(errs, apivalidation.ValidateAnnotations(spec.ExportedAnnotations, path.Child("exportedAnnotations"))...)
+}
+
+// ValidateExportedEndpointSlice checks endpoints that another cluster exports.
+func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) field.ErrorList {
+	spec, path := &slice.Spec, field.NewPath("spec")
+	errs := validateOrigin(&slice.ObjectMeta, spec.Cluster, spec.Service, spec.Path)
+	for _, problem := range apivalidation.NameIsDNSSubdomain(slice.Name, false) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), slice.Name, problem))
+	}
+	if !strings.HasSuffix(slice.Name, "."+spec.Cluster) { // or it would stand in the place of another cluster's
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), slice.Name, fmt.Sprintf("must end with %q", "."+spec.Cluster)))
+	}
+	errs = append(errs, supported(path.Child("addressType"), spec.AddressType, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
+	if len(spec.Endpoints) > maxEndpoints {
+		errs = append(errs, field.TooMany(path.Child("endpoints"), len(spec.Endpoints), maxEndpoints))
+		return errs
+	}
+	for i := range spec.Endpoints {
+		errs = append(errs, validateEndpoint(&spec.Endpoints[i], spec.AddressType, path.Child("endpoints").Index(i))...)
+	}
+	if len(spec.Ports) > maxPorts {
+		return append(errs, field.TooMany(path.Child("ports"), len(spec.Ports), maxPorts))
+	}
+	for i, port := range spec.Ports {
+		at := path.Child("ports").Index(i)
+		if port.Port != nil {
+			errs = append(errs, validateNumber(*port.Port, at.Child("port"))...)
+		}
+		if port.Protocol != nil {
+			errs = append(errs, supported(at.Child("protocol"), *port.Protocol, protocols...)...)
+		}
+		if port.Name != nil && *port.Name != "" {
+			errs = append(errs, validateLabel(*port.Name, at.Child("name"))...)
+		}
+	}
+	return errs
+}
+
+// validateOrigin checks what says where an object comes from.
+func validateOrigin(metadata *metav1.ObjectMeta, cluster, service string, path []string) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := ValidateClusterID(cluster, spec.Child("cluster"))
+	errs = append(errs, validateLabel(service, spec.Child("service"))...)
+	errs = append(errs, validateLabel(metadata.Namespace, field.NewPath("metadata", "namespace"))...)
+	for key, value := range clusterset.SourceLabels(cluster, service) {
+		if metadata.Labels[key] != value {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "labels").Key(key), metadata.Labels[key], fmt.Sprintf("must be %q", value)))
+		}
+	}
+	if len(path) > maxPath {
+		return append(errs, field.TooMany(spec.Child("path"), len(path), maxPath))
+	}
+	for i, id := range path {
+		errs = append(errs, ValidateClusterID(id, spec.Child("path").Index(i))...)
+	}
+	if len(path) > 0 && path[0] != cluster {
+		errs = append(errs, field.Invalid(spec.Child("path").Index(0), path[0], "must be the exporting cluster"))
+	}
+	return errs
+}
+
+func validatePorts(ports []clusterset.ServicePort, path *field.Path) field.ErrorList {
+	if len(ports) > maxPorts {
+		return field.ErrorList{field.TooMany(path, len(ports), maxPorts)}
+	}
+	var errs field.ErrorList
+	for i, port := range ports {
+		at := path.Index(i)
+		errs = append(errs, validateNumber(port.Port, at.Child("port"))...)
+		if port.Protocol != "" {
+			errs = append(errs, supported(at.Child("protocol"), port.Protocol, protocols...)...)
+		}
+		if port.Name != "" || len(ports) > 1 {
+			errs = append(errs, validateLabel(port.Name, at.Child("name"))...)
+		}
+		if port.AppProtocol != nil {
+			for _, problem := range validation.IsQualifiedName(*port.AppProtocol) {
+				errs = append(errs, field.Invalid(at.Child("appProtocol"), *port.AppProtocol, problem))
+			}
+		}
+	}
+	return errs
+}
+
+func validateEndpoint(endpoint *discoveryv1.Endpoint, addressType discoveryv1.AddressType, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(endpoint.Addresses) == 0 {
+		errs = append(errs, field.Required(path.Child("addresses"), "an endpoint has an address"))
+	}
+	if len(endpoint.Addresses) > maxAddresses {
+		return append(errs, field.TooMany(path.Child("addresses"), len(endpoint.Addresses), maxAddresses))
+	}
+	for i, text := range endpoint.Addresses {
+		address, err := netip.ParseAddr(text)
+		if err != nil || address.Zone() != "" || address.Is4In6() || address.Is4() != (addressType == discoveryv1.AddressTypeIPv4) {
+			errs = append(errs, field.Invalid(path.Child("addresses").Index(i), text, fmt.Sprintf("must be an %s address", addressType)))
+		}
+	}
+	if endpoint.Hostname != nil {
+		errs = append(errs, validateLabel(*endpoint.Hostname, path.Child("hostname"))...)
+	}
+	return errs
+}
+
+func validateNumber(number int32, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range validation.IsValidPortNum(int(number)) {
+		errs = append(errs, field.Invalid(path, number, problem))
+	}
+	return errs
+}
+
+func validateLabel(value string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Label(value) {
+		errs = append(errs, field.Invalid(path, value, problem))
+	}
+	return errs
+}
+
+func supported[T ~string](path *field.Path, value T, values ...T) field.ErrorList {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, values)}
+}

@@ -1,0 +1,196 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+func validService() *clusterset.ExportedService {
+	return &clusterset.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web.b", Labels: clusterset.SourceLabels("b", "web")},
+		Spec: clusterset.ExportedServiceSpec{
+			Cluster: "b", Service: "web", ExportedAt: metav1.NewTime(time.Unix(1, 0)), Type: clusterset.ClusterSetIP,
+			Ports:      []clusterset.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, AppProtocol: ptr.To("kubernetes.io/h2c")}, {Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53}},
+			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, SessionAffinity: corev1.ServiceAffinityClientIP,
+			SessionAffinityConfig: &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](10800)}},
+			InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyLocal), TrafficDistribution: ptr.To("PreferSameZone"),
+			ExportedLabels: map[string]string{"app": "web"}, ExportedAnnotations: map[string]string{"example.com/x": "any text\n"},
+			Path: []string{"b", "h"},
+		},
+	}
+}
+
+func validSlice() *clusterset.ExportedEndpointSlice {
+	return &clusterset.ExportedEndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-x1.b", Labels: clusterset.SourceLabels("b", "web")},
+		Spec: clusterset.ExportedEndpointSliceSpec{
+			Cluster: "b", Service: "web", AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Hostname: ptr.To("web-0"), Zone: ptr.To("z")}},
+			Ports:     []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}, {Name: ptr.To("")}},
+		},
+	}
+}
+
+// expectError wants exactly the given field to be wrong; none when it is empty.
+func expectError(t *testing.T, errs field.ErrorList, path string) {
+	t.Helper()
+	var fields []string
+	for _, err := range errs {
+		fields = append(fields, err.Field)
+	}
+	slices.Sort(fields)
+	if fields = slices.Compact(fields); strings.Join(fields, " ") != path {
+		t.Errorf("errors at %v, want %q: %v", fields, path, errs)
+	}
+}
+
+func TestValidExportsAreTaken(t *testing.T) {
+	expectError(t, ValidateExportedService(validService()), "")
+	expectError(t, ValidateExportedEndpointSlice(validSlice()), "")
+	// R43: a headless service needs no ports; R38: a protocol may be left out,
+	// and R37: so may the name of the only port.
+	headless := validService()
+	headless.Spec.Type, headless.Spec.Ports, headless.Spec.SessionAffinityConfig = clusterset.Headless, nil, &corev1.SessionAffinityConfig{}
+	expectError(t, ValidateExportedService(headless), "")
+	single := validService()
+	single.Spec.Ports, single.Spec.SessionAffinity = []clusterset.ServicePort{{Port: 65535}}, ""
+	expectError(t, ValidateExportedService(single), "")
+	empty := validSlice()
+	empty.Spec.Endpoints, empty.Spec.Ports = nil, nil
+	expectError(t, ValidateExportedEndpointSlice(empty), "")
+	// What the longest names become is taken.
+	long := validService()
+	long.Spec.Cluster, long.Spec.Service, long.Spec.Path = strings.Repeat("c", 63), strings.Repeat("s", 63), nil
+	long.Name, long.Labels = clusterset.ObjectName(long.Spec.Service, long.Spec.Cluster), clusterset.SourceLabels(long.Spec.Cluster, long.Spec.Service)
+	expectError(t, ValidateExportedService(long), "")
+}
+
+// R5, R35, R37, R38: what a member tells is checked field by field.
+func TestGarbageInAServiceIsRefused(t *testing.T) {
+	type service = clusterset.ExportedService
+	for path, changes := range map[string][]func(*service){
+		"metadata.name":      {func(s *service) { s.Name = "web.c" }, func(s *service) { s.Name = "" }, func(s *service) { s.Name = "../web.b" }},
+		"metadata.namespace": {func(s *service) { s.Namespace = "" }, func(s *service) { s.Namespace = "a/b" }, func(s *service) { s.Namespace = "a.b" }},
+		"metadata.labels[" + multicluster.SourceClusterLabel + "]": {func(s *service) { s.Labels[multicluster.SourceClusterLabel] = "c" }},
+		"metadata.labels[" + multicluster.ServiceNameLabel + "]":   {func(s *service) { delete(s.Labels, multicluster.ServiceNameLabel) }},
+		"spec.exportedAt": {func(s *service) { s.Spec.ExportedAt = metav1.Time{} }},
+		"spec.type":       {func(s *service) { s.Spec.Type = "ExternalName" }, func(s *service) { s.Spec.Type = "" }},
+		"spec.ports":      {func(s *service) { s.Spec.Ports = make([]clusterset.ServicePort, maxPorts+1) }},
+		"spec.ports[0].port": {
+			func(s *service) { s.Spec.Ports[0].Port = 0 }, func(s *service) { s.Spec.Ports[0].Port = -1 }, func(s *service) { s.Spec.Ports[0].Port = 65536 },
+		},
+		"spec.ports[0].protocol":    {func(s *service) { s.Spec.Ports[0].Protocol = "ICMP" }, func(s *service) { s.Spec.Ports[0].Protocol = "tcp" }},
+		"spec.ports[0].name":        {func(s *service) { s.Spec.Ports[0].Name = "" }, func(s *service) { s.Spec.Ports[0].Name = "a.b" }},
+		"spec.ports[0].appProtocol": {func(s *service) { s.Spec.Ports[0].AppProtocol = ptr.To("not a name") }},
+		"spec.sessionAffinity":      {func(s *service) { s.Spec.SessionAffinity = "Cookie" }},
+		"spec.sessionAffinityConfig.clientIP.timeoutSeconds": {
+			func(s *service) { s.Spec.SessionAffinityConfig.ClientIP.TimeoutSeconds = ptr.To[int32](0) },
+			func(s *service) { s.Spec.SessionAffinityConfig.ClientIP.TimeoutSeconds = ptr.To[int32](86401) },
+		},
+		"spec.ipFamilies[1]":         {func(s *service) { s.Spec.IPFamilies[1] = "IPv5" }, func(s *service) { s.Spec.IPFamilies[1] = corev1.IPv4Protocol }},
+		"spec.internalTrafficPolicy": {func(s *service) { s.Spec.InternalTrafficPolicy = ptr.To[corev1.ServiceInternalTrafficPolicy]("Any") }},
+		"spec.trafficDistribution":   {func(s *service) { s.Spec.TrafficDistribution = ptr.To("not a name") }},
+		"spec.exportedLabels":        {func(s *service) { s.Spec.ExportedLabels = map[string]string{"app": "not a value!"} }},
+		"spec.exportedAnnotations":   {func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"not a key!": ""} }, func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"x": strings.Repeat("x", 300<<10)} }},
+		"spec.path":                  {func(s *service) { s.Spec.Path = slices.Repeat([]string{"b"}, maxPath+1) }},
+		"spec.path[0]":               {func(s *service) { s.Spec.Path[0] = "c" }},
+		"spec.path[1]":               {func(s *service) { s.Spec.Path[1] = "c.d" }},
+	} {
+		for i, change := range changes {
+			service := validService()
+			change(service)
+			t.Run(path, func(t *testing.T) {
+				expectError(t, ValidateExportedService(service), path)
+				if i > 0 && t.Failed() {
+					t.Logf("that was change %d", i)
+				}
+			})
+		}
+	}
+}
+
+// What a service is called makes up its name and labels.
+func TestServiceOfNoClusterIsRefused(t *testing.T) {
+	for _, id := range []string{"", "b.c", "B", strings.Repeat("b", 64), strings.Repeat("b", 300), "b/../c"} {
+		service := validService()
+		service.Spec.Cluster, service.Labels, service.Spec.Path = id, clusterset.SourceLabels(id, "web"), nil
+		expectError(t, ValidateExportedService(service), "spec.cluster")
+		slice := validSlice()
+		slice.Spec.Cluster, slice.Labels = id, clusterset.SourceLabels(id, "web")
+		if !strings.Contains(ValidateExportedEndpointSlice(slice).ToAggregate().Error(), "spec.cluster") {
+			t.Errorf("endpoints of cluster %q are taken", id)
+		}
+	}
+	for _, name := range []string{"", "Web", "a.b", strings.Repeat("w", 300)} {
+		service := validService()
+		service.Spec.Service, service.Labels = name, clusterset.SourceLabels("b", name)
+		expectError(t, ValidateExportedService(service), "spec.service")
+	}
+}
+
+func TestGarbageInEndpointsIsRefused(t *testing.T) {
+	type slice = clusterset.ExportedEndpointSlice
+	addresses := func(texts ...string) func(*slice) {
+		return func(s *slice) { s.Spec.Endpoints[0].Addresses = texts }
+	}
+	ipv6 := func(text string) func(*slice) {
+		return func(s *slice) {
+			s.Spec.AddressType = discoveryv1.AddressTypeIPv6
+			s.Spec.Endpoints[0].Addresses = []string{text}
+		}
+	}
+	for path, changes := range map[string][]func(*slice){
+		// The last is what would take the place of another cluster's.
+		"metadata.name":                  {func(s *slice) { s.Name = "" }, func(s *slice) { s.Name = "a/b.b" }, func(s *slice) { s.Name = "web-x1" }, func(s *slice) { s.Name = "web-x1.c" }},
+		"metadata.namespace":             {func(s *slice) { s.Namespace = "" }},
+		"spec.addressType":               {func(s *slice) { s.Spec.AddressType, s.Spec.Endpoints = discoveryv1.AddressTypeFQDN, nil }},
+		"spec.endpoints":                 {func(s *slice) { s.Spec.Endpoints = make([]discoveryv1.Endpoint, maxEndpoints+1) }},
+		"spec.endpoints[0].addresses":    {addresses(), addresses(slices.Repeat([]string{"10.0.0.1"}, maxAddresses+1)...)},
+		"spec.endpoints[0].addresses[0]": {addresses("x"), addresses(""), addresses("fd00::1"), addresses("010.0.0.1"), addresses("10.0.0.1/8"), ipv6("10.0.0.1"), ipv6("fe80::1%eth0"), ipv6("::ffff:10.0.0.1")},
+		"spec.endpoints[0].addresses[1]": {addresses("10.0.0.1", "x")},
+		"spec.endpoints[0].hostname":     {func(s *slice) { s.Spec.Endpoints[0].Hostname = ptr.To("a.b") }, func(s *slice) { s.Spec.Endpoints[0].Hostname = ptr.To("") }},
+		"spec.ports":                     {func(s *slice) { s.Spec.Ports = make([]discoveryv1.EndpointPort, maxPorts+1) }},
+		"spec.ports[0].port":             {func(s *slice) { s.Spec.Ports[0].Port = ptr.To[int32](0) }},
+		"spec.ports[0].protocol":         {func(s *slice) { s.Spec.Ports[0].Protocol = ptr.To[corev1.Protocol]("x") }},
+		"spec.ports[0].name":             {func(s *slice) { s.Spec.Ports[0].Name = ptr.To("a.b") }},
+	} {
+		for _, change := range changes {
+			object := validSlice()
+			change(object)
+			t.Run(path, func(t *testing.T) { expectError(t, ValidateExportedEndpointSlice(object), path) })
+		}
+	}
+	valid := validSlice()
+	ipv6("fd00::1")(valid)
+	expectError(t, ValidateExportedEndpointSlice(valid), "")
+}
+
+// R4, R5: a refusal says that ids are one label.
+func TestRefusedIDSaysWhatAnIDIs(t *testing.T) {
+	errs := ValidateClusterID("east.prod", field.NewPath("x"))
+	expectError(t, errs, "x")
+	if !strings.Contains(errs.ToAggregate().Error(), "a cluster id is one label, without dots") {
+		t.Errorf("got %v", errs)
+	}
+	expectError(t, ValidateClusterID("east-1", field.NewPath("x")), "")
+}
+
+func TestAllErrorsAreFound(t *testing.T) {
+	service := validService()
+	service.Spec.Type, service.Spec.Ports[0].Port, service.Spec.ExportedAt = "", 0, metav1.Time{}
+	expectError(t, ValidateExportedService(service), "spec.exportedAt spec.ports[0].port spec.type")
+}
