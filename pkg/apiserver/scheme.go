@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/install"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/install"
 )
 
 var (

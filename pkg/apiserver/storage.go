@@ -30,17 +30,20 @@ var locations = map[schema.GroupResource]location{
 		version: multiclusterxv1beta1.SchemeGroupVersion,
 		hub:     multicluster.XSchemeGroupVersion,
 	},
-	multicluster.XResource("serviceimports"): {
-		prefix:  "/multicluster.x-k8s.io/serviceimports",
-		version: multiclusterxv1beta1.SchemeGroupVersion,
-		hub:     multicluster.XSchemeGroupVersion,
-	},
 	multicluster.Resource("clusterclaims"): {
 		prefix:  "/multicluster.k8s.io/clusterclaims",
 		version: multiclusterv1.SchemeGroupVersion,
 		hub:     multicluster.SchemeGroupVersion,
 	},
 }
+
+// What is kept besides objects. Frozen as well.
+const (
+	// birthsLocation is for who imports are, and since when.
+	birthsLocation = "virtual/births"
+	// memoryLocation is for what members last exported.
+	memoryLocation = "virtual/members"
+)
 
 // frozenLocations gives every resource its place and version in etcd.
 type frozenLocations struct {

@@ -44,7 +44,7 @@ func TestEmbeddedKeepsDataAndClosesItsDirectory(t *testing.T) {
 		if got := countAndPut(t, dir); got != want {
 			t.Errorf("run %d: found %d keys, want %d", run, got, want)
 		}
-		if err := CheckVersion(t.Context(), storagebackend.TransportConfig{ServerList: []string{EmbeddedEndpoint(dir)}}); err != nil {
+		if err := checkVersion(t, t.Context(), EmbeddedEndpoint(dir)); err != nil {
 			t.Errorf("run %d: the embedded etcd is refused: %v", run, err)
 		}
 		expectNoOpenPorts(t)
@@ -137,7 +137,7 @@ func TestOldEtcdIsRefused(t *testing.T) {
 		}
 	}()
 	address := "http://" + listener.Addr().String()
-	err = CheckVersion(t.Context(), storagebackend.TransportConfig{ServerList: []string{address}})
+	err = checkVersion(t, t.Context(), address)
 	if err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "3.5.12") {
 		t.Errorf("got %v, want a refusal that names server and release", err)
 	}
@@ -152,8 +152,18 @@ func TestUnreachableEtcdIsNamed(t *testing.T) {
 	listener.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err = CheckVersion(ctx, storagebackend.TransportConfig{ServerList: []string{address}})
+	err = checkVersion(t, ctx, address)
 	if err == nil || !strings.Contains(err.Error(), address) {
 		t.Errorf("got %v, want an error that names %s", err, address)
 	}
+}
+
+func checkVersion(t *testing.T, ctx context.Context, address string) error {
+	t.Helper()
+	client, err := Connect(ctx, storagebackend.TransportConfig{ServerList: []string{address}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return CheckVersion(ctx, client)
 }

@@ -19,26 +19,30 @@ import (
 // versionTimeout is how long an etcd may take to say which version it is.
 const versionTimeout = 20 * time.Second
 
-// CheckVersion refuses an etcd that is too old to tell reliably how far a
-// watch has come: reads from the watch cache would then be stale or wait for
-// ever. It asks every given server.
-func CheckVersion(ctx context.Context, config storagebackend.TransportConfig) error {
+// Connect makes a client. It outlives the context and has to be closed.
+func Connect(ctx context.Context, config storagebackend.TransportConfig) (*clientv3.Client, error) {
 	tlsInfo := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
-	options := clientv3.Config{Context: ctx, Endpoints: config.ServerList, DialTimeout: versionTimeout}
+	options := clientv3.Config{Context: context.WithoutCancel(ctx), Endpoints: config.ServerList, DialTimeout: versionTimeout}
 	if !tlsInfo.Empty() || config.TrustedCAFile != "" {
 		tlsConfig, err := tlsInfo.ClientConfig()
 		if err != nil {
-			return fmt.Errorf("read the TLS files for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile): %w", err)
+			return nil, fmt.Errorf("read the TLS files for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile): %w", err)
 		}
 		options.TLS = tlsConfig
 	}
 	client, err := clientv3.New(options)
 	if err != nil {
-		return fmt.Errorf("connect to etcd at %v: %w", config.ServerList, err)
+		return nil, fmt.Errorf("connect to etcd at %v: %w", config.ServerList, err)
 	}
-	defer client.Close()
+	return client, nil
+}
+
+// CheckVersion refuses an etcd that is too old to tell reliably how far a
+// watch has come: reads from the watch cache would then be stale or wait for
+// ever. It asks every server of the client.
+func CheckVersion(ctx context.Context, client *clientv3.Client) error {
 	var errs []error
-	for _, server := range config.ServerList {
+	for _, server := range client.Endpoints() {
 		errs = append(errs, checkServer(ctx, client, server))
 	}
 	return errors.Join(errs...)

@@ -3,25 +3,26 @@
 
 // Package controlplane runs a real Kubernetes control plane: etcd,
 // kube-apiserver with RBAC and aggregation, and kube-controller-manager. It
-// needs a network of its own (package netns), since it uses the usual ports.
+// uses the usual ports, so it needs either a network of its own (package netns)
+// or an address of its own in one that it shares with others.
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/netns"
 	"github.com/mcs-apiserver/mcs-apiserver/test/pki"
@@ -29,10 +30,10 @@ import (
 )
 
 const (
-	etcdURL = "http://127.0.0.1:2379"
 	// Patience is how long a component may take to get ready on a busy machine.
 	Patience     = 2 * time.Minute
 	stopPatience = 30 * time.Second
+	loopback     = "127.0.0.1"
 )
 
 // Config says where things are and how the control plane differs from the usual one.
@@ -41,9 +42,15 @@ type Config struct {
 	Bin string
 	// Dir takes certificates, kubeconfigs, data and logs.
 	Dir string
-	// Host is where clients reach the kube-apiserver: 127.0.0.1 unless given.
+	// Address is the only one that anything of this control plane listens at, so
+	// that several can share a network. Unless it is given, etcd listens at
+	// 127.0.0.1 and everything else at all addresses.
+	Address string
+	// Host is where clients reach the kube-apiserver: at Address, or else at
+	// 127.0.0.1, unless given.
 	Host string
-	// Advertise is where Pods reach it: the address of package netns unless given.
+	// Advertise is where Pods reach it: at Address, or else at the address of
+	// package netns, unless given.
 	Advertise string
 	// ServiceCIDRs are the networks of cluster IPs, one per IP family.
 	ServiceCIDRs []string
@@ -72,12 +79,8 @@ func Prepare(config Config) (*ControlPlane, error) {
 	if config.Progress == nil {
 		config.Progress = func(string, ...any) {}
 	}
-	if config.Host == "" {
-		config.Host = "127.0.0.1"
-	}
-	if config.Advertise == "" {
-		config.Advertise = netns.Address
-	}
+	config.Host = cmp.Or(config.Host, config.Address, loopback)
+	config.Advertise = cmp.Or(config.Advertise, config.Address, netns.Address)
 	if len(config.ServiceCIDRs) == 0 {
 		config.ServiceCIDRs = []string{"10.96.0.0/16"}
 	}
@@ -135,6 +138,24 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
+// Endpoint is the host and port of the kube-apiserver.
+func (c *ControlPlane) Endpoint() string { return net.JoinHostPort(c.Host, "6443") }
+
+// EtcdURL is where clients reach etcd.
+func (c *ControlPlane) EtcdURL() string { return c.etcdURL("2379") }
+
+func (c *ControlPlane) etcdURL(port string) string {
+	return "http://" + net.JoinHostPort(cmp.Or(c.Address, loopback), port)
+}
+
+// bind are the flags that make a program of Kubernetes listen at the address.
+func (c *ControlPlane) bind() []string {
+	if c.Address == "" {
+		return nil
+	}
+	return []string{"--bind-address=" + c.Address}
+}
+
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.Dir, name) }
 
 func (c *ControlPlane) command(name string, args ...string) process.Command {
@@ -144,14 +165,14 @@ func (c *ControlPlane) command(name string, args ...string) process.Command {
 func (c *ControlPlane) etcd() process.Command {
 	return c.command("etcd",
 		"--data-dir="+c.path("etcd"),
-		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
-		"--listen-peer-urls=http://127.0.0.1:2380",
+		"--listen-client-urls="+c.EtcdURL(), "--advertise-client-urls="+c.EtcdURL(),
+		"--listen-peer-urls="+c.etcdURL("2380"),
 		"--unsafe-no-fsync")
 }
 
 func (c *ControlPlane) apiServer() process.Command {
-	return c.command("kube-apiserver", append([]string{
-		"--etcd-servers=" + etcdURL,
+	return c.command("kube-apiserver", slices.Concat([]string{
+		"--etcd-servers=" + c.EtcdURL(),
 		"--secure-port=6443", "--advertise-address=" + c.Advertise,
 		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
@@ -169,110 +190,18 @@ func (c *ControlPlane) apiServer() process.Command {
 		"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
 		"--enable-aggregator-routing=true",
-	}, c.APIServerFlags...)...)
+	}, c.bind(), c.APIServerFlags)...)
 }
 
 func (c *ControlPlane) controllerManager() process.Command {
-	return c.command("kube-controller-manager",
-		"--kubeconfig="+c.AdminKubeconfig(),
-		"--service-account-private-key-file="+c.path("service-account.key"),
-		"--root-ca-file="+c.path("ca.crt"),
+	return c.command("kube-controller-manager", slices.Concat([]string{
+		"--kubeconfig=" + c.AdminKubeconfig(),
+		"--service-account-private-key-file=" + c.path("service-account.key"),
+		"--root-ca-file=" + c.path("ca.crt"),
 		"--use-service-account-credentials=true",
 		"--leader-elect=false",
-		"--controllers=*,-node-ipam-controller")
-}
-
-func (c *ControlPlane) loadOrWriteCredentials() error {
-	if authority, err := pki.LoadAuthority(c.Dir, "ca"); err == nil {
-		c.authority = authority
-		return nil
-	}
-	var err error
-	if c.authority, err = pki.NewAuthority("kubernetes"); err != nil {
-		return err
-	}
-	frontProxy, err := pki.NewAuthority("front-proxy")
-	if err != nil {
-		return err
-	}
-	server := pki.Subject{
-		Name: "kube-apiserver",
-		DNS:  []string{"localhost", "kubernetes.default.svc"},
-		IPs:  []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(c.Host), net.ParseIP(c.Advertise)},
-	}
-	for _, cidr := range c.ServiceCIDRs {
-		first, err := firstAddress(cidr)
-		if err != nil {
-			return err
-		}
-		server.IPs = append(server.IPs, first)
-	}
-	if err := c.Issue("server", server); err != nil {
-		return err
-	}
-	if err := c.Issue("service-account", pki.Subject{Name: "service-accounts"}); err != nil {
-		return err
-	}
-	if err := c.Issue("kubelet-client", pki.Subject{Name: "kube-apiserver"}); err != nil {
-		return err
-	}
-	proxy, err := frontProxy.Issue(pki.Subject{Name: "front-proxy-client"})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(proxy.Write(c.Dir, "front-proxy"), frontProxy.Write(c.Dir, "front-proxy-ca")); err != nil {
-		return err
-	}
-	if err := c.WriteUserKubeconfig(c.AdminKubeconfig(), "admin", "system:masters"); err != nil {
-		return err
-	}
-	// Last, because its presence says that everything is there.
-	return c.authority.Write(c.Dir, "ca")
-}
-
-// Issue makes a certificate of the cluster's authority, as files of this name.
-func (c *ControlPlane) Issue(name string, subject pki.Subject) error {
-	pair, err := c.authority.Issue(subject)
-	if err != nil {
-		return err
-	}
-	return pair.Write(c.Dir, name)
-}
-
-// firstAddress is that of the Service `kubernetes`.
-func firstAddress(cidr string) (net.IP, error) {
-	prefix, err := netip.ParsePrefix(cidr)
-	if err != nil {
-		return nil, err
-	}
-	return prefix.Masked().Addr().Next().AsSlice(), nil
-}
-
-// AdminKubeconfig is the kubeconfig of somebody who may do everything.
-func (c *ControlPlane) AdminKubeconfig() string { return c.path("kubeconfig") }
-
-// WriteUserKubeconfig writes a kubeconfig for a user with a client certificate.
-func (c *ControlPlane) WriteUserKubeconfig(file, user string, groups ...string) error {
-	pair, err := c.authority.Issue(pki.Subject{Name: user, Groups: groups})
-	if err != nil {
-		return err
-	}
-	return c.writeKubeconfig(file, user, &clientcmdapi.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key})
-}
-
-// WriteTokenKubeconfig writes a kubeconfig for the holder of a token.
-func (c *ControlPlane) WriteTokenKubeconfig(file, user, token string) error {
-	return c.writeKubeconfig(file, user, &clientcmdapi.AuthInfo{Token: token})
-}
-
-func (c *ControlPlane) writeKubeconfig(file, user string, auth *clientcmdapi.AuthInfo) error {
-	name := filepath.Base(c.Dir)
-	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + net.JoinHostPort(c.Host, "6443"), CertificateAuthorityData: c.authority.Cert}
-	config.AuthInfos[user] = auth
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
-	config.CurrentContext = name
-	return clientcmd.WriteToFile(*config, file)
+		"--controllers=*,-node-ipam-controller",
+	}, c.bind())...)
 }
 
 // AdminConfig is for clients that may do everything, as fast as they can.

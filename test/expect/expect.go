@@ -45,8 +45,11 @@ func Eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+		err := check(ctx)
+		if err == nil || ctx.Err() == nil || last == nil {
+			last = err // that time is up says less than what was wrong before
+		}
+		return err == nil, nil
 	}); err != nil {
 		t.Fatalf("%s: %v", what, last)
 	}

@@ -2,17 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package installation installs artifacts/default into a control plane that
-// has no nodes, and runs the two programs of its Pod as plain processes with
-// the rights of its service account.
+// has no nodes, and runs the two programs of its Pods as plain processes with
+// the rights of their service account.
 package installation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"net"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -25,7 +27,6 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"k8s.io/utils/ptr"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/netns"
 	"github.com/mcs-apiserver/mcs-apiserver/test/process"
@@ -35,17 +36,17 @@ const (
 	// Namespace is where the artifacts install to.
 	Namespace = "mcs-system"
 	name      = "mcs-apiserver"
-	port      = 6444
-	// ServerURL is where the server itself listens.
-	ServerURL = "https://127.0.0.1:6444"
-	// HealthURL is where the controller says how it is.
-	HealthURL    = "http://127.0.0.1:8081"
+
+	port       = 6444
+	healthPort = 8081
+
 	patience     = time.Minute
 	stopPatience = time.Minute
 )
 
 // GroupVersions are the names of the APIServices of an installation.
-var GroupVersions = []string{"v1.multicluster.k8s.io", "v1alpha1.multicluster.k8s.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io"}
+var GroupVersions = []string{"v1.multicluster.k8s.io", "v1alpha1.multicluster.k8s.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io",
+	"v1alpha1.clusterset.mcs-apiserver.io", "v1beta1.about.k8s.io"}
 
 // Config says where things are.
 type Config struct {
@@ -54,8 +55,14 @@ type Config struct {
 	Root string
 	// Dir takes data, certificates, kubeconfigs and logs.
 	Dir string
-	// APIServerFlags are added to those of mcs-apiserver.
+	// Replicas is how many mcs-apiservers there are: one, with its embedded
+	// etcd, unless given. Several keep their objects in the etcd of the control
+	// plane, and share one mcs-controller.
+	Replicas int
+	// APIServerFlags are added to those of every mcs-apiserver when it starts.
 	APIServerFlags []string
+	// ControllerFlags are added to those of mcs-controller when it starts.
+	ControllerFlags []string
 }
 
 // Installation is an installed mcs-apiserver.
@@ -63,7 +70,8 @@ type Installation struct {
 	Config
 	Kubernetes kubernetes.Interface
 	Aggregator aggregator.Interface
-	APIServer  *process.Process
+	// APIServers are the replicas of mcs-apiserver, whether they run or not.
+	APIServers []*Replica
 	Controller *process.Process
 }
 
@@ -74,6 +82,9 @@ func Apply(ctx context.Context, config Config) (*Installation, error) {
 		return nil, err
 	}
 	i := &Installation{Config: config}
+	if err := i.addReplicas(); err != nil {
+		return nil, err
+	}
 	if i.Kubernetes, err = kubernetes.NewForConfig(admin); err != nil {
 		return nil, err
 	}
@@ -86,7 +97,7 @@ func Apply(ctx context.Context, config Config) (*Installation, error) {
 	if err := i.writeKubeconfig(ctx); err != nil {
 		return nil, fmt.Errorf("make a token of the service account: %w", err)
 	}
-	return i, i.publishEndpoint(ctx)
+	return i, i.Publish(ctx, i.APIServers...)
 }
 
 // Install applies the artifacts, runs the programs, and returns when the API is available.
@@ -97,10 +108,10 @@ func Install(ctx context.Context, config Config) (*Installation, error) {
 	}
 	config.Plane.Progress("starting mcs-controller")
 	if err := i.StartController(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, i.Stop())
 	}
 	config.Plane.Progress("starting mcs-apiserver")
-	if err := i.StartAPIServer(ctx); err != nil {
+	if err := i.StartAPIServers(); err != nil {
 		return nil, errors.Join(err, i.Stop())
 	}
 	if err := i.AwaitAvailable(ctx); err != nil {
@@ -109,16 +120,25 @@ func Install(ctx context.Context, config Config) (*Installation, error) {
 	return i, nil
 }
 
-// Stop stops both programs. What is stored stays.
+// Stop stops all programs. What is stored stays.
 func (i *Installation) Stop() error {
 	var errs []error
-	for _, running := range []*process.Process{i.APIServer, i.Controller} {
-		if running != nil {
-			errs = append(errs, running.Stop(stopPatience))
+	for _, replica := range i.APIServers {
+		if replica.Process != nil {
+			errs = append(errs, replica.Stop(stopPatience))
 		}
 	}
-	i.APIServer, i.Controller = nil, nil
+	if i.Controller != nil {
+		errs = append(errs, i.StopController())
+	}
 	return errors.Join(errs...)
+}
+
+// StopController stops mcs-controller alone.
+func (i *Installation) StopController() error {
+	err := i.Controller.Stop(stopPatience)
+	i.Controller = nil
+	return err
 }
 
 // Kubectl runs kubectl as the administrator and returns everything it prints.
@@ -155,20 +175,37 @@ func (i *Installation) writeKubeconfig(ctx context.Context) error {
 	return i.Plane.WriteTokenKubeconfig(i.kubeconfig(), name, token.Status.Token)
 }
 
-// publishEndpoint does what the endpoints of a running Pod would do.
-func (i *Installation) publishEndpoint(ctx context.Context) error {
+// Publish makes these replicas, and no others, the endpoints of the Service, as
+// the readiness of their Pods would.
+func (i *Installation) Publish(ctx context.Context, replicas ...*Replica) error {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: name + "-process", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{netns.Address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To[int32](port), Protocol: ptr.To(corev1.ProtocolTCP)}},
 	}
-	_, err := i.Kubernetes.DiscoveryV1().EndpointSlices(Namespace).Create(ctx, slice, metav1.CreateOptions{})
+	for _, replica := range replicas {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{replica.Address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+		})
+	}
+	slices := i.Kubernetes.DiscoveryV1().EndpointSlices(Namespace)
+	_, err := slices.Create(ctx, slice, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil
+		_, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
 	}
 	return err
 }
+
+// address is where everything of the installation listens, but for the second
+// and further replicas.
+func (i *Installation) address() string { return cmp.Or(i.Plane.Address, netns.Address) }
+
+func (i *Installation) healthAddress() string {
+	return net.JoinHostPort(i.address(), strconv.Itoa(healthPort))
+}
+
+// HealthURL is where the controller says how it is.
+func (i *Installation) HealthURL() string { return "http://" + i.healthAddress() }
 
 // StartController starts mcs-controller and returns when it is alive.
 func (i *Installation) StartController(ctx context.Context) error {
@@ -176,49 +213,40 @@ func (i *Installation) StartController(ctx context.Context) error {
 	i.Controller, err = process.Start(process.Command{
 		Name: "mcs-controller",
 		Path: filepath.Join(i.Root, "bin", "mcs-controller"),
-		Args: []string{
+		Args: append([]string{
 			"--kubeconfig=" + i.kubeconfig(), "--namespace=" + Namespace,
-			"--serving-cert-dir=" + i.certificates(), "--health-address=" + HealthURL[len("http://"):],
-		},
+			"--serving-cert-dir=" + i.certificates(), "--apiserver=" + i.APIServers[0].URL(), "--health-address=" + i.healthAddress(),
+		}, i.ControllerFlags...),
 		Log: filepath.Join(i.Dir, "mcs-controller.log"),
 	})
 	if err != nil {
 		return err
 	}
-	return i.Controller.Await(ctx, patience, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, HealthURL+"/livez", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		return response.Body.Close()
-	})
+	return i.Controller.Await(ctx, patience, controlplane.Healthy(i.HealthURL()+"/livez"))
 }
 
-// StartAPIServer starts mcs-apiserver. AwaitAvailable tells when it serves.
-func (i *Installation) StartAPIServer(context.Context) error {
-	certificate := servingcert.CertificateFile(i.certificates())
-	var err error
-	i.APIServer, err = process.Start(process.Command{
-		Name: "mcs-apiserver",
-		Path: filepath.Join(i.Root, "bin", "mcs-apiserver"),
-		Args: append([]string{
-			"--kubeconfig=" + i.kubeconfig(),
-			"--data-dir=" + i.DataDir(),
-			fmt.Sprintf("--secure-port=%d", port),
-			"--tls-cert-file=" + certificate, "--tls-private-key-file=" + certificate,
-		}, i.APIServerFlags...),
-		Log: filepath.Join(i.Dir, "mcs-apiserver.log"),
-	})
-	return err
+// StartAPIServers starts the replicas that do not run. AwaitAvailable tells when they serve.
+func (i *Installation) StartAPIServers() error {
+	for _, replica := range i.APIServers {
+		if replica.Running() {
+			continue
+		}
+		if err := replica.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// AwaitAvailable waits until the kube-apiserver finds our whole API available.
+// AwaitAvailable waits until all replicas are ready and the kube-apiserver
+// finds our whole API available.
 func (i *Installation) AwaitAvailable(ctx context.Context) error {
-	return i.APIServer.Await(ctx, patience, func(ctx context.Context) error {
+	for _, replica := range i.APIServers {
+		if err := replica.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return i.APIServers[0].Await(ctx, patience, func(ctx context.Context) error {
 		for _, groupVersion := range GroupVersions {
 			apiService, err := i.Aggregator.ApiregistrationV1().APIServices().Get(ctx, groupVersion, metav1.GetOptions{})
 			if err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // Address is an address in the new network that is not a loopback one, as the
-// endpoints of a Service must have.
+// endpoints of a Service must have. All of 10.250.0.0/16 can be used like it:
+// the kernel takes a whole network on the loopback interface for its own.
 const Address = "10.250.0.1"
 
 const marker = "MCS_TEST_NETWORK"
@@ -62,7 +63,7 @@ func Enter() error {
 func setUp() error {
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},
-		{"address", "add", Address + "/32", "dev", "lo"},
+		{"address", "add", Address + "/16", "dev", "lo"},
 	} {
 		if output, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %v: %w: %s", args, err, output)

@@ -49,6 +49,9 @@ func Start(command Command) (*Process, error) {
 	return process, nil
 }
 
+// PID is the program's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Exited is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 

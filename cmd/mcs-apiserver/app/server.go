@@ -62,6 +62,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 	if err != nil {
 		return err
 	}
+	defer config.Etcd.Close()
 	complete, err := config.Complete()
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 	if err != nil {
 		return err
 	}
-	if err := server.PrepareRun().RunWithContext(ctx); err != nil {
+	if err := server.Run(ctx); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

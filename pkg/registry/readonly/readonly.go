@@ -7,9 +7,33 @@
 package readonly
 
 import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
+
+// FeedWatch is how long another cluster may watch with one request.
+const FeedWatch = 5 * time.Minute
+
+// Resource describes a resource that can only be read.
+type Resource struct {
+	// Plural and Singular are its qualified names.
+	Plural, Singular     schema.GroupResource
+	NewFunc, NewListFunc func() runtime.Object
+	Namespaced           bool
+	Table                rest.TableConvertor
+	// MaxWatch ends watches, so that whoever watches has to show a valid
+	// credential now and then. Zero leaves it to the library.
+	MaxWatch time.Duration
+}
 
 // REST can be read and not be written.
 type REST struct {
@@ -21,16 +45,41 @@ type REST struct {
 	rest.SingularNameProvider
 }
 
-// New returns the reading half of a store.
-func New(store *genericregistry.Store) *REST {
-	return &REST{
-		Storage:              store,
-		Scoper:               store,
-		Getter:               store,
-		Lister:               store,
-		Watcher:              store,
-		SingularNameProvider: store,
+// New serves the reading half of a store that is made of the options.
+func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Resource) (*REST, error) {
+	update, remove := strategies(scheme, resource.Namespaced)
+	store := &genericregistry.Store{
+		NewFunc:                   resource.NewFunc,
+		NewListFunc:               resource.NewListFunc,
+		DefaultQualifiedResource:  resource.Plural,
+		SingularQualifiedResource: resource.Singular,
+		UpdateStrategy:            update,
+		DeleteStrategy:            remove,
+		TableConvertor:            resource.Table,
 	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, err
+	}
+	var watcher rest.Watcher = store
+	if resource.MaxWatch > 0 {
+		watcher = boundedWatcher{store, resource.MaxWatch}
+	}
+	return &REST{Storage: store, Scoper: store, Getter: store, Lister: store, Watcher: watcher, SingularNameProvider: store}, nil
+}
+
+// boundedWatcher ends watches after a while.
+type boundedWatcher struct {
+	rest.Watcher
+	most time.Duration
+}
+
+// Watch implements rest.Watcher.
+func (b boundedWatcher) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	// Not all at once: a server that has just started has many that are equally old.
+	spread := time.Duration(rand.Int64N(int64(b.most / 5))) //nolint:gosec // spreads load, hides nothing
+	ctx, cancel := context.WithTimeout(ctx, b.most-spread)
+	context.AfterFunc(ctx, cancel) // the request's end is the end of the context
+	return b.Watcher.Watch(ctx, options)
 }
 
 // WithShortNames is a storage that clients may also ask for by other names.

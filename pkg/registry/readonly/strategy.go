@@ -8,10 +8,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Strategies fills in what a store insists on although nothing can reach it:
+// strategies fills in what a store insists on although nothing can reach it:
 // REST has no writing half. What the store takes from them is whether its
 // resource is namespaced.
-func Strategies(scheme *runtime.Scheme, namespaced bool) (rest.RESTUpdateStrategy, rest.RESTDeleteStrategy) {
+func strategies(scheme *runtime.Scheme, namespaced bool) (rest.RESTUpdateStrategy, rest.RESTDeleteStrategy) {
 	return scope{namespaced: namespaced}, scheme
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,18 @@ func NewConvertor[T runtime.Object](clock clock.PassiveClock, columns ...Column[
 	}
 	definitions = append(definitions, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: documentation["creationTimestamp"]})
 	return &Convertor[T]{columns: columns, definitions: definitions, clock: clock}
+}
+
+// RenameFirst gives the column of names another title.
+func (c *Convertor[T]) RenameFirst(title string) { c.definitions[0].Name = title }
+
+// Shorten keeps a long value from flooding a terminal.
+func Shorten(value string) string {
+	const most = 64
+	if utf8.RuneCountInString(value) <= most {
+		return value
+	}
+	return string([]rune(value)[:most-1]) + "…"
 }
 
 // ConvertToTable implements rest.TableConvertor for an object and for a list.

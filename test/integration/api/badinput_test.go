@@ -83,8 +83,8 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 		t.Errorf("something got through:\n%s", list)
 	}
 	select {
-	case <-suite.APIServer.Exited():
-		t.Fatalf("the server ended: %v", suite.APIServer.Err())
+	case <-suite.APIServers[0].Exited():
+		t.Fatalf("the server ended: %v", suite.APIServers[0].Err())
 	default:
 	}
 }

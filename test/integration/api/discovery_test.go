@@ -46,6 +46,12 @@ func TestDiscoveryTellsTheTruth(t *testing.T) {
 			"serviceimports":        {Verbs: "get list watch", Namespaced: true},
 		},
 		"multicluster.k8s.io/v1": {"clusterclaims": {Verbs: written}},
+		"clusterset.mcs-apiserver.io/v1alpha1": {
+			"exportedservices":       {Verbs: "get list watch", Namespaced: true},
+			"exportedendpointslices": {Verbs: "get list watch", Namespaced: true},
+			"members":                {Verbs: "get list watch"},
+		},
+		"about.k8s.io/v1beta1": {"clusterproperties": {Verbs: "get list watch"}},
 	} {
 		t.Run(groupVersion, func(t *testing.T) {
 			list, err := client.ServerResourcesForGroupVersion(groupVersion)
@@ -91,6 +97,9 @@ func TestExplainDocumentsEveryField(t *testing.T) {
 		{[]string{"serviceexports", "--api-version=multicluster.k8s.io/v1alpha1"}, []string{"GROUP:      multicluster.k8s.io"}},
 		{[]string{"serviceimports.spec.ports", "--api-version=multicluster.x-k8s.io/v1alpha1"}, []string{"appProtocol", "port\t<integer> -required-"}},
 		{[]string{"serviceimports.spec.sessionAffinityConfig.clientIP.timeoutSeconds"}, []string{"timeoutSeconds <integer>"}},
+		{[]string{"members.status.state"}, []string{"Connected", "Stale", "Lost", "Refused"}},
+		{[]string{"exportedservices.spec.exportedAt"}, []string{"The oldest counts most"}},
+		{[]string{"clusterproperties"}, []string{"GROUP:      about.k8s.io", "id.k8s.io"}},
 		{[]string{"clusterclaims.spec"}, []string{"value\t<string> -required-", "128000 bytes"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -114,6 +123,10 @@ func TestOpenAPIDescribesOurTypesInBothVersions(t *testing.T) {
 		"/openapi/v3/apis/multicluster.x-k8s.io/v1alpha1": {"io.x-k8s.multicluster.v1alpha1.ServiceExport"},
 		"/openapi/v3/apis/multicluster.k8s.io/v1alpha1":   {"io.k8s.multicluster.v1alpha1.ServiceImport"},
 		"/openapi/v3/apis/multicluster.k8s.io/v1":         {"io.k8s.multicluster.v1.ClusterClaim"},
+		"/openapi/v3/apis/clusterset.mcs-apiserver.io/v1alpha1": {
+			"io.mcs-apiserver.clusterset.v1alpha1.ExportedService", "io.mcs-apiserver.clusterset.v1alpha1.Member",
+		},
+		"/openapi/v3/apis/about.k8s.io/v1beta1": {"io.k8s.about.v1beta1.ClusterProperty"},
 	} {
 		t.Run(path, func(t *testing.T) {
 			data := get(t, transport, config.Host+path, "application/json")
@@ -134,7 +147,7 @@ func TestOpenAPIDescribesOurTypesInBothVersions(t *testing.T) {
 				}
 			}
 			for name := range all {
-				if strings.Contains(name, "__internal") || strings.Contains(name, "mcs-apiserver") {
+				if strings.Contains(name, "__internal") || strings.Contains(name, "github") {
 					t.Errorf("%s is no public type", name)
 				}
 			}
@@ -181,6 +194,8 @@ func TestProtobufIsNeverNegotiated(t *testing.T) {
 		"/apis/multicluster.x-k8s.io/v1beta1/serviceexports",
 		"/apis/multicluster.k8s.io/v1alpha1/serviceexports",
 		"/apis/multicluster.k8s.io/v1/clusterclaims",
+		"/apis/clusterset.mcs-apiserver.io/v1alpha1/exportedservices",
+		"/apis/about.k8s.io/v1beta1/clusterproperties",
 	} {
 		for _, accept := range []string{"application/vnd.kubernetes.protobuf, */*", "application/vnd.kubernetes.protobuf,application/json"} {
 			var list struct{ Kind string }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
-	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
 )
 
 // The kubelet asks without credentials, and gets to know everything that
@@ -20,11 +19,12 @@ func TestHealthOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect.Contains(t, string(get(t, anonymous, installation.ServerURL+"/livez?verbose", "*/*")), "[+]etcd ok", "livez check passed")
-	expect.Contains(t, string(get(t, anonymous, installation.ServerURL+"/readyz?verbose", "*/*")),
+	server := suite.APIServers[0].URL()
+	expect.Contains(t, string(get(t, anonymous, server+"/livez?verbose", "*/*")), "[+]etcd ok", "livez check passed")
+	expect.Contains(t, string(get(t, anonymous, server+"/readyz?verbose", "*/*")),
 		"[+]etcd-readiness ok", "[+]informer-sync ok", "[+]poststarthook/storage-readiness ok", "[+]shutdown ok", "readyz check passed")
 	for _, path := range []string{"/apis/multicluster.x-k8s.io/v1beta1/serviceexports", "/metrics", "/debug/pprof/"} {
-		response, err := anonymous.Get(installation.ServerURL + path)
+		response, err := anonymous.Get(server + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // servedBy is the serial number of the certificate that the server shows.
 func servedBy(t *testing.T) string {
 	t.Helper()
-	connection, err := tls.Dial("tcp", "127.0.0.1:6444", &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only to look at it
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(installed.APIServers[0].URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only to look at it
 	if err != nil {
 		t.Fatal(err)
 	}

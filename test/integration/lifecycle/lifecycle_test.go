@@ -58,7 +58,7 @@ func exports(t *testing.T) versioned.Interface {
 
 // readiness is what the controller says of itself.
 func readiness(ctx context.Context) (int, string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, installation.HealthURL+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, installed.HealthURL()+"/readyz", nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -124,7 +124,7 @@ func TestRegistrationOverACRDIsRefused(t *testing.T) {
 func TestGroupVersionIsTakenOverWhenHandedOver(t *testing.T) {
 	saved := expect.Manifest(t, "%s", kubectl(t, "get", "serviceexports", "-A", "-o", "yaml"))
 	kubectl(t, "label", "apiservice", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io", "kube-aggregator.kubernetes.io/automanaged-")
-	if err := installed.StartAPIServer(t.Context()); err != nil {
+	if err := installed.StartAPIServers(); err != nil {
 		t.Fatal(err)
 	}
 	if err := installed.AwaitAvailable(t.Context()); err != nil {
@@ -199,10 +199,10 @@ func TestShutdownIsGracefulAndQuick(t *testing.T) {
 	}
 	defer watcher.Stop()
 	started := time.Now()
-	if err := installed.APIServer.Stop(30 * time.Second); err != nil {
+	if err := installed.APIServers[0].Stop(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if err := installed.APIServer.Err(); err != nil {
+	if err := installed.APIServers[0].Err(); err != nil {
 		t.Errorf("ended with %v, want a clean exit", err)
 	}
 	if took := time.Since(started); took > 15*time.Second {
@@ -223,7 +223,7 @@ func TestShutdownIsGracefulAndQuick(t *testing.T) {
 
 func restart(t *testing.T) {
 	t.Helper()
-	if err := installed.StartAPIServer(t.Context()); err != nil {
+	if err := installed.StartAPIServers(); err != nil {
 		t.Fatal(err)
 	}
 	expect.Eventually(t, "API after a restart", func(ctx context.Context) error {
@@ -253,7 +253,7 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 			}
 		}()
 		<-enough
-		installed.APIServer.Kill()
+		installed.APIServers[0].Kill()
 		names := <-ended
 		t.Logf("round %d: %d writes were acknowledged before the server was killed", round, len(names))
 		acknowledged = append(acknowledged, names...)
@@ -303,7 +303,7 @@ func TestExternalEtcd(t *testing.T) {
 	}
 	t.Cleanup(server.Kill)
 
-	if err := installed.APIServer.Stop(30 * time.Second); err != nil {
+	if err := installed.APIServers[0].Stop(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	installed.APIServerFlags = []string{"--etcd-servers=" + url, "--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key}

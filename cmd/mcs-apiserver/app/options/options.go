@@ -21,6 +21,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiserver"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 )
@@ -31,6 +32,7 @@ type Options struct {
 	Recommended *genericoptions.RecommendedOptions
 	Host        *HostOptions
 	Storage     *StorageOptions
+	Members     *MemberOptions
 	Logs        *logs.Options
 }
 
@@ -60,6 +62,7 @@ func New() *Options {
 		Recommended: recommended,
 		Host:        &HostOptions{},
 		Storage:     &StorageOptions{DataDir: defaultDataDir},
+		Members:     newMemberOptions(),
 		Logs:        logs.NewOptions(),
 	}
 }
@@ -68,6 +71,7 @@ func New() *Options {
 func (o *Options) Flags() cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	o.Host.AddFlags(sections.FlagSet("host cluster"))
+	o.Members.AddFlags(sections.FlagSet("members"))
 	o.Storage.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.Etcd.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.SecureServing.AddFlags(sections.FlagSet("serving"))
@@ -109,6 +113,7 @@ func (o Completed) Validate() error {
 	errs := o.ServerRun.Validate()
 	errs = append(errs, o.Recommended.Validate()...)
 	errs = append(errs, o.Storage.validate()...)
+	errs = append(errs, o.Members.validate()...)
 	return errors.Join(errs...)
 }
 
@@ -118,10 +123,16 @@ func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	if err := awaitCertificate(ctx, o.Recommended.SecureServing); err != nil {
 		return nil, err
 	}
-	if err := etcd.CheckVersion(ctx, o.Recommended.Etcd.StorageConfig.Transport); err != nil {
+	client, err := etcd.Connect(ctx, o.Recommended.Etcd.StorageConfig.Transport)
+	if err != nil {
 		return nil, err
 	}
+	if err := etcd.CheckVersion(ctx, client); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
 	config := apiserver.NewConfig()
+	config.Etcd, config.EtcdPrefix = client, o.Recommended.Etcd.StorageConfig.Prefix
+	config.Namespace, config.MemberTTL, config.LostPolicy = o.Members.Namespace, o.Members.TTL, clusterset.LostPolicy(o.Members.LostPolicy)
 	if err := o.ServerRun.ApplyTo(&config.Generic.Config); err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@
 package clusterclaim
 
 import (
-	"unicode/utf8"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -30,20 +28,11 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*gen
 		TableConvertor: table.NewConvertor(clock.RealClock{}, table.Column[*multicluster.ClusterClaim]{
 			Name:        "Value",
 			Description: "What is claimed. A long value is shown in part.",
-			Cell:        func(claim *multicluster.ClusterClaim) any { return shorten(claim.Spec.Value) },
+			Cell:        func(claim *multicluster.ClusterClaim) any { return table.Shorten(claim.Spec.Value) },
 		}),
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
 	return store, nil
-}
-
-// shorten keeps a value of up to 128,000 bytes from flooding a terminal.
-func shorten(value string) string {
-	const most = 64
-	if utf8.RuneCountInString(value) <= most {
-		return value
-	}
-	return string([]rune(value)[:most-1]) + "…"
 }

@@ -25,11 +25,16 @@ import (
 // ServiceGetter looks up a Service of this cluster.
 type ServiceGetter func(ctx context.Context, namespace, name string) (*corev1.Service, error)
 
+// Preview says what else the writer of an export ought to know: the conflicts
+// that it has with the exports of other clusters.
+type Preview func(ctx context.Context, export *multicluster.ServiceExport) []string
+
 // strategy governs writes to metadata and spec.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	services ServiceGetter
+	preview  Preview
 	// versions are all API versions under which clients may apply an export.
 	versions []fieldpath.APIVersion
 }
@@ -82,7 +87,8 @@ func (*strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) f
 }
 
 // WarningsOnCreate tells the user at once what would otherwise only show in
-// the conditions: that there is nothing to export yet.
+// the conditions: that there is nothing to export yet, or in what the export
+// differs from those of other clusters.
 func (s *strategy) WarningsOnCreate(ctx context.Context, object runtime.Object) []string {
 	export := object.(*multicluster.ServiceExport)
 	service, err := s.services(ctx, export.Namespace, export.Name)
@@ -95,11 +101,16 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, object runtime.Object) 
 		return []string{fmt.Sprintf("Service %q in namespace %q is of type ExternalName, which cannot be exported: "+
 			"export a Service that has endpoints", export.Name, export.Namespace)}
 	}
-	return nil
+	return s.preview(ctx, export)
 }
 
-func (*strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+// WarningsOnUpdate warns of conflicts again when the export itself changes.
+func (s *strategy) WarningsOnUpdate(ctx context.Context, object, old runtime.Object) []string {
+	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
+	if export.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) {
+		return nil
+	}
+	return s.WarningsOnCreate(ctx, export)
 }
 
 // statusStrategy governs writes to the status subresource.
@@ -126,4 +137,9 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Ob
 
 func (statusStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
 	return validation.ValidateServiceExportStatusUpdate(object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport))
+}
+
+// WarningsOnUpdate has nothing to say: the status is written by controllers.
+func (statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
 }

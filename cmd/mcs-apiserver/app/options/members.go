@@ -1,0 +1,58 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+)
+
+// MemberOptions say where the other clusters of the ClusterSet are found.
+type MemberOptions struct {
+	Namespace string
+	TTL       time.Duration
+	// LostPolicy is Withdraw or Keep.
+	LostPolicy string
+}
+
+func newMemberOptions() *MemberOptions {
+	namespace := os.Getenv("POD_NAMESPACE")
+	if namespace == "" {
+		namespace = "mcs-system"
+	}
+	return &MemberOptions{Namespace: namespace, TTL: member.DefaultTTL, LostPolicy: string(clusterset.LostPolicyWithdraw)}
+}
+
+// AddFlags adds the flags of this group.
+func (o *MemberOptions) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
+		"Namespace of the installation, where the Secrets are that make other clusters members. "+
+			"Taken from the environment variable POD_NAMESPACE when that is set.")
+	flags.DurationVar(&o.TTL, "member-ttl", o.TTL,
+		"How long a member may be silent before it counts as lost. The annotation "+member.TTLAnnotation+" on its Secret overrides it.")
+	flags.StringVar(&o.LostPolicy, "lost-member-policy", o.LostPolicy,
+		"What happens to the endpoints of a member that is lost: Withdraw takes them out of use, Keep keeps them. "+
+			"The annotation "+member.LostPolicyAnnotation+" on its Secret overrides it.")
+}
+
+func (o *MemberOptions) validate() []error {
+	var errs []error
+	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
+		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
+	}
+	if o.TTL < member.MinTTL {
+		errs = append(errs, fmt.Errorf("--member-ttl %s: must be at least %s, because a member is asked every few seconds only", o.TTL, member.MinTTL))
+	}
+	if policy := clusterset.LostPolicy(o.LostPolicy); policy != clusterset.LostPolicyWithdraw && policy != clusterset.LostPolicyKeep {
+		errs = append(errs, fmt.Errorf("--lost-member-policy %q: must be %s or %s", o.LostPolicy, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))
+	}
+	return errs
+}

@@ -1,0 +1,150 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"path"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/about/clusterproperty"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/clusterset/exportedendpointslice"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/clusterset/exportedservice"
+	memberregistry "github.com/mcs-apiserver/mcs-apiserver/pkg/registry/clusterset/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceimport"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+)
+
+// newStores are the empty stores of the computed resources.
+func newStores() projection.Stores {
+	versions := virtual.NewClock(clock.RealClock{})
+	store := func(resource readonly.Resource) *virtual.Store {
+		return virtual.NewStore(virtual.Config{
+			Resource: resource.Plural, NewFunc: resource.NewFunc, NewListFunc: resource.NewListFunc,
+			Namespaced: resource.Namespaced, Versions: versions, Clock: clock.RealClock{},
+		})
+	}
+	return projection.Stores{
+		ServiceImports:         store(serviceimport.Resource()),
+		ExportedServices:       store(exportedservice.Resource()),
+		ExportedEndpointSlices: store(exportedendpointslice.Resource()),
+		Members:                store(memberregistry.Resource()),
+		ClusterProperties:      store(clusterproperty.Resource()),
+	}
+}
+
+// computedResource is a resource that one group alone has.
+type computedResource struct {
+	readonly.Resource
+	version schema.GroupVersion
+	store   *virtual.Store
+}
+
+func computedResources(stores projection.Stores) []computedResource {
+	return []computedResource{
+		{exportedservice.Resource(), clustersetv1alpha1.SchemeGroupVersion, stores.ExportedServices},
+		{exportedendpointslice.Resource(), clustersetv1alpha1.SchemeGroupVersion, stores.ExportedEndpointSlices},
+		{memberregistry.Resource(), clustersetv1alpha1.SchemeGroupVersion, stores.Members},
+		{clusterproperty.Resource(), aboutv1beta1.SchemeGroupVersion, stores.ClusterProperties},
+	}
+}
+
+// virtualOptions lead to a store in memory.
+func virtualOptions(store *virtual.Store, version schema.GroupVersion) generic.RESTOptionsGetter {
+	return store.RESTOptions(Codecs.LegacyCodec(version))
+}
+
+// computation is what keeps the computed resources up to date.
+type computation struct {
+	projection *projection.Projection
+	// informers are started with the server and stopped after the projection.
+	kubernetes   informers.SharedInformerFactory
+	multicluster mcsinformers.SharedInformerFactory
+	secrets      cache.SharedIndexInformer
+	running      sync.WaitGroup
+}
+
+func (c CompletedConfig) newComputation(stores projection.Stores) (*computation, error) {
+	loopback := restclient.CopyConfig(c.generic.LoopbackClientConfig)
+	loopback.QPS = -1
+	own, err := versioned.NewForConfig(loopback)
+	if err != nil {
+		return nil, err
+	}
+	computed := &computation{
+		kubernetes:   c.generic.SharedInformerFactory,
+		multicluster: mcsinformers.NewSharedInformerFactory(own, 0),
+		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector("type", string(member.SecretType)).String()
+		}),
+	}
+	computed.projection, err = projection.New(projection.Config{
+		Kubernetes:   computed.kubernetes,
+		Multicluster: computed.multicluster,
+		Births:       projection.NewBirths(c.Etcd, path.Join(c.EtcdPrefix, birthsLocation), clock.RealClock{}),
+		Stores:       stores,
+	}, member.Config{
+		Secrets: computed.secrets,
+		Memory:  member.NewMemory(c.Etcd, path.Join(c.EtcdPrefix, memoryLocation)),
+		Clock:   clock.RealClock{},
+		TTL:     c.MemberTTL,
+
+		LostPolicy: c.LostPolicy,
+	})
+	return computed, err
+}
+
+// start is a post-start hook: the server is not ready before it returns.
+func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
+	ctx := klog.NewContext(hook.Context, klog.Background())
+	c.kubernetes.Start(ctx.Done())
+	c.multicluster.StartWithContext(ctx)
+	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
+	synced := make(chan struct{})
+	c.running.Go(func() {
+		c.projection.Run(ctx, func() { close(synced) })
+		c.multicluster.Shutdown()
+	})
+	select {
+	case <-synced:
+		klog.FromContext(ctx).Info("All imports have been computed")
+		return nil
+	case <-ctx.Done():
+		return nil // stopped before that; an error would end the process at once
+	}
+}
+
+// wait returns when nothing is running any more.
+func (c *computation) wait() { c.running.Wait() }
+
+// preview is what the writer of a ServiceExport is told.
+func (c *computation) preview(_ context.Context, export *multicluster.ServiceExport) []string {
+	var written multiclusterxv1beta1.ServiceExport
+	if err := multiclusterxv1beta1.Convert_multicluster_ServiceExport_To_v1beta1_ServiceExport(export, &written, nil); err != nil {
+		return nil
+	}
+	return c.projection.Preview(&written)
+}

@@ -1,0 +1,121 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// exportedBy says that clusters export ns/web, and nothing else.
+type exportedBy []string
+
+func (e exportedBy) Clusters(namespace, name string) []string {
+	if namespace == "ns" && name == "web" {
+		return e
+	}
+	return nil
+}
+
+// serve sends a request through a filter, and says whether it came through.
+func serve(t *testing.T, filter func(http.Handler) http.Handler, r *http.Request) (passed bool, _ *httptest.ResponseRecorder) {
+	t.Helper()
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("apis", "api"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := resolver.NewRequestInfo(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	filter(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed = true })).
+		ServeHTTP(answer, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	return passed, answer
+}
+
+const (
+	imports    = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/ns/serviceimports"
+	kepImports = "/apis/multicluster.k8s.io/v1alpha1/namespaces/ns/serviceimports"
+	clusterSet = "/apis/clusterset.mcs-apiserver.io/v1alpha1/"
+	properties = "/apis/about.k8s.io/v1beta1/clusterproperties"
+)
+
+// R29, R139: every write is refused, and told what to do instead.
+func TestWritesToComputedResourcesAreRefused(t *testing.T) {
+	for _, test := range []struct{ method, path, want string }{
+		{http.MethodPost, imports, `create the ServiceExport of that name in namespace "ns" in the cluster that has the Service`},
+		{http.MethodPut, imports + "/web", `change the Service "web" or the ServiceExport "web" in namespace "ns" in the clusters that export it`},
+		{http.MethodPatch, imports + "/web", `change the Service "web"`},
+		{http.MethodPatch, imports + "/web?fieldManager=x&dryRun=All", `change the Service "web"`},
+		{http.MethodPut, imports + "/web/status", `change the Service "web"`},
+		{http.MethodDelete, imports + "/web", `delete the ServiceExport "web" in namespace "ns" in a, b`},
+		{http.MethodDelete, imports + "/other", `delete the ServiceExport "other" in namespace "ns" in the clusters that export it`},
+		{http.MethodDelete, imports, `delete the ServiceExports in namespace "ns" in the clusters that export it`},
+		{http.MethodDelete, kepImports + "/web", `delete the ServiceExport "web" in namespace "ns" in a, b`},
+		{http.MethodPost, clusterSet + "namespaces/ns/exportedservices", "change these there"},
+		{http.MethodDelete, clusterSet + "namespaces/ns/exportedendpointslices/x", "change these there"},
+		{http.MethodPost, clusterSet + "members", "Secrets of type clusterset.mcs-apiserver.io/member: create, change or delete these"},
+		{http.MethodPut, properties + "/example.com", "kubectl edit clusterclaim example.com"},
+		{http.MethodPut, properties + "/cluster.clusterset.k8s.io", "kubectl edit clusterclaim id.k8s.io"},
+		{http.MethodPost, properties, "kubectl edit clusterclaim id.k8s.io"},
+	} {
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			passed, answer := serve(t, func(next http.Handler) http.Handler { return withComputedRefusal(next, exportedBy{"a", "b"}) },
+				httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil))
+			if passed || answer.Code != http.StatusMethodNotAllowed || answer.Header().Get("Allow") != http.MethodGet {
+				t.Fatalf("passed: %v, answer %d %v", passed, answer.Code, answer.Header())
+			}
+			var status metav1.Status
+			if err := json.Unmarshal(answer.Body.Bytes(), &status); err != nil {
+				t.Fatal(err)
+			}
+			if status.Kind != "Status" || status.Reason != metav1.StatusReasonMethodNotAllowed || status.Code != http.StatusMethodNotAllowed ||
+				!strings.Contains(status.Message, test.want) || !strings.Contains(status.Message, "cannot be written") {
+				t.Errorf("got %+v, want %q in the message", status, test.want)
+			}
+		})
+	}
+}
+
+func TestEverythingElsePasses(t *testing.T) {
+	for _, test := range []struct{ method, path string }{
+		{http.MethodGet, imports}, {http.MethodGet, imports + "/web"}, {http.MethodGet, imports + "?watch=1"}, {http.MethodGet, clusterSet + "members"},
+		{http.MethodPost, "/apis/multicluster.x-k8s.io/v1beta1/namespaces/ns/serviceexports"},
+		{http.MethodDelete, "/apis/multicluster.k8s.io/v1/clusterclaims/x"},
+		// A resource of the same name that is not ours.
+		{http.MethodDelete, "/apis/example.com/v1/namespaces/ns/serviceimports/web"},
+		{http.MethodPost, "/healthz"},
+	} {
+		passed, answer := serve(t, func(next http.Handler) http.Handler { return withComputedRefusal(next, exportedBy{}) },
+			httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil))
+		if !passed {
+			t.Errorf("%s %s is refused: %s", test.method, test.path, answer.Body)
+		}
+	}
+}
+
+// heard are the user agents of readers.
+type heard []string
+
+func (h *heard) Heard(userAgent string) { *h = append(*h, userAgent) }
+
+// R1: a cluster that reads from this one shows itself when it asks for members.
+func TestReadersAreNoted(t *testing.T) {
+	var readers heard
+	for _, path := range []string{clusterSet + "members", clusterSet + "exportedservices", imports, "/apis/example.com/v1/members"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.Header.Set("User-Agent", "mcs-apiserver cluster/"+path)
+		if passed, _ := serve(t, func(next http.Handler) http.Handler { return withReaders(next, &readers) }, r); !passed {
+			t.Errorf("%s does not pass", path)
+		}
+	}
+	if len(readers) != 1 || readers[0] != "mcs-apiserver cluster/"+clusterSet+"members" {
+		t.Errorf("noted are %v", readers)
+	}
+}

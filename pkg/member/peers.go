@@ -1,0 +1,122 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+func (r *Registry) setSecret(ctx context.Context, object any) {
+	secret, ok := object.(*corev1.Secret)
+	if !ok || secret.Type != SecretType {
+		return
+	}
+	said := parseSecret(secret)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held, ok := r.peers[secret.Name]
+	switch {
+	case ok && held.spec.digest == said.digest && held.spec.uid == said.uid:
+		return
+	case ok && held.spec.id == said.id && held.spec.uid == said.uid:
+		klog.FromContext(ctx).Info("The Secret of a member has changed", "cluster", said.id, "secret", said.secret)
+		held.spec = said // another credential, or address: what is known stays
+		r.loseUnwanted(held)
+	default:
+		if ok {
+			r.drop(held)
+		}
+		klog.FromContext(ctx).Info("Found the Secret of a member", "cluster", said.id, "secret", said.secret)
+		held = &peer{spec: said, holdings: holdings{}}
+		r.recall(held)
+		r.peers[secret.Name] = held
+	}
+	r.startFeed(held)
+	r.evaluate()
+}
+
+func (r *Registry) removeSecret(ctx context.Context, object any) {
+	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = final.Obj
+	}
+	secret, ok := object.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if held, ok := r.peers[secret.Name]; ok {
+		klog.FromContext(ctx).Info("The Secret of a member is gone", "cluster", held.spec.id, "secret", secret.Name)
+		r.drop(held)
+		delete(r.peers, secret.Name)
+		r.evaluate()
+	}
+}
+
+// recall gives a new peer what is remembered of its cluster.
+func (r *Registry) recall(peer *peer) {
+	if memory, ok := r.remembered[peer.spec.id]; ok && peer.spec.id != "" {
+		delete(r.remembered, peer.spec.id)
+		peer.uid, peer.lastSeen, peer.remembered = memory.UID, memory.LastSeen, true
+		if !memory.lost {
+			peer.resumed = r.config.Clock.Now()
+		}
+		for _, fact := range memory.facts {
+			peer.holdings.set(fact)
+		}
+		peer.relayed = memory.relayed
+		r.loseUnwanted(peer)
+	}
+}
+
+// drop ends a peer and forgets what was remembered of it, unless another
+// Secret leads to the same cluster.
+func (r *Registry) drop(peer *peer) {
+	if peer.feed != nil {
+		peer.feed.stop()
+		peer.feed = nil
+	}
+	r.forget(peer)
+}
+
+// forget drops the memory of a peer, unless it is also another's.
+func (r *Registry) forget(peer *peer) {
+	peer.remembered = false
+	for _, other := range r.peers {
+		if other != peer && other.spec.id == peer.spec.id {
+			return
+		}
+	}
+	if peer.spec.id != "" {
+		r.memory.forget(peer.spec.id)
+	}
+}
+
+// startFeed reads from a peer, in place of any feed that did before.
+func (r *Registry) startFeed(peer *peer) {
+	if peer.feed != nil {
+		peer.feed.stop()
+		peer.feed = nil
+	}
+	peer.probeError, peer.feedErrors, peer.synced = nil, [kinds]error{}, [kinds]bool{}
+	if peer.spec.problem != nil || r.base == nil || r.base.Err() != nil {
+		return
+	}
+	feed, err := newFeed(r, peer, peer.spec)
+	if err != nil {
+		peer.spec.problem = err
+		return
+	}
+	logger := klog.FromContext(r.base).WithValues("cluster", peer.spec.id)
+	ctx, stop := context.WithCancel(klog.NewContext(r.base, logger))
+	feed.stop, peer.feed = stop, feed
+	r.running.Go(func() {
+		defer stop()
+		feed.run(ctx)
+	})
+}

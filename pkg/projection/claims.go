@@ -1,0 +1,107 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/google/uuid"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+)
+
+var everything = labels.Everything()
+
+// syncClaims takes over who this cluster says it is, and shows its claims
+// under upstream's names.
+func (p *Projection) syncClaims() error {
+	claims, err := p.claims.List(everything)
+	if err != nil {
+		return err
+	}
+	identity, err := p.identify(claims)
+	if err != nil {
+		return err
+	}
+	if before := p.members.Identity(); before != identity {
+		p.members.SetIdentity(identity)
+		services, err := p.everyService()
+		if err != nil {
+			return err
+		}
+		for _, service := range services {
+			p.enqueueService(service)
+		}
+	}
+	shown := sets.New[string]()
+	for _, property := range properties(claims) {
+		shown.Insert(property.Name)
+		p.config.Stores.ClusterProperties.Set(property)
+	}
+	for _, object := range p.config.Stores.ClusterProperties.List() {
+		if name := object.(*about.ClusterProperty).Name; !shown.Has(name) {
+			p.config.Stores.ClusterProperties.Delete("", name)
+		}
+	}
+	return nil
+}
+
+// identify reads off the claims who this cluster is.
+func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Identity, error) {
+	var identity member.Identity
+	for _, claim := range claims {
+		switch claim.Name {
+		case multicluster.ClusterIDClaim:
+			identity.ID, identity.IDClaimedAt = claim.Spec.Value, claim.CreationTimestamp.Time
+		case multicluster.ClusterSetClaim:
+			identity.ClusterSet = claim.Spec.Value
+		}
+	}
+	system, err := p.namespaces.Get(metav1.NamespaceSystem)
+	if apierrors.IsNotFound(err) {
+		return identity, nil
+	}
+	if err != nil {
+		return identity, err
+	}
+	identity.UID, identity.Since = system.UID, system.CreationTimestamp.Time
+	return identity, nil
+}
+
+// properties are the claims as ClusterProperties. The id is shown twice,
+// because the KEP and upstream call it differently.
+func properties(claims []*multiclusterv1.ClusterClaim) []*about.ClusterProperty {
+	var properties []*about.ClusterProperty
+	property := func(claim *multiclusterv1.ClusterClaim, name string, uid types.UID) {
+		properties = append(properties, &about.ClusterProperty{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, UID: uid, CreationTimestamp: claim.CreationTimestamp, Generation: claim.Generation,
+				Labels: claim.Labels, Annotations: claim.Annotations,
+			},
+			Spec: about.ClusterPropertySpec{Value: claim.Spec.Value},
+		})
+	}
+	for _, claim := range claims {
+		switch claim.Name {
+		case about.ClusterIDProperty:
+			continue // the name is taken by the id
+		case multicluster.ClusterIDClaim:
+			property(claim, about.ClusterIDProperty, otherUID(claim.UID))
+		}
+		property(claim, claim.Name, claim.UID)
+	}
+	return properties
+}
+
+// otherUID is a UID that always belongs to the same other one.
+func otherUID(uid types.UID) types.UID {
+	return types.UID(uuid.NewSHA1(uuid.NameSpaceOID, []byte(about.ClusterIDProperty+uid)).String())
+}

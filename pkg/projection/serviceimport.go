@@ -1,0 +1,164 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+)
+
+// exported is a service as one cluster exports it, and how that cluster is.
+type exported struct {
+	service  *clusterset.ExportedService
+	slices   []*clusterset.ExportedEndpointSlice
+	state    clusterset.MemberState
+	lastSeen time.Time
+}
+
+// surroundings are what an import depends on in its own cluster.
+type surroundings struct {
+	// derived is the Service that stands for the import; nil if there is none.
+	derived *corev1.Service
+	// occupied is true if somebody else's Service has its name.
+	occupied bool
+	// slices says whether there are imported EndpointSlices.
+	slices bool
+}
+
+// mergeable is an export as the merge wants it.
+func mergeable(service *clusterset.ExportedService) merge.Export {
+	spec := &service.Spec
+	export := merge.Export{
+		Cluster: spec.Cluster, Created: spec.ExportedAt.Time,
+		Labels: spec.ExportedLabels, Annotations: spec.ExportedAnnotations,
+		Spec: multicluster.ServiceImportSpec{
+			Type:                  multicluster.ServiceImportType(spec.Type),
+			SessionAffinity:       spec.SessionAffinity,
+			SessionAffinityConfig: spec.SessionAffinityConfig,
+			IPFamilies:            spec.IPFamilies,
+			InternalTrafficPolicy: spec.InternalTrafficPolicy,
+			TrafficDistribution:   spec.TrafficDistribution,
+		},
+	}
+	for _, port := range spec.Ports {
+		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))
+	}
+	return export
+}
+
+// newImport is the import of a service that at least one cluster exports. It
+// lacks what its birth gave it: UID, creation time, and times of conditions.
+func newImport(key types.NamespacedName, exports []exported, around surroundings) *multicluster.ServiceImport {
+	var mergeables []merge.Export
+	for _, export := range exports {
+		mergeables = append(mergeables, mergeable(export.service))
+	}
+	merged := merge.Merge(mergeables)
+	result := &multicluster.ServiceImport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: maps.Clone(merged.Labels), Annotations: map[string]string{}},
+		Spec:       merged.Spec,
+	}
+	maps.Copy(result.Annotations, merged.Annotations)
+	result.Annotations[multicluster.DerivedServiceAnnotation] = multicluster.DerivedServiceName(key.Namespace, key.Name)
+	for _, cluster := range merged.Clusters {
+		result.Status.Clusters = append(result.Status.Clusters, multicluster.ClusterStatus{Cluster: cluster})
+	}
+	result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsAbsent
+	if around.slices {
+		result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsPresent
+	}
+	addresses(result, around.derived)
+	result.Status.Conditions = []metav1.Condition{ready(result, merged.Spec.IPFamilies, around)}
+	if unreachable := membersReachable(exports); unreachable != nil {
+		result.Status.Conditions = append(result.Status.Conditions, *unreachable)
+	}
+	return result
+}
+
+// addresses gives the import the families and addresses of its derived
+// Service, as far as the exports have them: its own cluster may support less.
+func addresses(result *multicluster.ServiceImport, derived *corev1.Service) {
+	if derived == nil {
+		return
+	}
+	if len(result.Spec.IPFamilies) == 0 { // the oldest export does not say
+		result.Spec.IPFamilies = derived.Spec.IPFamilies
+	}
+	result.Spec.IPFamilies = merge.SupportedFamilies(result.Spec.IPFamilies, derived.Spec.IPFamilies)
+	if result.Spec.Type != multicluster.ClusterSetIP {
+		return
+	}
+	for _, family := range result.Spec.IPFamilies {
+		at := slices.Index(derived.Spec.IPFamilies, family)
+		if at < len(derived.Spec.ClusterIPs) && derived.Spec.ClusterIPs[at] != corev1.ClusterIPNone {
+			result.Spec.IPs = append(result.Spec.IPs, derived.Spec.ClusterIPs[at])
+		}
+	}
+}
+
+func ready(result *multicluster.ServiceImport, families []corev1.IPFamily, around surroundings) metav1.Condition {
+	derived := around.derived
+	condition := metav1.Condition{Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending}
+	name := result.Annotations[multicluster.DerivedServiceAnnotation]
+	switch headless := result.Spec.Type == multicluster.Headless; {
+	case around.occupied:
+		condition.Message = fmt.Sprintf("Service %q is in the way of the one that stands for the import, and was not made by mcs-controller: delete it", name)
+	case derived == nil:
+		condition.Message = fmt.Sprintf("waiting for mcs-controller to make the Service %q that stands for the import", name)
+	case len(families) > 0 && len(result.Spec.IPFamilies) == 0:
+		condition.Reason = multicluster.ServiceImportReasonIPFamilyNotSupported
+		condition.Message = fmt.Sprintf("the service is exported with %s, and this cluster has only %s", families, derived.Spec.IPFamilies)
+	case headless != (derived.Spec.ClusterIP == corev1.ClusterIPNone):
+		condition.Message = fmt.Sprintf("the type has changed: waiting for mcs-controller to replace the Service %q", name)
+	case !headless && len(result.Spec.IPs) < max(1, len(result.Spec.IPFamilies)):
+		condition.Message = fmt.Sprintf("waiting for the Service %q to get its IP", name)
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, multicluster.ServiceImportReasonReady, "the service can be used"
+	}
+	return condition
+}
+
+// membersReachable is nil while every exporting cluster is in touch.
+func membersReachable(exports []exported) *metav1.Condition {
+	var stale, lost []string
+	for _, export := range exports {
+		text := fmt.Sprintf("%s (last seen %s)", export.service.Spec.Cluster, export.lastSeen.UTC().Format(time.RFC3339))
+		switch export.state {
+		case clusterset.MemberStale:
+			stale = append(stale, text)
+		case clusterset.MemberLost:
+			lost = append(lost, text)
+		}
+	}
+	if len(stale)+len(lost) == 0 {
+		return nil
+	}
+	condition := &metav1.Condition{Type: multicluster.ServiceImportMembersReachable, Status: metav1.ConditionFalse, Reason: "MembersStale"}
+	var parts []string
+	for _, group := range []struct {
+		name     string
+		clusters []string
+	}{{"stale", stale}, {"lost", lost}} {
+		if len(group.clusters) > 0 {
+			slices.Sort(group.clusters)
+			parts = append(parts, group.name+": "+strings.Join(group.clusters, ", "))
+		}
+	}
+	if len(lost) > 0 {
+		condition.Reason = "MembersLost"
+	}
+	condition.Message = "exporting clusters that cannot be reached; " + strings.Join(parts, "; ")
+	return condition
+}

@@ -1,0 +1,178 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+var (
+	epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	web   = types.NamespacedName{Namespace: "ns", Name: "web"}
+)
+
+const ipv4, ipv6 = corev1.IPv4Protocol, corev1.IPv6Protocol
+
+// exportOf is an export of web. The later in the alphabet, the younger it is.
+func exportOf(cluster string, changes ...func(*exported)) exported {
+	service := &clusterset.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"metadata": "leaks"}, Annotations: map[string]string{"metadata": "leaks"}},
+		Spec: clusterset.ExportedServiceSpec{
+			Cluster: cluster, Service: "web", ExportedAt: metav1.NewTime(epoch.Add(time.Duration(cluster[0]) * time.Second)), Type: clusterset.ClusterSetIP,
+			Ports: []clusterset.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}}, IPFamilies: []corev1.IPFamily{ipv4},
+		},
+	}
+	export := exported{service: service, state: clusterset.MemberConnected, lastSeen: epoch}
+	for _, change := range changes {
+		change(&export)
+	}
+	return export
+}
+
+func families(families ...corev1.IPFamily) func(*exported) {
+	return func(e *exported) { e.service.Spec.IPFamilies = families }
+}
+
+func headless(e *exported) { e.service.Spec.Type = clusterset.Headless }
+
+func in(state clusterset.MemberState) func(*exported) { return func(e *exported) { e.state = state } }
+
+// derivedWith is a derived Service with these families, and the IPs that it has.
+func derivedWith(families []corev1.IPFamily, ips ...string) *corev1.Service {
+	derived := &corev1.Service{Spec: corev1.ServiceSpec{IPFamilies: families, ClusterIPs: ips}}
+	if len(ips) > 0 {
+		derived.Spec.ClusterIP = ips[0]
+	}
+	return derived
+}
+
+func condition(i *multicluster.ServiceImport, conditionType string) metav1.Condition {
+	if found := meta.FindStatusCondition(i.Status.Conditions, conditionType); found != nil {
+		return *found
+	}
+	return metav1.Condition{}
+}
+
+// R30, R31, R36: whether an import is ready follows from its derived Service.
+func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
+	v4, v6, dual, reverse := []corev1.IPFamily{ipv4}, []corev1.IPFamily{ipv6}, []corev1.IPFamily{ipv4, ipv6}, []corev1.IPFamily{ipv6, ipv4}
+	const four, six = "10.0.0.1", "fd00::1"
+	for _, test := range []struct {
+		name    string
+		export  exported
+		derived *corev1.Service
+		// reason is Ready exactly if the import is.
+		reason, message string
+		ips             []string
+		families        []corev1.IPFamily
+	}{
+		{"no derived Service", exportOf("b"), nil, "Pending", `waiting for mcs-controller to make the Service "derived-`, nil, v4},
+		{"no IP yet", exportOf("b"), derivedWith(v4), "Pending", "to get its IP", nil, v4},
+		{"an IP", exportOf("b"), derivedWith(v4, four), "Ready", "", []string{four}, v4},
+		{"the IP of the export's only family", exportOf("b", families(ipv6)), derivedWith(dual, four, six), "Ready", "", []string{six}, v6},
+		{"both, in the order of the export", exportOf("b", families(ipv6, ipv4)), derivedWith(dual, four, six), "Ready", "", []string{six, four}, reverse},
+		{"one of two so far", exportOf("b", families(ipv4, ipv6)), derivedWith(dual, four), "Pending", "to get its IP", []string{four}, dual},
+		{"a cluster with less", exportOf("b", families(ipv4, ipv6)), derivedWith(v4, four), "Ready", "", []string{four}, v4},
+		{"a cluster with the other family", exportOf("b", families(ipv6)), derivedWith(v4, four), "IPFamilyNotSupported",
+			"exported with [IPv6], and this cluster has only [IPv4]", nil, nil},
+		{"an export that does not say", exportOf("b", families()), derivedWith(dual, four, six), "Ready", "", []string{four, six}, dual},
+		{"headless", exportOf("b", headless), derivedWith(v4, corev1.ClusterIPNone), "Ready", "", nil, v4},
+		{"headless, without a derived Service", exportOf("b", headless), nil, "Pending", "", nil, v4},
+		{"headless, in a cluster with the other family", exportOf("b", headless, families(ipv6)), derivedWith(v4, corev1.ClusterIPNone), "IPFamilyNotSupported", "", nil, nil},
+		// R45: the type of the oldest export has changed.
+		{"headless from now on", exportOf("b", headless), derivedWith(v4, four), "Pending", "the type has changed", nil, v4},
+		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "the type has changed", nil, v4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result := newImport(web, []exported{test.export}, surroundings{derived: test.derived})
+			got := condition(result, multicluster.ServiceImportReady)
+			if got.Reason != test.reason || (got.Status == metav1.ConditionTrue) != (test.reason == "Ready") || !strings.Contains(got.Message, test.message) {
+				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
+			}
+			if diff := cmp.Diff(test.ips, result.Spec.IPs); diff != "" {
+				t.Errorf("ips: %s", diff)
+			}
+			if len(test.families)+len(result.Spec.IPFamilies) > 0 {
+				if diff := cmp.Diff(test.families, result.Spec.IPFamilies); diff != "" {
+					t.Errorf("families: %s", diff)
+				}
+			}
+		})
+	}
+}
+
+// R13, R14: nothing but what is exported, and what is ours.
+func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
+	export := exportOf("b", func(e *exported) {
+		e.service.Spec.ExportedLabels = map[string]string{"app": "web", multicluster.ServiceNameLabel: "stolen"}
+		e.service.Spec.ExportedAnnotations = map[string]string{
+			"note": "x", multicluster.DerivedServiceAnnotation: "stolen", multicluster.ClusterSetKeyPrefix + "vip": "stolen",
+		}
+	})
+	result := newImport(web, []exported{export}, surroundings{})
+	if diff := cmp.Diff(map[string]string{"app": "web"}, result.Labels); diff != "" {
+		t.Errorf("labels: %s", diff)
+	}
+	want := map[string]string{"note": "x", multicluster.DerivedServiceAnnotation: multicluster.DerivedServiceName("ns", "web")}
+	if diff := cmp.Diff(want, result.Annotations); diff != "" {
+		t.Errorf("annotations: %s", diff)
+	}
+	if _, written := export.service.Spec.ExportedAnnotations["note"]; !written || len(export.service.Spec.ExportedAnnotations) != 3 {
+		t.Error("what the member told was modified")
+	}
+}
+
+// R24, R33: one import, with each exporting cluster listed once, whatever its
+// state; R34, R63: the spec is that of the merge.
+func TestImportListsEveryExportingCluster(t *testing.T) {
+	result := newImport(web, []exported{
+		exportOf("c", in(clusterset.MemberLost), headless), exportOf("a", in(clusterset.MemberLocal)), exportOf("b", in(clusterset.MemberStale)),
+	}, surroundings{slices: true})
+	want := []multicluster.ClusterStatus{{Cluster: "a"}, {Cluster: "b"}, {Cluster: "c"}}
+	if diff := cmp.Diff(want, result.Status.Clusters); diff != "" {
+		t.Errorf("clusters: %s", diff)
+	}
+	if result.Spec.Type != multicluster.ClusterSetIP || len(result.Spec.Ports) != 1 || result.Name != "web" || result.Namespace != "ns" {
+		t.Errorf("got %+v", result)
+	}
+	if result.Status.EndpointSliceObjects != multicluster.EndpointSliceObjectsPresent {
+		t.Errorf("EndpointSlices are %s", result.Status.EndpointSliceObjects)
+	}
+	if got := newImport(web, []exported{exportOf("a")}, surroundings{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
+		t.Errorf("without EndpointSlices they are %s", got)
+	}
+}
+
+func TestMembersReachableNamesClustersAndTimes(t *testing.T) {
+	seen := func(at time.Time) func(*exported) { return func(e *exported) { e.lastSeen = at } }
+	for _, test := range []struct {
+		name            string
+		exports         []exported
+		reason, message string
+	}{
+		{"all in touch", []exported{exportOf("a", in(clusterset.MemberLocal)), exportOf("b")}, "", ""},
+		{"one stale", []exported{exportOf("a"), exportOf("b", in(clusterset.MemberStale))}, "MembersStale", "stale: b (last seen 2026-01-01T00:00:00Z)"},
+		{"one lost", []exported{exportOf("b", in(clusterset.MemberLost), seen(epoch.Add(time.Minute)))}, "MembersLost", "lost: b (last seen 2026-01-01T00:01:00Z)"},
+		{"several", []exported{exportOf("d", in(clusterset.MemberLost)), exportOf("c", in(clusterset.MemberStale)), exportOf("b", in(clusterset.MemberLost))}, "MembersLost",
+			"stale: c (last seen 2026-01-01T00:00:00Z); lost: b (last seen 2026-01-01T00:00:00Z), d (last seen"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := condition(newImport(web, test.exports, surroundings{}), multicluster.ServiceImportMembersReachable)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.message) || test.reason != "" && got.Status != metav1.ConditionFalse {
+				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
+			}
+		})
+	}
+}

@@ -1,0 +1,34 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exportedendpointslice serves the endpoints of what clusters export,
+// as they are known here.
+package exportedendpointslice
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
+)
+
+// Resource describes ExportedEndpointSlices.
+func Resource() readonly.Resource {
+	type column = table.Column[*clusterset.ExportedEndpointSlice]
+	return readonly.Resource{
+		Plural:      clusterset.Resource("exportedendpointslices"),
+		Singular:    clusterset.Resource("exportedendpointslice"),
+		NewFunc:     func() runtime.Object { return &clusterset.ExportedEndpointSlice{} },
+		NewListFunc: func() runtime.Object { return &clusterset.ExportedEndpointSliceList{} },
+		Namespaced:  true,
+		MaxWatch:    readonly.FeedWatch,
+		Table: table.NewConvertor(clock.RealClock{},
+			column{Name: "Cluster", Description: "The cluster that exports.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
+			column{Name: "Service", Description: "The Service that is exported.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},
+			column{Name: "AddressType", Description: "IPv4 or IPv6.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return string(s.Spec.AddressType) }},
+			column{Name: "Endpoints", Description: "How many endpoints the slice has.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return len(s.Spec.Endpoints) }},
+		),
+	}
+}

@@ -1,0 +1,64 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package readonly
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// R29: discovery lists the verbs of what a storage can do.
+func TestWritingHalfCannotBeReached(t *testing.T) {
+	for name, storage := range map[string]rest.Storage{"REST": &REST{}, "WithShortNames": &WithShortNames{REST: &REST{}}} {
+		var can []string
+		for verb, does := range map[string]bool{
+			"create": is[rest.Creater](storage), "update": is[rest.Updater](storage), "patch": is[rest.Patcher](storage), //nolint:misspell // that is the interface's name
+			"delete": is[rest.GracefulDeleter](storage), "deletecollection": is[rest.CollectionDeleter](storage), "connect": is[rest.Connecter](storage),
+		} {
+			if does {
+				can = append(can, verb)
+			}
+		}
+		if len(can) > 0 {
+			t.Errorf("%s can %v", name, can)
+		}
+		if !is[rest.Getter](storage) || !is[rest.Lister](storage) || !is[rest.Watcher](storage) {
+			t.Errorf("%s cannot be read", name)
+		}
+	}
+}
+
+func is[T any](storage rest.Storage) bool {
+	_, ok := storage.(T)
+	return ok
+}
+
+// deadline is a watcher that tells until when it may watch.
+type deadline chan time.Duration
+
+func (d deadline) Watch(ctx context.Context, _ *internalversion.ListOptions) (watch.Interface, error) {
+	until, _ := ctx.Deadline()
+	d <- time.Until(until)
+	return watch.NewEmptyWatch(), nil
+}
+
+// A revoked credential ends what was begun with it.
+func TestWatchesOfOtherClustersEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lengths := make(deadline, 1)
+	for range 100 {
+		if _, err := (boundedWatcher{lengths, FeedWatch}).Watch(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-lengths; got > FeedWatch || got < FeedWatch/2 {
+			t.Fatalf("a watch may last %s", got)
+		}
+	}
+}

@@ -1,0 +1,413 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package imports
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
+)
+
+// state and reason of a member are what is looked at most.
+func hasState(want clustersetv1alpha1.MemberState) func(*clustersetv1alpha1.Member) error {
+	return func(found *clustersetv1alpha1.Member) error {
+		if found.Status.State != want {
+			return fmt.Errorf("the state is %s, want %s: %+v", found.Status.State, want, found.Status.Conditions)
+		}
+		return nil
+	}
+}
+
+func hasCondition(conditionType string, status metav1.ConditionStatus, reason string, parts ...string) func(*clustersetv1alpha1.Member) error {
+	return func(found *clustersetv1alpha1.Member) error {
+		condition := meta.FindStatusCondition(found.Status.Conditions, conditionType)
+		if condition == nil || condition.Status != status || condition.Reason != reason {
+			return fmt.Errorf("%s is %+v, want %s/%s", conditionType, condition, status, reason)
+		}
+		for _, part := range parts {
+			if !strings.Contains(condition.Message, part) {
+				return fmt.Errorf("%q is missing in %q", part, condition.Message)
+			}
+		}
+		return nil
+	}
+}
+
+// secret makes a Secret that names a member, until the test ends.
+func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte) {
+	t.Helper()
+	secrets := in.Kubernetes.CoreV1().Secrets(installation.Namespace)
+	must(secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: membership.SecretType, Data: data}, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		if err := secrets.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// secretData is what the Secret of a peer holds, to be changed.
+func secretData(t *testing.T, in *fleet.Cluster, peer string) map[string][]byte {
+	t.Helper()
+	return must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Get(t.Context(), membership.SecretName(peer), metav1.GetOptions{}))(t).Data
+}
+
+// A healthy ClusterSet looks healthy.
+func TestMembersShowEachOther(t *testing.T) {
+	ns := namespace(t, "counted", clusters.Clusters...)
+	export(t, east(), ns, "web")
+	for _, cluster := range clusters.Clusters {
+		for _, peer := range clusters.Clusters {
+			if peer == cluster {
+				continue
+			}
+			awaitMember(t, cluster, peer.ID, func(found *clustersetv1alpha1.Member) error {
+				for _, conditionType := range []string{"Accepted", "Reachable", "Synced", "Mutual"} {
+					if !meta.IsStatusConditionTrue(found.Status.Conditions, conditionType) {
+						return fmt.Errorf("%s is not true: %+v", conditionType, found.Status.Conditions)
+					}
+				}
+				return hasState(clustersetv1alpha1.MemberConnected)(found)
+			})
+		}
+		awaitMember(t, cluster, cluster.ID, hasState(clustersetv1alpha1.MemberLocal))
+	}
+	awaitMember(t, west(), "east", func(found *clustersetv1alpha1.Member) error {
+		if found.Status.Exports != 1 || found.Status.Endpoints != 2 || !found.Status.Synced || found.Status.ClusterSet != "everywhere" || found.Status.LastSeen == nil {
+			return fmt.Errorf("%+v", found.Status)
+		}
+		return nil
+	})
+	lines := strings.Split(kubectl(t, west(), "get", "members"), "\n")
+	if columns := fmt.Sprint(strings.Fields(lines[0])); columns != "[ID CLUSTERSET STATE LAST-SEEN EXPORTS ENDPOINTS AGE]" {
+		t.Errorf("the columns are %s", columns)
+	}
+	expect.Contains(t, findRow(lines, "east", "everywhere", "Connected"), " 1 ", " 2 ")
+	expect.Contains(t, kubectl(t, west(), "get", "members", "-o", "wide"), "REASON")
+}
+
+// A peer sees what is exported, who is a member and who this cluster is, and
+// nothing else.
+func TestPeerSeesOnlyWhatIsExported(t *testing.T) {
+	ns := namespace(t, "curious", east())
+	export(t, east(), ns, "web")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, secretData(t, west(), "east")[membership.KubeconfigKey], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range []string{"exportedservices", "exportedendpointslices", "members", "clusterclaims"} {
+		if output, err := west().KubectlAs(t.Context(), kubeconfig, "get", resource, "-A"); err != nil {
+			t.Errorf("a peer cannot read %s: %s", resource, output)
+		}
+	}
+	for _, args := range [][]string{
+		{"get", "services", "-n", ns}, {"get", "secrets", "-n", "mcs-system"}, {"get", "endpointslices", "-n", ns}, {"get", "namespaces"},
+		{"get", "serviceexports", "-n", ns}, {"get", "serviceimports", "-A"}, {"delete", "clusterclaim", "id.k8s.io"},
+		{"create", "-f", expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: x, namespace: %s}\n", ns)},
+	} {
+		if output, err := west().KubectlAs(t.Context(), kubeconfig, args...); err == nil || !strings.Contains(output, "Forbidden") {
+			t.Errorf("a peer may kubectl %s: %v %s", strings.Join(args, " "), err, output)
+		}
+	}
+}
+
+// R4, R5, R101: whoever is not what its Secret says is kept out, visibly, and
+// harms nobody.
+func TestWrongMembersAreKeptOut(t *testing.T) {
+	ns := namespace(t, "guarded", clusters.Clusters...)
+	export(t, east(), ns, "web")
+	awaitImport(t, west(), ns, "web", "east")
+	with := func(changes map[string]string) map[string][]byte {
+		data := secretData(t, west(), "north")
+		for key, value := range changes {
+			data[key] = []byte(value)
+		}
+		return data
+	}
+	kubeconfig := string(secretData(t, west(), "north")[membership.KubeconfigKey])
+	for _, test := range []struct {
+		name, entry string
+		data        map[string][]byte
+		check       func(*clustersetv1alpha1.Member) error
+	}{
+		{"wrong-id", "south", with(map[string]string{"cluster-id": "south"}), hasCondition("Accepted", "False", "WrongClusterID", `"south"`, `"north"`)},
+		{"dotted-id", "secret.dotted-id", with(map[string]string{"cluster-id": "a.b"}), hasCondition("Accepted", "False", "InvalidSecret", "one label")},
+		{"no-kubeconfig", "alone", map[string][]byte{"cluster-id": []byte("alone")}, hasCondition("Accepted", "False", "InvalidSecret", "data[kubeconfig]", "required")},
+		{"twice", "secret.twice", with(nil), hasCondition("Accepted", "False", "DuplicateSecret", "twice", "member-north", "delete one")},
+		{"ourselves", "secret.ourselves", with(map[string]string{"cluster-id": "west"}), hasCondition("Accepted", "False", "WrongClusterID")},
+		{"program", "program", with(map[string]string{"cluster-id": "program", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}\n    x: ", 1)}),
+			hasCondition("Accepted", "False", "InvalidSecret", "exec is refused")},
+		{"file", "file", with(map[string]string{"cluster-id": "file", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    tokenFile: /etc/passwd\n    x: ", 1)}),
+			hasCondition("Accepted", "False", "InvalidSecret", "tokenFile is refused")},
+		{"stranger", "stranger", with(map[string]string{"cluster-id": "stranger", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    token: x", 1)}),
+			hasCondition("Reachable", "False", "Unauthorized", "renew it")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			secret(t, west(), test.name, test.data)
+			awaitMember(t, west(), test.entry, test.check)
+			condition := strings.Fields(findRow(strings.Split(kubectl(t, west(), "get", "members", "-o", "wide"), "\n"), test.entry))
+			if len(condition) < 8 {
+				t.Errorf("kubectl get members -o wide says only %v", condition)
+			}
+			awaitImport(t, west(), ns, "web", "east")
+		})
+	}
+	// They are gone with their Secrets.
+	expect.Eventually(t, "end of the entries", func(ctx context.Context) error {
+		members, err := west().Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+		if err == nil && len(members.Items) != 3 {
+			err = fmt.Errorf("%d members", len(members.Items))
+		}
+		return err
+	})
+}
+
+// A member that moves to another ClusterSet is out, and comes back with it.
+func TestMemberOfAnotherClusterSetIsKeptOut(t *testing.T) {
+	ns := namespace(t, "elsewhere", clusters.Clusters...)
+	export(t, north(), ns, "web")
+	awaitImport(t, west(), ns, "web", "north")
+	if err := north().Claim(t.Context(), "north", "another"); err != nil {
+		t.Fatal(err)
+	}
+	awaitNoImport(t, west(), ns, "web")
+	awaitMember(t, west(), "north", hasCondition("Accepted", "False", "WrongClusterSet", `"another"`, `"everywhere"`))
+	awaitImport(t, north(), ns, "web", "north") // alone in its ClusterSet
+	if err := north().Claim(t.Context(), "north", "everywhere"); err != nil {
+		t.Fatal(err)
+	}
+	awaitImport(t, west(), ns, "web", "north")
+}
+
+// R1: one-sided membership shows in both clusters.
+func TestOneSidedMembershipShowsInBothClusters(t *testing.T) {
+	if err := west().Leave(t.Context(), "north"); err != nil {
+		t.Fatal(err)
+	}
+	awaitMember(t, north(), "west", hasCondition("Mutual", "False", "NotListed", `"north"`, "create a Secret"))
+	awaitMember(t, west(), "west", hasCondition("Mutual", "False", "UnlistedReader", "north"))
+	// R2: and who is missing shows where the others list it.
+	awaitMember(t, west(), "east", hasCondition("Mutual", "False", "ListsOthers", "north"))
+	must(west().Join(t.Context(), north(), nil))(t)
+	awaitMember(t, north(), "west", hasCondition("Mutual", "True", "Mutual"))
+	awaitMember(t, west(), "west", hasCondition("Mutual", "True", "Mutual"))
+	awaitMember(t, west(), "east", hasCondition("Mutual", "True", "Mutual"))
+}
+
+// R101: two clusters with one id are kept out on both sides. The older claim
+// stays: for the others it is still the member.
+func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
+	ns := namespace(t, "twins", clusters.Clusters...)
+	export(t, east(), ns, "web")
+	awaitImport(t, west(), ns, "web", "east")
+	// north now claims to be east, later than east did.
+	t.Cleanup(func() { must(0, north().Claim(context.Background(), "north", "everywhere"))(t) })
+	if err := north().Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterIDClaim, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	claimed := must(east().Clientset.MulticlusterV1().ClusterClaims().Get(t.Context(), multicluster.ClusterIDClaim, metav1.GetOptions{}))(t).CreationTimestamp
+	expect.Eventually(t, "a later second", func(context.Context) error {
+		if time.Now().Unix() <= claimed.Unix() {
+			return fmt.Errorf("it is still %s", claimed)
+		}
+		return nil
+	})
+	if err := north().Claim(t.Context(), "east", "everywhere"); err != nil {
+		t.Fatal(err)
+	}
+	export(t, north(), ns, "forged")
+	data := secretData(t, west(), "north")
+	data[membership.ClusterIDKey] = []byte("east")
+	secret(t, west(), "twin", data)
+	awaitMember(t, west(), "secret.twin", hasCondition("Accepted", "False", "DuplicateClusterID", `"member-east"`, `"twin"`, "another id"))
+	awaitMember(t, north(), "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "as this cluster does"))
+	awaitImport(t, west(), ns, "web", "east")
+	awaitNoImport(t, west(), ns, "forged")
+	unexport(t, north(), ns, "forged")
+	if err := north().Claim(t.Context(), "north", "everywhere"); err != nil {
+		t.Fatal(err)
+	}
+	awaitMember(t, north(), "east", hasState(clustersetv1alpha1.MemberConnected))
+	awaitMember(t, west(), "north", hasState(clustersetv1alpha1.MemberConnected))
+}
+
+// A member that cannot be reached becomes stale, then lost; what it exports
+// stays imported, also when the server restarts meanwhile.
+func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
+	ns := namespace(t, "apart", clusters.Clusters...)
+	for _, name := range []string{"web", "db"} {
+		export(t, east(), ns, name)
+		awaitImport(t, west(), ns, name, "east")
+	}
+	before := awaitImport(t, west(), ns, "web", "east")
+	awaitMemory(t, west(), "east", ns, 2)
+	link := west().Links["east"]
+	t.Cleanup(func() { must(0, link.Restore())(t) })
+	link.Cut()
+	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberStale))
+	stale := awaitCondition(t, west(), ns, "web", "MembersReachable", metav1.ConditionFalse, "MembersStale")
+	expect.Contains(t, stale.Message, "east", "last seen 20")
+
+	replica := west().APIServers[0]
+	replica.Kill()
+	if err := replica.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gap := watchForGap(t, west(), ns, "web")
+	if err := west().AwaitAvailable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := awaitImport(t, west(), ns, "web", "east")
+	if after.UID != before.UID || !after.CreationTimestamp.Equal(&before.CreationTimestamp) {
+		t.Errorf("after the restart it is another import: %s and %s", before.UID, after.UID)
+	}
+	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberLost))
+	awaitCondition(t, west(), ns, "web", "MembersReachable", metav1.ConditionFalse, "MembersLost")
+	awaitImport(t, west(), ns, "db", "east")
+	if err := link.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberConnected))
+	expect.Eventually(t, "end of the condition", func(ctx context.Context) error {
+		found, err := getImport(ctx, west(), ns, "web")
+		if err == nil && meta.FindStatusCondition(found.Status.Conditions, "MembersReachable") != nil {
+			err = fmt.Errorf("%+v", found.Status.Conditions)
+		}
+		return err
+	})
+	gap()
+	// What was withdrawn meanwhile is withdrawn here too.
+	unexport(t, east(), ns, "db")
+	awaitNoImport(t, west(), ns, "db")
+}
+
+// awaitMemory waits until what a member exports is written down, which happens
+// a moment after it is known.
+func awaitMemory(t *testing.T, in *fleet.Cluster, member, ns string, services int64) {
+	t.Helper()
+	store := must(clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second}))(t)
+	defer store.Close()
+	expect.Eventually(t, "memory of "+member, func(ctx context.Context) error {
+		records, err := store.Get(ctx, "/registry/mcs-apiserver/virtual/members/"+member+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return err
+		}
+		found := int64(0)
+		for _, record := range records.Kvs {
+			if strings.Contains(string(record.Key), "/"+member+"/"+ns+"/") {
+				found++
+			}
+		}
+		if found != services {
+			return fmt.Errorf("%d records, want %d", found, services)
+		}
+		return nil
+	})
+}
+
+// watchForGap asks for an import all the time. The returned function fails the
+// test if the answer ever was that there is none.
+func watchForGap(t *testing.T, in *fleet.Cluster, ns, name string) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if list, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).List(ctx, metav1.ListOptions{}); err == nil {
+				found := false
+				for _, item := range list.Items {
+					found = found || item.Name == name
+				}
+				if !found {
+					result <- fmt.Errorf("at %s there was no import %s", time.Now().Format(time.TimeOnly), name)
+					return
+				}
+			}
+		}
+		result <- nil
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func awaitCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	t.Helper()
+	var found metav1.Condition
+	expect.Eventually(t, conditionType+" of "+name, func(ctx context.Context) error {
+		serviceImport, err := getImport(ctx, in, ns, name)
+		if err != nil {
+			return err
+		}
+		condition := meta.FindStatusCondition(serviceImport.Status.Conditions, conditionType)
+		if condition == nil || condition.Status != status || condition.Reason != reason {
+			return fmt.Errorf("%+v", serviceImport.Status.Conditions)
+		}
+		found = *condition
+		return nil
+	})
+	return found
+}
+
+// A feed that hangs is noticed, and nobody else waits for it.
+func TestHangingMemberHoldsNobodyUp(t *testing.T) {
+	ns := namespace(t, "hanging", clusters.Clusters...)
+	export(t, east(), ns, "web")
+	awaitImport(t, west(), ns, "web", "east")
+	t.Cleanup(func() { must(0, west().Links["east"].Restore())(t) })
+	if err := west().Links["east"].Hang(); err != nil {
+		t.Fatal(err)
+	}
+	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberStale))
+	awaitMember(t, west(), "east", hasCondition("Reachable", "False", "Unreachable"))
+	export(t, north(), ns, "other")
+	awaitImport(t, west(), ns, "other", "north")
+	awaitImport(t, west(), ns, "web", "east")
+	if err := west().Links["east"].Restore(); err != nil {
+		t.Fatal(err)
+	}
+	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberConnected))
+	export(t, east(), ns, "after")
+	awaitImport(t, west(), ns, "after", "east")
+}
+
+// Another credential takes over without a gap, and one that was taken away
+// shows.
+func TestCredentialsAreChangedWithoutAGap(t *testing.T) {
+	ns := namespace(t, "rotating", clusters.Clusters...)
+	export(t, east(), ns, "web")
+	awaitImport(t, west(), ns, "web", "east")
+	gap := watchForGap(t, west(), ns, "web")
+	must(west().Join(t.Context(), east(), nil))(t)
+	export(t, east(), ns, "more")
+	awaitImport(t, west(), ns, "more", "east")
+	must(west().Join(t.Context(), east(), map[string][]byte{
+		membership.KubeconfigKey: must(west().KubeconfigFor(east(), "revoked"))(t),
+	}))(t)
+	awaitMember(t, west(), "east", hasCondition("Reachable", "False", "Unauthorized"))
+	must(west().Join(t.Context(), east(), nil))(t)
+	awaitMember(t, west(), "east", hasCondition("Reachable", "True", "Answers"))
+	gap()
+}

@@ -1,0 +1,23 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// everyKey counts the keys below a prefix.
+var everyKey = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
+
+// etcdClient reads the etcd that the replicas share.
+func etcdClient(t *testing.T) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{east().Plane.EtcdURL()}, DialTimeout: 10 * time.Second})
+	fatal(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}

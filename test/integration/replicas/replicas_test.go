@@ -1,0 +1,329 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package replicas tests that several replicas of the server are one to those
+// who read through a real kube-apiserver.
+package replicas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+)
+
+var clusters *fleet.Fleet
+
+func TestMain(m *testing.M) {
+	fleet.Main(m, &clusters, fleet.Config{
+		Names: []string{"east"}, ClusterSet: "everywhere",
+		Configure: func(_ string, _ *controlplane.Config, installed *installation.Config) { installed.Replicas = 2 },
+	})
+}
+
+const (
+	namespaces = 12
+	perSpace   = 100
+	services   = namespaces * perSpace
+)
+
+func east() *fleet.Cluster { return clusters.Clusters[0] }
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exportMany exports 1,200 services.
+func exportMany(t *testing.T) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(8)
+	for space := range namespaces {
+		ns := fmt.Sprintf("space-%02d", space)
+		fatal(t, east().Namespace(t.Context(), ns))
+		for service := range perSpace {
+			group.Go(func() error {
+				name := fmt.Sprintf("service-%02d", service)
+				if _, err := east().Service(ctx, ns, name); err != nil {
+					return err
+				}
+				_, err := east().Export(ctx, ns, name)
+				return err
+			})
+		}
+	}
+	fatal(t, group.Wait())
+}
+
+// clients are one per replica, past the aggregator.
+func clients(t *testing.T) []versioned.Interface {
+	t.Helper()
+	var clients []versioned.Interface
+	for _, replica := range east().APIServers {
+		config, err := replica.Config()
+		fatal(t, err)
+		client, err := versioned.NewForConfig(config)
+		fatal(t, err)
+		clients = append(clients, client)
+	}
+	return clients
+}
+
+// identities are what must be the same everywhere: UID, creation time and the
+// times of conditions of each import.
+func identities(ctx context.Context, client versioned.Interface) (map[string]string, error) {
+	list, err := client.MulticlusterXV1beta1().ServiceImports("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, item := range list.Items {
+		text := fmt.Sprintf("%s %s", item.UID, item.CreationTimestamp.UTC())
+		for _, condition := range item.Status.Conditions {
+			text += fmt.Sprintf(" %s=%s since %s", condition.Type, condition.Status, condition.LastTransitionTime.UTC())
+		}
+		found[item.Namespace+"/"+item.Name] = text
+	}
+	return found, nil
+}
+
+// awaitSame waits until all replicas show the same imports, with the same
+// identities, and returns them.
+func awaitSame(t *testing.T, count int) map[string]string {
+	t.Helper()
+	var first map[string]string
+	expect.Eventually(t, "the same imports in every replica", func(ctx context.Context) error {
+		first = nil
+		for i, client := range clients(t) {
+			found, err := identities(ctx, client)
+			if err != nil {
+				return err
+			}
+			if len(found) != count {
+				return fmt.Errorf("replica %d has %d imports, want %d", i, len(found), count)
+			}
+			if first == nil {
+				first = found
+			}
+			for key, identity := range found {
+				if first[key] != identity {
+					return fmt.Errorf("%s is %q in one replica and %q in another", key, first[key], identity)
+				}
+			}
+		}
+		return nil
+	})
+	return first
+}
+
+// R32: identities are the same in every replica, and after restarts; and what
+// kubectl reads through the aggregator, from either replica, is whole.
+func TestReplicasShowTheSameImports(t *testing.T) {
+	start := time.Now()
+	exportMany(t)
+	before := awaitSame(t, services)
+	t.Logf("%d services exported and imported in %s", services, time.Since(start).Round(time.Millisecond))
+
+	for range 50 {
+		output, err := east().Kubectl(t.Context(), "get", "serviceimports", "-A", "--no-headers")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		if lines := strings.Count(output, "\n"); lines != services {
+			t.Fatalf("kubectl shows %d imports, want %d", lines, services)
+		}
+	}
+
+	for _, replica := range east().APIServers {
+		replica.Kill()
+		<-replica.Exited()
+		fatal(t, replica.Start())
+		fatal(t, replica.AwaitReady(t.Context()))
+	}
+	for key, identity := range awaitSame(t, services) {
+		if before[key] != identity {
+			t.Errorf("%s was %q before the restarts and is %q", key, before[key], identity)
+		}
+	}
+	// Every record of a birth goes with its import.
+	awaitBirths(t, services)
+}
+
+// awaitBirths waits until there are as many records as imports.
+func awaitBirths(t *testing.T, count int64) {
+	t.Helper()
+	store := etcdClient(t)
+	expect.Eventually(t, "records of births", func(ctx context.Context) error {
+		records, err := store.Get(ctx, "/registry/mcs-apiserver/virtual/births/", everyKey...)
+		if err == nil && records.Count != count {
+			err = fmt.Errorf("%d records, want %d", records.Count, count)
+		}
+		return err
+	})
+}
+
+// An informer whose server is killed under it again and again, while imports
+// come and go, ends up with what there is: nothing lost, nothing left over.
+func TestInformerMovesBetweenReplicas(t *testing.T) {
+	const ns = "moving"
+	fatal(t, east().Namespace(t.Context(), ns))
+	ctx, cancel := context.WithCancel(t.Context())
+	factory := externalversions.NewSharedInformerFactoryWithOptions(east().Clientset, 0, externalversions.WithNamespace(ns))
+	informer := factory.MulticlusterX().V1beta1().ServiceImports()
+	held := informer.Informer().GetStore()
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
+		t.Fatal("the informer never synced")
+	}
+	changes := make(chan error, 1)
+	changing, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { changes <- churn(changing, ns) }()
+	for move := range 6 {
+		replica := east().APIServers[move%2]
+		replica.Kill()
+		<-replica.Exited()
+		fatal(t, replica.Start())
+		fatal(t, replica.AwaitReady(t.Context()))
+	}
+	stop()
+	if err := <-changes; err != nil {
+		t.Fatal(err)
+	}
+	expect.Eventually(t, "convergence", func(ctx context.Context) error {
+		list, err := clients(t)[0].MulticlusterXV1beta1().ServiceImports(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != len(held.ListKeys()) {
+			return fmt.Errorf("the informer holds %d imports, there are %d", len(held.ListKeys()), len(list.Items))
+		}
+		for _, item := range list.Items {
+			object, ok, err := held.GetByKey(ns + "/" + item.Name)
+			if err != nil || !ok {
+				return errors.Join(fmt.Errorf("the informer lacks %s", item.Name), err)
+			}
+			if got := object.(*multiclusterxv1beta1.ServiceImport); got.UID != item.UID || got.Labels["round"] != item.Labels["round"] {
+				return fmt.Errorf("the informer has an old %s: %v instead of %v", item.Name, got.Labels, item.Labels)
+			}
+		}
+		return nil
+	})
+}
+
+// churn exports, changes and withdraws services until the context ends. It
+// writes through whatever replica answers.
+func churn(ctx context.Context, ns string) error {
+	exports := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns)
+	for i := range 40 {
+		if _, err := east().Service(ctx, ns, fmt.Sprintf("service-%d", i)); err != nil {
+			return err
+		}
+	}
+	for round := 0; ctx.Err() == nil; round++ {
+		name := fmt.Sprintf("service-%d", round%40)
+		export := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		export.Spec.ExportedLabels = map[string]string{"round": fmt.Sprint(round)}
+		// A server that is being killed cannot answer; the next round tries again.
+		if round%3 == 2 {
+			_ = exports.Delete(ctx, name, metav1.DeleteOptions{})
+		} else if _, err := exports.Create(ctx, export, metav1.CreateOptions{}); err != nil {
+			if current, err := exports.Get(ctx, name, metav1.GetOptions{}); err == nil {
+				current.Spec = export.Spec
+				_, _ = exports.Update(ctx, current, metav1.UpdateOptions{})
+			}
+		}
+	}
+	return nil
+}
+
+// Until everything that imports are computed from is known, a read is refused
+// and told to come back: an absent import means that nobody exports it.
+func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
+	const ns, binding = "early", "mcs-apiserver"
+	fatal(t, east().Namespace(t.Context(), ns))
+	_, err := east().Service(t.Context(), ns, "web")
+	fatal(t, err)
+	_, err = east().Export(t.Context(), ns, "web")
+	fatal(t, err)
+	// Without this right the server cannot learn who its members are.
+	bindings := east().Kubernetes.RbacV1().RoleBindings(installation.Namespace)
+	right, err := bindings.Get(t.Context(), binding, metav1.GetOptions{})
+	fatal(t, err)
+	fatal(t, bindings.Delete(t.Context(), binding, metav1.DeleteOptions{}))
+	right.ResourceVersion, right.UID = "", ""
+
+	replica := east().APIServers[1]
+	fatal(t, replica.Stop(time.Minute))
+	fatal(t, replica.Start())
+	config, err := replica.Config()
+	fatal(t, err)
+	client, err := rest.HTTPClientFor(config)
+	fatal(t, err)
+	ask := func(ctx context.Context, path string) (code int, retryAfter string, err error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, replica.URL()+path, nil)
+		if err != nil {
+			return 0, "", err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return 0, "", err
+		}
+		defer response.Body.Close()
+		return response.StatusCode, response.Header.Get("Retry-After"), nil
+	}
+	expect.Eventually(t, "the server answers", func(ctx context.Context) error {
+		code, _, err := ask(ctx, "/livez/ping")
+		if err == nil && code != http.StatusOK {
+			err = errors.New(http.StatusText(code))
+		}
+		return err
+	})
+	imports := "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + ns + "/serviceimports"
+	for _, path := range []string{
+		imports, imports + "/web", imports + "/never-was", imports + "?watch=true", imports + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+		"/apis/clusterset.mcs-apiserver.io/v1alpha1/exportedservices", "/apis/clusterset.mcs-apiserver.io/v1alpha1/members", "/apis/about.k8s.io/v1beta1/clusterproperties",
+	} {
+		code, retryAfter, err := ask(t.Context(), path)
+		fatal(t, err)
+		if code != http.StatusServiceUnavailable && code != http.StatusTooManyRequests || retryAfter == "" {
+			t.Errorf("%s: %d, Retry-After %q", path, code, retryAfter)
+		}
+	}
+	code, _, err := ask(t.Context(), "/readyz")
+	fatal(t, err)
+	if code == http.StatusOK {
+		t.Error("the server calls itself ready")
+	}
+	fatal(t, replica.Stop(time.Minute)) // which it can do in this state too
+	fatal(t, replica.Start())
+	_, err = bindings.Create(t.Context(), right, metav1.CreateOptions{})
+	fatal(t, err)
+	fatal(t, replica.AwaitReady(t.Context()))
+	code, _, err = ask(t.Context(), imports+"/web")
+	fatal(t, err)
+	if code != http.StatusOK {
+		t.Errorf("when everything is known: %d", code)
+	}
+}
