@@ -102,12 +102,12 @@ func (l Local) Exported(cluster, namespace, name string) (*Exported, error) {
 		return nil, err
 	}
 	result := &Exported{Service: Service(cluster, exports, service)}
-	slices, err := l.Slices.ByIndex(sliceIndex, namespace+"/"+name)
+	slices, err := l.EndpointSlices(namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	for _, slice := range slices {
-		if exported := EndpointSlice(cluster, name, slice.(*discoveryv1.EndpointSlice)); exported != nil {
+		if exported := EndpointSlice(cluster, name, slice); exported != nil {
 			result.Slices = append(result.Slices, exported)
 		}
 	}
@@ -121,6 +121,16 @@ func (l Local) Service(namespace, name string) (*corev1.Service, error) {
 		return nil, nil
 	}
 	return service, err
+}
+
+// EndpointSlices are those of a Service of this cluster.
+func (l Local) EndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
+	objects, err := l.Slices.ByIndex(sliceIndex, namespace+"/"+service)
+	slices := make([]*discoveryv1.EndpointSlice, 0, len(objects))
+	for _, object := range objects {
+		slices = append(slices, object.(*discoveryv1.EndpointSlice))
+	}
+	return slices, err
 }
 
 // Service is what a cluster shows of an exported Service. Everything but the

@@ -5,8 +5,10 @@ package member
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -46,7 +48,7 @@ func essential(metadata metav1.ObjectMeta) metav1.ObjectMeta {
 
 // arrive judges a fact that a member told, and adds the member to its path.
 // What is not meant for this cluster is left out without an error: a hub tells
-// everything it knows to everybody.
+// everything it knows to everybody. What is taken only in part has an error too.
 func arrive(self string, from *spec, f fact) (_ fact, taken bool, _ error) {
 	path := pathOf(f)
 	switch {
@@ -73,8 +75,34 @@ func arrive(self string, from *spec, f fact) (_ fact, taken bool, _ error) {
 			return f, false, errs.ToAggregate()
 		}
 		object.Spec.Path = path
+		return f, true, dropUnusable(object, from.allowed)
 	}
 	return f, true, nil
+}
+
+// dropUnusable takes endpoints out of a slice that cannot be Pods of the other
+// cluster, and says which. Whoever could name any address could make the nodes
+// here send traffic to themselves, or to somebody who is no Pod at all.
+func dropUnusable(slice *clusterset.ExportedEndpointSlice, allowed []netip.Prefix) error {
+	var dropped []string
+	usable := func(text string) bool {
+		address, err := netip.ParseAddr(text)
+		if err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast() {
+			return false
+		}
+		return len(allowed) == 0 || slices.ContainsFunc(allowed, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+	}
+	slice.Spec.Endpoints = slices.DeleteFunc(slices.Clone(slice.Spec.Endpoints), func(endpoint discoveryv1.Endpoint) bool {
+		at := slices.IndexFunc(endpoint.Addresses, func(address string) bool { return !usable(address) })
+		if at >= 0 {
+			dropped = append(dropped, endpoint.Addresses[at])
+		}
+		return at >= 0
+	})
+	if len(dropped) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d endpoints are left out, because their addresses cannot be those of its Pods (%s in its Secret), the first: %s", len(dropped), SecretAllowedCIDRs, dropped[0])
 }
 
 func pathOf(f fact) []string {

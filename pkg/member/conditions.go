@@ -102,7 +102,7 @@ func synced(peer *peer) metav1.Condition {
 	switch problem, count := firstRejected(peer); {
 	case count > 0:
 		condition.Reason = "InvalidObjects"
-		condition.Message = fmt.Sprintf("%d objects are not taken, the first: %s", count, problem)
+		condition.Message = fmt.Sprintf("%d objects are not taken, or not whole, the first: %s", count, problem)
 	case peer.synced != [kinds]bool{true, true}:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "Reading", "not everything has been read yet since this server started or the Secret changed"
 	case !peer.isSynced():

@@ -123,15 +123,16 @@ func (t touched) add(f fact) { t[serviceOf{f.cluster, f.service}] = struct{}{} }
 func (r *Registry) take(peer *peer, f fact, touched touched) bool {
 	id := types.NamespacedName{Namespace: f.service.Namespace, Name: f.name}
 	arrived, taken, err := arrive(r.identity.ID, peer.spec, f)
-	if err != nil {
+	if err != nil && !taken {
 		r.lose(peer, f, touched) // what it was before is not what it is now
+	}
+	delete(peer.rejected[f.kind], id)
+	if err != nil {
 		if peer.rejected[f.kind] == nil {
 			peer.rejected[f.kind] = map[types.NamespacedName]error{}
 		}
 		peer.rejected[f.kind][id] = err
-		return false
 	}
-	delete(peer.rejected[f.kind], id)
 	if !taken {
 		return false
 	}

@@ -118,7 +118,7 @@ func TestRejectedObjectShowsInTheEntryAndIsNotHeld(t *testing.T) {
 	if w.exports("web") != "" {
 		t.Error("the object as it was before is still taken")
 	}
-	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects", `1 objects are not taken, the first: exportedservices ns/web.b: spec.type`)
+	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects", `1 objects are not taken, or not whole, the first: exportedservices ns/web.b: spec.type`)
 	// The same object, now about something else altogether.
 	moved := exportedSlice("b", "web", "web-1")
 	moved.Spec.Cluster, moved.Spec.Service = "c", "other"

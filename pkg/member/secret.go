@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ const (
 	// SecretRelayFor is the key of the ids that a hub may speak for besides its
 	// own, separated by commas; * stands for all.
 	SecretRelayFor = "relay-for"
+	// SecretAllowedCIDRs is the key of the networks that the member's Pods may be
+	// in, separated by commas. Without it they may be anywhere.
+	SecretAllowedCIDRs = "allowed-cidrs"
 	// TTLAnnotation on the Secret overrides how long a member may be silent.
 	TTLAnnotation = "clusterset.mcs-apiserver.io/ttl"
 	// LostPolicyAnnotation on the Secret overrides what happens to the member's
@@ -50,9 +54,11 @@ type spec struct {
 	uid     types.UID
 	created metav1.Time
 	// id is empty when the Secret does not give a usable one.
-	id     string
-	relay  relayScope
-	config *rest.Config
+	id    string
+	relay relayScope
+	// allowed are the networks that endpoints may be in; empty for all.
+	allowed []netip.Prefix
+	config  *rest.Config
 	// ttl is zero unless the Secret has its own.
 	ttl time.Duration
 	// lostPolicy is empty unless the Secret has its own.
@@ -92,7 +98,15 @@ func parseSecret(secret *corev1.Secret) *spec {
 	} else {
 		s.id = id
 	}
-	for _, relayed := range strings.FieldsFunc(string(secret.Data[SecretRelayFor]), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+	for _, text := range listed(secret.Data[SecretAllowedCIDRs]) {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", data.Key(SecretAllowedCIDRs), err))
+			continue
+		}
+		s.allowed = append(s.allowed, prefix)
+	}
+	for _, relayed := range listed(secret.Data[SecretRelayFor]) {
 		if relayed == "*" {
 			s.relay.all = true
 			continue
@@ -124,6 +138,11 @@ func parseSecret(secret *corev1.Secret) *spec {
 	}
 	s.config, s.problem = config, errors.Join(errs...)
 	return s
+}
+
+// listed are the parts of a value that lists several.
+func listed(value []byte) []string {
+	return strings.FieldsFunc(string(value), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
 func digest(secret *corev1.Secret) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
@@ -27,17 +29,40 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	if err != nil || export.Check(written.Namespace, written.Name, service) != nil {
 		return nil // warned of elsewhere
 	}
-	exports := []merge.Export{mergeable(export.Service(identity.ID, written, service))}
+	own := export.Service(identity.ID, written, service)
+	exports := []merge.Export{merge.FromExported(own)}
 	var clusters []string
 	for _, other := range p.members.Exports(types.NamespacedName{Namespace: written.Namespace, Name: written.Name}) {
-		exports = append(exports, mergeable(other.Service))
+		exports = append(exports, merge.FromExported(other.Service))
 		clusters = append(clusters, describeCluster(other.Service.Spec.Cluster, other.State))
 	}
 	var warnings []string
 	for _, conflict := range merge.Merge(exports).Conflicts {
 		warnings = append(warnings, fmt.Sprintf("%s with the exports of %s: %s", conflict.Reason, strings.Join(clusters, ", "), conflict.Message))
 	}
-	return warnings
+	return append(warnings, p.tooLong(own)...)
+}
+
+// tooLong warns of Pods that get no name of their own in the ClusterSet,
+// because it would be longer than DNS allows.
+func (p *Projection) tooLong(own *clusterset.ExportedService) []string {
+	if own.Spec.Type != clusterset.Headless {
+		return nil
+	}
+	slices, err := p.local.EndpointSlices(own.Namespace, own.Spec.Service)
+	if err != nil {
+		return nil // not knowing is no reason to warn
+	}
+	domain := fmt.Sprintf(".%s.%s.%s.svc.clusterset.local", own.Spec.Cluster, own.Spec.Service, own.Namespace)
+	for _, slice := range slices {
+		for _, endpoint := range slice.Endpoints {
+			if name := ptr.Deref(endpoint.Hostname, "") + domain; len(name) > validation.DNS1123SubdomainMaxLength {
+				return []string{fmt.Sprintf("some Pods get no name of their own in the ClusterSet, because it would have more than %d characters: %s",
+					validation.DNS1123SubdomainMaxLength, name)}
+			}
+		}
+	}
+	return nil
 }
 
 func describeCluster(id string, state clusterset.MemberState) string {

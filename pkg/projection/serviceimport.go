@@ -37,33 +37,12 @@ type surroundings struct {
 	slices bool
 }
 
-// mergeable is an export as the merge wants it.
-func mergeable(service *clusterset.ExportedService) merge.Export {
-	spec := &service.Spec
-	export := merge.Export{
-		Cluster: spec.Cluster, Created: spec.ExportedAt.Time,
-		Labels: spec.ExportedLabels, Annotations: spec.ExportedAnnotations,
-		Spec: multicluster.ServiceImportSpec{
-			Type:                  multicluster.ServiceImportType(spec.Type),
-			SessionAffinity:       spec.SessionAffinity,
-			SessionAffinityConfig: spec.SessionAffinityConfig,
-			IPFamilies:            spec.IPFamilies,
-			InternalTrafficPolicy: spec.InternalTrafficPolicy,
-			TrafficDistribution:   spec.TrafficDistribution,
-		},
-	}
-	for _, port := range spec.Ports {
-		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))
-	}
-	return export
-}
-
 // newImport is the import of a service that at least one cluster exports. It
 // lacks what its birth gave it: UID, creation time, and times of conditions.
 func newImport(key types.NamespacedName, exports []exported, around surroundings) *multicluster.ServiceImport {
 	var mergeables []merge.Export
 	for _, export := range exports {
-		mergeables = append(mergeables, mergeable(export.service))
+		mergeables = append(mergeables, merge.FromExported(export.service))
 	}
 	merged := merge.Merge(mergeables)
 	result := &multicluster.ServiceImport{

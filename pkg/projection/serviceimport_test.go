@@ -113,6 +113,14 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 	}
 }
 
+// An import whose Service cannot be made says what is in the way.
+func TestImportSaysThatItsNameIsTaken(t *testing.T) {
+	got := condition(newImport(web, []exported{exportOf("a")}, surroundings{occupied: true}), multicluster.ServiceImportReady)
+	if got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, multicluster.DerivedServiceName(web.Namespace, web.Name)) || !strings.Contains(got.Message, "delete it") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // R13, R14: nothing but what is exported, and what is ours.
 func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 	export := exportOf("b", func(e *exported) {

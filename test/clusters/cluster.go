@@ -96,7 +96,9 @@ func (c *Cluster) prepare() (*controlplane.ControlPlane, error) {
 	return plane, plane.Issue("kubelet", pki.Subject{Name: c.nodeName(), IPs: []net.IP{net.ParseIP(c.NodeIPs()[0]), net.ParseIP(c.NodeIPs()[1])}})
 }
 
-func (c *Cluster) nodeName() string { return c.Name + "-node" }
+// nodeName is the same in every cluster, as it often is: nobody may take a node
+// of one cluster for a node of another.
+func (c *Cluster) nodeName() string { return "node-1" }
 
 // components are all programs of the cluster with how to tell that they work.
 func (c *Cluster) components() ([]controlplane.Component, error) {

@@ -16,14 +16,23 @@ var shown = []string{
 	"kubectl --context east rollout status deployment/web -n demo --timeout=60s",
 	"kubectl --context east get pods -n demo -o wide",
 	"kubectl --context east exec -n demo deployment/web -- curl -sS http://web.demo.svc.cluster.local",
+	"kubectl --context east wait --for=condition=Ready serviceexport/web -n demo --timeout=60s",
 	"kubectl --context east get serviceexports -n demo",
-	"kubectl --context east get serviceexports.multicluster.k8s.io -n demo",
+	"kubectl --context west apply -f artifacts/examples/visitor.yaml",
+	"kubectl --context west wait --for=create serviceimport/web -n demo --timeout=60s",
+	"kubectl --context west wait --for=condition=Ready serviceimport/web pod/visitor -n demo --timeout=60s",
+	"kubectl --context west get serviceimports -n demo",
+	"kubectl --context west get members",
+	"kubectl --context west exec -n demo visitor -- dig +short web.demo.svc.clusterset.local",
+	"kubectl --context west exec -n demo visitor -- curl -sS --retry 5 --retry-connrefused http://web.demo.svc.clusterset.local",
 }
 
 // yours is what a newcomer may type next.
 var yours = []string{
 	"kubectl --context west api-resources --api-group=multicluster.x-k8s.io",
-	"kubectl --context west get serviceimports -A      # none yet: imports are not computed so far",
+	"kubectl --context west get serviceimport web -n demo -o yaml",
+	"kubectl --context west get services,endpointslices -n demo",
+	"kubectl --context west delete serviceimport web -n demo   # refused, with what to do instead",
 	"kubectl --context west explain serviceexports.spec",
 	"kubectl --context west get pods -A",
 }
@@ -34,6 +43,9 @@ func demo(ctx context.Context, open opener) error {
 		return err
 	}
 	if err := set.Up(ctx, "east", "west"); err != nil {
+		return err
+	}
+	if err := set.Join(ctx, "demo"); err != nil {
 		return err
 	}
 	for _, line := range shown {

@@ -211,7 +211,7 @@ func TestWorkloadOfTheUpstreamSuiteRuns(t *testing.T) {
 	if _, err := exec(t.Context(), east, ns, "request", "sh", "-c", "exit 7"); err == nil || !strings.Contains(err.Error(), "7") {
 		t.Errorf("the exit code of a command is lost: %v", err)
 	}
-	expect.Contains(t, kubectl(t, east, "get", "pods", "-n", ns, "-o", "wide"), "Running", "east-node")
+	expect.Contains(t, kubectl(t, east, "get", "pods", "-n", ns, "-o", "wide"), "Running", "node-1")
 }
 
 // Our system runs in Pods of its own, made from the artifacts and nothing else.

@@ -52,6 +52,10 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	tookUp = time.Since(started)
+	if err := set.Join(ctx, "e2e"); err != nil {
+		keep(set.Dir)
+		return 1, err
+	}
 	if east, err = set.Cluster("east"); err != nil {
 		return 1, err
 	}

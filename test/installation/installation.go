@@ -200,29 +200,39 @@ func (i *Installation) Publish(ctx context.Context, replicas ...*Replica) error 
 // and further replicas.
 func (i *Installation) address() string { return cmp.Or(i.Plane.Address, netns.Address) }
 
-func (i *Installation) healthAddress() string {
-	return net.JoinHostPort(i.address(), strconv.Itoa(healthPort))
-}
-
 // HealthURL is where the controller says how it is.
-func (i *Installation) HealthURL() string { return "http://" + i.healthAddress() }
+func (i *Installation) HealthURL() string {
+	return "http://" + net.JoinHostPort(i.address(), strconv.Itoa(healthPort))
+}
 
 // StartController starts mcs-controller and returns when it is alive.
 func (i *Installation) StartController(ctx context.Context) error {
 	var err error
-	i.Controller, err = process.Start(process.Command{
-		Name: "mcs-controller",
+	i.Controller, err = i.startController(ctx, "mcs-controller", healthPort, i.certificates(), i.APIServers[0])
+	return err
+}
+
+// StartStandby starts a second mcs-controller, that of the last replica, which
+// the caller has to stop.
+func (i *Installation) StartStandby(ctx context.Context) (*process.Process, error) {
+	return i.startController(ctx, "mcs-controller-standby", healthPort+1, filepath.Join(i.Dir, "certificates-standby"), i.APIServers[len(i.APIServers)-1])
+}
+
+func (i *Installation) startController(ctx context.Context, name string, port int, certificates string, server *Replica) (*process.Process, error) {
+	health := net.JoinHostPort(i.address(), strconv.Itoa(port))
+	started, err := process.Start(process.Command{
+		Name: name,
 		Path: filepath.Join(i.Root, "bin", "mcs-controller"),
 		Args: append([]string{
 			"--kubeconfig=" + i.kubeconfig(), "--namespace=" + Namespace,
-			"--serving-cert-dir=" + i.certificates(), "--apiserver=" + i.APIServers[0].URL(), "--health-address=" + i.healthAddress(),
+			"--serving-cert-dir=" + certificates, "--apiserver=" + server.URL(), "--health-address=" + health,
 		}, i.ControllerFlags...),
-		Log: filepath.Join(i.Dir, "mcs-controller.log"),
+		Log: filepath.Join(i.Dir, name+".log"),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return i.Controller.Await(ctx, patience, controlplane.Healthy(i.HealthURL()+"/livez"))
+	return started, started.Await(ctx, patience, controlplane.Healthy("http://"+health+"/livez"))
 }
 
 // StartAPIServers starts the replicas that do not run. AwaitAvailable tells when they serve.

@@ -36,7 +36,9 @@ import (
 )
 
 const long = `mcs-controller runs beside mcs-apiserver. It makes and renews the certificate
-that mcs-apiserver serves with, and registers its API with the cluster.`
+that mcs-apiserver serves with, and registers its API with the cluster. It makes
+of every ServiceImport the Service and the EndpointSlices that kube-proxy and DNS
+understand, and tells in conditions and Events what became of ServiceExports.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {
@@ -69,18 +71,38 @@ func Run(ctx context.Context, opts *Options) error {
 	recorder := broadcaster.NewRecorder(scheme.Scheme, "mcs-controller")
 
 	registrations := registration.New(clients, opts.Namespace, recorder)
+	trust := newAuthority()
+	trusted := func(ca []byte) {
+		registrations.SetAuthority(ca)
+		trust.set(ca)
+	}
 	if opts.ServingCAFile != "" {
 		ca, err := os.ReadFile(opts.ServingCAFile)
 		if err != nil {
 			return fmt.Errorf("read --serving-ca-file: %w", err)
 		}
-		registrations.SetAuthority(ca)
+		trusted(ca)
 	} else {
-		certificates := servingcert.New(clients.Kubernetes, opts.Namespace, registration.Name, opts.ServingCertDir, clock.RealClock{}, registrations.SetAuthority)
+		certificates := servingcert.New(clients.Kubernetes, opts.Namespace, registration.Name, opts.ServingCertDir, clock.RealClock{}, trusted)
 		group.Go(func() error { return certificates.Run(ctx) })
 	}
 	group.Go(func() error { return serveHealth(ctx, opts.HealthAddress, registrations) })
-	group.Go(func() error { return lead(ctx, opts, clients.Kubernetes, registrations.Run) })
+	own := ownConfig(config, opts.APIServer, registration.Name+"."+opts.Namespace+".svc", trust)
+	group.Go(func() error {
+		return lead(ctx, opts, clients.Kubernetes, func(ctx context.Context) error {
+			leading, ctx := errgroup.WithContext(ctx)
+			leading.Go(func() error { return registrations.Run(ctx) })
+			leading.Go(func() error {
+				select {
+				case <-trust.known:
+					return materialise(ctx, clients.Kubernetes, own, opts.Namespace, recorder)
+				case <-ctx.Done():
+					return nil
+				}
+			})
+			return leading.Wait()
+		})
+	})
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -6,6 +6,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -25,6 +26,7 @@ type Options struct {
 	Namespace      string
 	ServingCertDir string
 	ServingCAFile  string
+	APIServer      string
 	HealthAddress  string
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logs.Options
@@ -38,6 +40,7 @@ func NewOptions() *Options {
 	}
 	return &Options{
 		Namespace:     namespace,
+		APIServer:     "https://127.0.0.1:6443",
 		HealthAddress: ":8081",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:   true,
@@ -64,6 +67,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.StringVar(&o.ServingCAFile, "serving-ca-file", o.ServingCAFile,
 		"Certificates to trust when talking to mcs-apiserver, if it serves with a certificate that was not made here. "+
 			"Takes the place of --serving-cert-dir.")
+	flags.StringVar(&o.APIServer, "apiserver", o.APIServer,
+		"URL of the mcs-apiserver in the same Pod. It is read past the kube-apiserver, so that what it says is what this Pod knows.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address for /livez and /readyz, without TLS.")
 	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	return sections
@@ -74,6 +79,9 @@ func (o *Options) Validate() error {
 	var errs []error
 	if (o.ServingCertDir == "") == (o.ServingCAFile == "") {
 		errs = append(errs, errors.New("give either --serving-cert-dir, for a certificate made here, or --serving-ca-file, for one of your own"))
+	}
+	if server, err := url.Parse(o.APIServer); err != nil || server.Scheme != "https" || server.Host == "" {
+		errs = append(errs, fmt.Errorf("--apiserver %q: must be an https URL", o.APIServer))
 	}
 	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,12 +25,13 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	aggregatorlisters "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 )
 
 const (
@@ -41,8 +41,10 @@ const (
 	// owns the APIServices, so that they go with it. The namespace would not
 	// do: it cannot be finalized while an APIService points at nothing.
 	ownerClusterRole = "mcs-controller"
-	queueKey         = "apiservices"
 )
+
+// queueKey stands for all of our APIServices: they are looked at together.
+var queueKey = types.NamespacedName{Name: "apiservices"}
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
@@ -61,7 +63,7 @@ type Controller struct {
 	recorder  events.EventRecorder
 	informer  cache.SharedIndexInformer
 	lister    aggregatorlisters.APIServiceLister
-	queue     workqueue.TypedRateLimitingInterface[string]
+	queue     loop.Queue
 	announced string
 
 	mu      sync.Mutex
@@ -78,9 +80,7 @@ func New(clients Clients, namespace string, recorder events.EventRecorder) *Cont
 		recorder: recorder,
 		informer: informer,
 		lister:   aggregatorlisters.NewAPIServiceLister(informer.GetIndexer()),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "registration"}),
+		queue:    loop.NewQueue("registration"),
 	}
 }
 
@@ -104,51 +104,26 @@ func (c *Controller) Refused() error {
 
 // Run works until the context ends. One replica at a time runs it.
 func (c *Controller) Run(ctx context.Context) error {
-	logger := klog.LoggerWithName(klog.FromContext(ctx), "registration")
-	ctx = klog.NewContext(ctx, logger)
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "registration"))
 	ours := map[string]bool{}
 	for _, gv := range groupVersions {
 		ours[gv.apiServiceName()] = true
 	}
-	if _, err := c.informer.AddEventHandler(cache.FilteringResourceEventHandler{
-		FilterFunc: func(object any) bool {
-			name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-			return err == nil && ours[name]
-		},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { c.queue.Add(queueKey) },
-			UpdateFunc: func(any, any) { c.queue.Add(queueKey) },
-			DeleteFunc: func(any) { c.queue.Add(queueKey) },
-		},
-	}); err != nil {
+	if _, err := c.informer.AddEventHandler(loop.OnChange(func(object metav1.Object) {
+		if ours[object.GetName()] {
+			c.queue.Add(queueKey)
+		}
+	})); err != nil {
 		return err
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); c.informer.RunWithContext(ctx) }()
-	defer func() { <-done }()
-	go func() { <-ctx.Done(); c.queue.ShutDown() }()
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
-		return nil
-	}
-	for {
-		key, shutdown := c.queue.Get()
-		if shutdown {
-			return nil
-		}
-		switch err := c.sync(ctx); {
-		case err == nil:
-			c.queue.Forget(key)
-		case apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err):
-			c.queue.AddRateLimited(key) // the cache is a little behind
-		default:
-			logger.Error(err, "Cannot register the API; trying again")
-			c.queue.AddRateLimited(key)
-		}
-		c.queue.Done(key)
-	}
+	loop.Run(ctx, c.queue, 1, []cache.InformerSynced{c.informer.HasSynced}, c.sync)
+	<-done
+	return nil
 }
 
-func (c *Controller) sync(ctx context.Context) error {
+func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 	c.mu.Lock()
 	ca := c.ca
 	c.mu.Unlock()

@@ -1,0 +1,69 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/dataplane"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/exportstatus"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberlease"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+)
+
+// materialise runs the controllers that turn what mcs-apiserver computes into
+// objects of the cluster, while this replica leads.
+func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Config, namespace string, recorder events.EventRecorder) error {
+	computed, err := versioned.NewForConfig(own)
+	if err != nil {
+		return fmt.Errorf("make a client for mcs-apiserver: %w", err)
+	}
+	host := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))
+	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), informers.WithTransform(withoutManagedFields))
+	ours := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
+
+	materialised, err := dataplane.New(client, clock.RealClock{}, host, ours)
+	if err != nil {
+		return err
+	}
+	statuses, err := exportstatus.New(computed, recorder, host, ours)
+	if err != nil {
+		return err
+	}
+	leases, err := memberlease.New(client, namespace, installed, ours)
+	if err != nil {
+		return err
+	}
+	// The informers end with the first controller that fails.
+	group, ctx := errgroup.WithContext(ctx)
+	for _, factory := range []interface {
+		StartWithContext(context.Context)
+		Shutdown()
+	}{host, installed, ours} {
+		factory.StartWithContext(ctx)
+		defer factory.Shutdown()
+	}
+	group.Go(func() error { return materialised.Run(ctx) })
+	group.Go(func() error { return statuses.Run(ctx) })
+	group.Go(func() error { return leases.Run(ctx) })
+	return group.Wait()
+}
+
+// withoutManagedFields halves what caches hold.
+func withoutManagedFields(object any) (any, error) {
+	if object, ok := object.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	return object, nil
+}

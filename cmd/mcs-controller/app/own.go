@@ -1,0 +1,115 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+)
+
+// authority is whom to trust when talking to mcs-apiserver. It may change while
+// the process runs.
+type authority struct {
+	mu    sync.Mutex
+	pem   []byte
+	known chan struct{}
+}
+
+func newAuthority() *authority { return &authority{known: make(chan struct{})} }
+
+// set takes new certificates; none are no news. It does not block.
+func (a *authority) set(pem []byte) {
+	if len(pem) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pem == nil {
+		close(a.known)
+	}
+	a.pem = bytes.Clone(pem)
+}
+
+// verify checks a server's certificate against what is trusted now.
+func (a *authority) verify(serverName string, state tls.ConnectionState) error {
+	a.mu.Lock()
+	trusted, err := cert.ParseCertsPEM(a.pem)
+	a.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("the authority of mcs-apiserver: %w", err)
+	}
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("mcs-apiserver shows no certificate")
+	}
+	options := x509.VerifyOptions{DNSName: serverName, Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool()}
+	for _, certificate := range trusted {
+		options.Roots.AddCert(certificate)
+	}
+	for _, certificate := range state.PeerCertificates[1:] {
+		options.Intermediates.AddCert(certificate)
+	}
+	_, err = state.PeerCertificates[0].Verify(options)
+	return err
+}
+
+// ownConfig is how to talk to the mcs-apiserver beside this process, with the
+// credential for the cluster: it asks the cluster who that is. Going past the
+// kube-apiserver, what it says is what this Pod's own server knows.
+func ownConfig(host *rest.Config, server, serverName string, trust *authority) *rest.Config {
+	config := rest.AnonymousClientConfig(host)
+	config.BearerToken, config.BearerTokenFile = host.BearerToken, host.BearerTokenFile
+	config.Host, config.APIPath, config.QPS, config.UserAgent = server, "", -1, host.UserAgent
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = utilnet.SetTransportDefaults(&http.Transport{
+		DialContext: patiently((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			ServerName: serverName,
+			// The usual verification knows one authority for ever.
+			InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies
+			VerifyConnection:   func(state tls.ConnectionState) error { return trust.verify(serverName, state) },
+		},
+	})
+	return config
+}
+
+const (
+	redialDelay  = 500 * time.Millisecond
+	dialPatience = 5 * time.Minute
+)
+
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// patiently waits for a server that does not listen yet, or not now: it is
+// beside this process, and will be back. Informers that are refused would come
+// back later and later, up to a minute after the server.
+func patiently(dial dial) dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialPatience)
+		defer cancel()
+		for {
+			connection, err := dial(ctx, network, address)
+			if err == nil {
+				return connection, nil
+			}
+			select {
+			case <-ctx.Done():
+				return nil, err
+			case <-time.After(redialDelay):
+			}
+		}
+	}
+}

@@ -1,0 +1,269 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+)
+
+// world is a controller that nothing runs in: tests say what its caches hold.
+type world struct {
+	*Controller
+	client *kubernetesfake.Clientset
+	clock  *testingclock.FakeClock
+	caches map[string]cache.Indexer
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{client: kubernetesfake.NewClientset(), clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	host := informers.NewSharedInformerFactory(w.client, 0)
+	own := mcsinformers.NewSharedInformerFactory(mcsfake.NewClientset(), 0)
+	var err error
+	if w.Controller, err = New(w.client, w.clock, host, own); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.queue.ShutDown)
+	w.caches = map[string]cache.Indexer{
+		"import": own.MulticlusterX().V1beta1().ServiceImports().Informer().GetIndexer(), "member": own.ClusterSet().V1alpha1().Members().Informer().GetIndexer(),
+		"exported": w.exported, "exportedSlice": w.exportedSlices, "service": w.services, "slice": w.slices,
+	}
+	return w
+}
+
+// hold makes a cache hold an object.
+func (w *world) hold(t *testing.T, kind string, object runtime.Object) {
+	t.Helper()
+	if err := w.caches[kind].Update(object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) export(t *testing.T, exports ...exporter) {
+	t.Helper()
+	for _, export := range exports {
+		w.hold(t, "exported", export.service)
+		for _, slice := range export.slices {
+			w.hold(t, "exportedSlice", slice)
+		}
+	}
+}
+
+// written are the requests since it was last looked, as "verb resource".
+func (w *world) written() string {
+	var found []string
+	for _, action := range w.client.Actions() {
+		found = append(found, action.GetVerb()+" "+action.GetResource().Resource)
+	}
+	w.client.ClearActions()
+	slices.Sort(found)
+	return strings.Join(found, ", ")
+}
+
+// queued are the keys that are to be looked at.
+func (w *world) queued() string {
+	var keys []string
+	for w.queue.Len() > 0 {
+		key, _ := w.queue.Get()
+		w.queue.Done(key)
+		keys = append(keys, key.String())
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ",")
+}
+
+func TestImportBecomesObjectsOnce(t *testing.T) {
+	w := newWorld(t)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("here", ready("10.0.0.1")), exportedBy("east", ready("10.1.0.1")))
+	w.sync1(t)
+	if got := w.written(); got != "create endpointslices, create endpointslices, create services" {
+		t.Errorf("written: %s", got)
+	}
+	w.settle(t)
+	w.sync1(t)
+	if got := w.written(); got != "" {
+		t.Errorf("written although nothing changed: %s", got)
+	}
+	w.export(t, exportedBy("east", ready("10.1.0.2")))
+	w.sync1(t)
+	if got := w.written(); got != "update endpointslices" {
+		t.Errorf("written for one change: %s", got)
+	}
+}
+
+func (w *world) sync1(t *testing.T) {
+	t.Helper()
+	if err := w.sync(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle makes the caches hold what was written.
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	services, err := w.client.CoreV1().Services("shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range services.Items {
+		w.hold(t, "service", &services.Items[i])
+	}
+	found, err := w.client.DiscoveryV1().EndpointSlices("shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range found.Items {
+		w.hold(t, "slice", &found.Items[i])
+	}
+	w.client.ClearActions()
+}
+
+// What is somebody else's is neither changed nor deleted, whatever it is called.
+func TestWhatIsNotOursIsNotTouched(t *testing.T) {
+	w := newWorld(t)
+	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: derived, Labels: map[string]string{multicluster.ServiceNameLabel: "web"}}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: derived + "-x", Labels: map[string]string{
+		multicluster.ServiceNameLabel: "web", multicluster.SourceClusterLabel: "east", discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: "somebody",
+	}}}
+	w.hold(t, "service", foreign)
+	w.hold(t, "slice", slice)
+	w.sync1(t) // there is no import
+	if got := w.written(); got != "" {
+		t.Errorf("written: %s", got)
+	}
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	if err := w.sync(t.Context(), web); err == nil || !strings.Contains(err.Error(), derived) || !strings.Contains(err.Error(), "delete it") {
+		t.Errorf("the error is %v", err)
+	}
+	if got := w.written(); got != "" {
+		t.Errorf("written: %s", got)
+	}
+	w.serviceChanged(foreign)
+	w.enqueueOwned(slice)
+	if got := w.queued(); got != "" {
+		t.Errorf("looks at %s", got)
+	}
+}
+
+func TestLeftoversAreRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	w.sync1(t)
+	w.settle(t)
+	if err := w.caches["import"].Delete(newImport()); err != nil {
+		t.Fatal(err)
+	}
+	w.sync1(t)
+	if got := w.written(); got != "delete endpointslices, delete services" {
+		t.Errorf("written: %s", got)
+	}
+}
+
+// R48: a Service that somebody deleted comes back with its addresses. They are
+// given up only when they are refused for long: a server that is down refuses
+// nothing.
+func TestDeletedServiceGetsItsAddressesBack(t *testing.T) {
+	w := newWorld(t)
+	w.hold(t, "import", newImport())
+	w.serviceChanged(defaulted(desiredService(nil, newImport()))) // its end is the last that is seen of it
+	var answer error
+	var asked []string
+	w.client.PrependReactor("create", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		service := action.(clienttesting.CreateAction).GetObject().(*corev1.Service)
+		asked = append(asked, fmt.Sprint(service.Spec.ClusterIPs, service.Spec.IPFamilies))
+		if len(service.Spec.ClusterIPs) == 0 {
+			return true, service, nil
+		}
+		return true, service, answer
+	})
+	const had, any = "[10.96.0.5] [IPv4]", "[] []"
+	for i, step := range []struct {
+		passed time.Duration
+		answer error
+		failed bool
+		want   string
+	}{
+		{0, apierrors.NewInternalError(fmt.Errorf("down")), true, had},
+		{time.Hour, apierrors.NewInternalError(fmt.Errorf("down")), true, had},
+		{0, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), true, had},
+		{reclaimTime - 1, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), true, had},
+		{1, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), false, had + any},
+		{0, nil, false, had},
+	} {
+		w.clock.Step(step.passed)
+		answer, asked = step.answer, nil
+		err := w.sync(t.Context(), web)
+		if got := strings.Join(asked, ""); got != step.want || (err != nil) != step.failed {
+			t.Errorf("step %d: asked for %s, want %s: %v", i, got, step.want, err)
+		}
+	}
+	// A headless one has none, and the next life of an import may have others.
+	w.hold(t, "import", newImport(makeHeadless))
+	asked = nil
+	_ = w.sync(t.Context(), web)
+	if err := w.caches["import"].Delete(newImport()); err != nil {
+		t.Fatal(err)
+	}
+	w.sync1(t)
+	w.hold(t, "import", newImport())
+	w.sync1(t)
+	if got := strings.Join(asked, ""); got != any+any {
+		t.Errorf("asked for %s", got)
+	}
+}
+
+// R45: what has another type is deleted first, and made when it is gone.
+func TestServiceOfAnotherTypeIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	existing := defaulted(desiredService(nil, newImport()))
+	w.hold(t, "import", newImport(makeHeadless))
+	w.hold(t, "service", existing)
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	var deleted types.UID
+	w.client.PrependReactor("delete", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		deleted = *action.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions.UID
+		return true, nil, nil
+	})
+	w.sync1(t)
+	if got := w.written(); got != "delete services" || deleted != existing.UID {
+		t.Errorf("written: %s, of %s", got, deleted)
+	}
+	going := existing.DeepCopy()
+	going.DeletionTimestamp = &metav1.Time{}
+	w.hold(t, "service", going)
+	w.sync1(t)
+	if got := w.written(); got != "" {
+		t.Errorf("written while it is going: %s", got)
+	}
+	if err := w.services.Delete(going); err != nil {
+		t.Fatal(err)
+	}
+	w.sync1(t)
+	if got := w.written(); got != "create endpointslices, create services" {
+		t.Errorf("written when it is gone: %s", got)
+	}
+}

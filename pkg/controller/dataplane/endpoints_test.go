@@ -1,0 +1,206 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+// R77, R78: what draining, DNS and routing need is carried over; the name of a
+// node only where it is one of this cluster's.
+func TestEndpointsCarryWhatIsKnownOfThem(t *testing.T) {
+	source := discoveryv1.Endpoint{
+		Addresses:  []string{"10.1.0.1"},
+		Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)},
+		Hostname:   ptr.To("web-0"), Zone: ptr.To("z1"), NodeName: ptr.To("node-1"),
+		// R76: what its own cluster computed counts for nothing.
+		Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z9"}}, ForNodes: []discoveryv1.ForNode{{Name: "node-9"}}},
+	}
+	for cluster, node := range map[string]*string{"here": ptr.To("node-1"), "east": nil} {
+		want := source
+		want.NodeName, want.Hints = node, nil
+		slice := only(t, slicesOf(newImport(), exportedBy(cluster, []discoveryv1.Endpoint{source})))
+		if diff := cmp.Diff([]discoveryv1.Endpoint{want}, slice.Endpoints); diff != "" {
+			t.Errorf("of %s, want (-), got (+): %s", cluster, diff)
+		}
+	}
+}
+
+// R76: hints follow the import's traffic distribution.
+func TestHintsFollowTheImport(t *testing.T) {
+	zone := []discoveryv1.ForZone{{Name: "z1"}}
+	node := []discoveryv1.ForNode{{Name: "node-1"}}
+	for _, test := range []struct {
+		name         string
+		distribution *string
+		cluster      string
+		zone         *string
+		want         *discoveryv1.EndpointHints
+	}{
+		{"none", nil, "east", ptr.To("z1"), nil},
+		{"unknown", ptr.To("PreferSameMoon"), "east", ptr.To("z1"), nil},
+		{"close", ptr.To(corev1.ServiceTrafficDistributionPreferClose), "east", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
+		{"same zone", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
+		{"same zone, which is unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", nil, nil},
+		{"same node here", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "here", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone, ForNodes: node}},
+		{"same node elsewhere", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
+		{"same node elsewhere, zone unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			endpoints := ready("10.1.0.1")
+			endpoints[0].Zone, endpoints[0].NodeName = test.zone, ptr.To("node-1")
+			slice := only(t, slicesOf(newImport(func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.TrafficDistribution = test.distribution }), exportedBy(test.cluster, endpoints)))
+			if diff := cmp.Diff(test.want, slice.Endpoints[0].Hints); diff != "" {
+				t.Errorf("want (-), got (+): %s", diff)
+			}
+		})
+	}
+}
+
+// An address that would lead a node to itself is none of another cluster's.
+func TestUnreachableAddressesAreDropped(t *testing.T) {
+	for address, want := range map[string]bool{
+		"10.1.0.1": true, "fd00::1": true, "203.0.113.9": true,
+		"127.0.0.1": false, "127.1.2.3": false, "::1": false, "::ffff:127.0.0.1": false,
+		"0.0.0.0": false, "::": false, "224.0.0.1": false, "ff02::1": false,
+		"169.254.169.254": false, "fe80::1": false, "nonsense": false, "": false,
+	} {
+		if got := reachable(address); got != want {
+			t.Errorf("%q is reachable: %t, want %t", address, got, want)
+		}
+	}
+	mixed := []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1", "10.1.0.1"}}, {Addresses: []string{"169.254.169.254"}}}
+	for cluster, want := range map[string]string{"east": "[[10.1.0.1]]", "here": "[[127.0.0.1 10.1.0.1] [169.254.169.254]]"} {
+		var found [][]string
+		for _, endpoint := range only(t, slicesOf(newImport(), exportedBy(cluster, mixed))).Endpoints {
+			found = append(found, endpoint.Addresses)
+		}
+		if fmt.Sprint(found) != want {
+			t.Errorf("of %s: %v, want %s", cluster, found, want)
+		}
+	}
+	if mixed[0].Addresses[0] != "127.0.0.1" {
+		t.Error("the cache was changed")
+	}
+}
+
+// The order in which the source has its endpoints is no reason to write.
+func TestOrderOfTheSourceChangesNothing(t *testing.T) {
+	one := slicesOf(newImport(), exportedBy("east", ready("10.1.0.1", "10.1.0.2", "10.1.0.3")))
+	other := slicesOf(newImport(), exportedBy("east", ready("10.1.0.3", "10.1.0.1", "10.1.0.2")))
+	if diff := cmp.Diff(one, other); diff != "" {
+		t.Errorf("they differ: %s", diff)
+	}
+}
+
+func TestCrowdIsSplit(t *testing.T) {
+	for count, want := range map[int]int{0: 1, 1: 1, 100: 1, 101: 2, 200: 2, 201: 3, 250: 3} {
+		if got := len(slicesOf(newImport(), exportedBy("east", ready(addresses(count)...)))); got != want {
+			t.Errorf("%d endpoints are in %d slices, want %d", count, got, want)
+		}
+	}
+}
+
+func addresses(count int) []string {
+	var result []string
+	for i := range count {
+		result = append(result, fmt.Sprintf("10.1.%d.%d", i/200, i%200+1))
+	}
+	return result
+}
+
+// Whatever comes and goes, an endpoint that stays is where it was, and a slice
+// that none of it concerns is as it was.
+func TestEndpointsStayWhereTheyAre(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be repeated
+		all, others := addresses(350), exportedBy("west", ready(addresses(500)[350:]...))
+		var alive []string
+		existing := map[string]*discoveryv1.EndpointSlice{}
+		for step := range 30 {
+			before := homes(t, existing)
+			deleted := map[string]bool{}
+			if random.IntN(5) == 0 && len(existing) > 0 { // somebody deletes a slice
+				name := slices.Sorted(maps.Keys(existing))[random.IntN(len(existing))]
+				deleted[name] = true
+				delete(existing, name)
+			}
+			alive = churn(random, all, alive)
+			serviceImport := newImport()
+			service := defaulted(desiredService(nil, serviceImport))
+			sources := []exporter{exportedBy("east", ready(alive...)), others}
+			desired := desiredSlices(serviceImport, service, sources, existing)
+			after := homes(t, desired)
+			if len(after) != len(alive)+150 {
+				t.Fatalf("seed %d, step %d: %d endpoints of %d and 150", seed, step, len(after), len(alive))
+			}
+			touched := map[string]bool{}
+			for _, address := range addresses(500) {
+				was, now := before[address], after[address]
+				if was != "" && now != "" && was != now && !deleted[was] {
+					t.Fatalf("seed %d, step %d: %s moved from %s to %s", seed, step, address, was, now)
+				}
+				if was != now || deleted[was] {
+					touched[was], touched[now] = true, true
+				}
+			}
+			for name, slice := range desired {
+				if old := existing[name]; old != nil && !touched[name] && !reflect.DeepEqual(old, slice) {
+					t.Fatalf("seed %d, step %d: %s changed for nothing: %s", seed, step, name, cmp.Diff(old, slice))
+				}
+			}
+			if again := desiredSlices(serviceImport, service, sources, desired); !reflect.DeepEqual(desired, again) {
+				t.Fatalf("seed %d, step %d: a second look would write again: %s", seed, step, cmp.Diff(desired, again))
+			}
+			existing = desired
+		}
+	}
+}
+
+// churn adds and removes some, or nearly all, in any order.
+func churn(random *rand.Rand, all, alive []string) []string {
+	keep, add := 1-random.Float64()*random.Float64(), random.Float64()*random.Float64()
+	held := map[string]bool{}
+	for _, address := range alive {
+		held[address] = true
+	}
+	var result []string
+	for _, address := range all {
+		if held[address] && random.Float64() < keep || !held[address] && random.Float64() < add {
+			result = append(result, address)
+		}
+	}
+	random.Shuffle(len(result), func(i, j int) { result[i], result[j] = result[j], result[i] })
+	return result
+}
+
+// homes are the slices that endpoints are in.
+func homes(t *testing.T, in map[string]*discoveryv1.EndpointSlice) map[string]string {
+	t.Helper()
+	result := map[string]string{}
+	for name, slice := range in {
+		if len(slice.Endpoints) > maxEndpoints {
+			t.Fatalf("%s has %d endpoints", name, len(slice.Endpoints))
+		}
+		for _, endpoint := range slice.Endpoints {
+			if other := result[endpoint.Addresses[0]]; other != "" {
+				t.Fatalf("%s is in %s and %s", endpoint.Addresses[0], other, name)
+			}
+			result[endpoint.Addresses[0]] = name
+		}
+	}
+	return result
+}

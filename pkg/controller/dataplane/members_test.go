@@ -1,0 +1,88 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+func (w *world) member(t *testing.T, id string, state clustersetv1alpha1.MemberState, policy clustersetv1alpha1.LostPolicy) string {
+	t.Helper()
+	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: id}, Status: clustersetv1alpha1.MemberStatus{ClusterID: id, State: state, LostPolicy: policy}}
+	w.hold(t, "member", entry)
+	w.memberChanged(entry)
+	return w.queued()
+}
+
+func (w *world) clusters(t *testing.T) string {
+	t.Helper()
+	exporters, err := w.exporters(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, exporter := range exporters {
+		ids = append(ids, exporter.service.Spec.Cluster)
+	}
+	slices.Sort(ids)
+	return strings.Join(ids, ",")
+}
+
+// R80: a member that is lost loses its endpoints, unless they are to be kept.
+// What is not known changes nothing, and what changes nothing is no work.
+func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
+	w := newWorld(t)
+	w.export(t, exportedBy("here", ready("10.0.0.1")), exportedBy("east", ready("10.1.0.1")), exportedBy("west", ready("10.2.0.1")))
+	const withdraw, keep = clustersetv1alpha1.LostPolicyWithdraw, clustersetv1alpha1.LostPolicyKeep
+	for i, step := range []struct {
+		state         clustersetv1alpha1.MemberState
+		policy        clustersetv1alpha1.LostPolicy
+		queued, using string
+	}{
+		{clustersetv1alpha1.MemberConnecting, withdraw, "", "east,here,west"},
+		{clustersetv1alpha1.MemberConnected, withdraw, "", "east,here,west"},
+		{clustersetv1alpha1.MemberStale, withdraw, "", "east,here,west"},
+		{clustersetv1alpha1.MemberLost, keep, "", "east,here,west"},
+		{clustersetv1alpha1.MemberLost, withdraw, "shop/web", "here,west"},
+		{clustersetv1alpha1.MemberLost, withdraw, "", "here,west"},
+		{clustersetv1alpha1.MemberConnecting, withdraw, "", "here,west"}, // a server that has just started
+		{clustersetv1alpha1.MemberRefused, withdraw, "", "here,west"},    // what it exports goes, and must not come back before
+		{clustersetv1alpha1.MemberLost, keep, "shop/web", "east,here,west"},
+		{clustersetv1alpha1.MemberLost, withdraw, "shop/web", "here,west"},
+		{clustersetv1alpha1.MemberConnected, withdraw, "shop/web", "east,here,west"},
+	} {
+		if queued, using := w.member(t, "east", step.state, step.policy), w.clusters(t); queued != step.queued || using != step.using {
+			t.Errorf("step %d, %s/%s: looks at %q and uses %s, want %q and %s", i, step.state, step.policy, queued, using, step.queued, step.using)
+		}
+	}
+	w.member(t, "east", clustersetv1alpha1.MemberLost, withdraw)
+	gone := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east"}}
+	if err := w.caches["member"].Delete(gone); err != nil {
+		t.Fatal(err)
+	}
+	w.memberChanged(gone)
+	if queued, using := w.queued(), w.clusters(t); queued != "" || using != "here,west" {
+		t.Errorf("without an entry it looks at %q and uses %s: they would come back for a moment", queued, using)
+	}
+}
+
+// A member that is kept out goes by the name of its Secret, and says nothing of
+// the one whose id it claims.
+func TestImpostorChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	w.member(t, "east", clustersetv1alpha1.MemberConnected, "")
+	impostor := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "secret.twin"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east", State: clustersetv1alpha1.MemberLost}}
+	w.hold(t, "member", impostor)
+	w.memberChanged(impostor)
+	if queued, using := w.queued(), w.clusters(t); queued != "" || using != "east" {
+		t.Errorf("it looks at %q and uses %s", queued, using)
+	}
+}

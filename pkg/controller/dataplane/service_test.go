@@ -1,0 +1,189 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+type changeImport = func(*multiclusterxv1beta1.ServiceImport)
+
+func affinity(config *corev1.SessionAffinityConfig) changeImport {
+	return func(s *multiclusterxv1beta1.ServiceImport) {
+		s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig = corev1.ServiceAffinityClientIP, config
+	}
+}
+
+func timeout(seconds int32) *corev1.SessionAffinityConfig {
+	return &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(seconds)}}
+}
+
+func TestServiceCarriesWhatTheImportSays(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change changeImport
+		want   func(*corev1.ServiceSpec)
+	}{
+		{"the usual", func(*multiclusterxv1beta1.ServiceImport) {}, func(*corev1.ServiceSpec) {}},
+		{"headless", makeHeadless, func(s *corev1.ServiceSpec) { s.ClusterIP = corev1.ClusterIPNone }},
+		{"headless without ports", func(s *multiclusterxv1beta1.ServiceImport) { // R43
+			makeHeadless(s)
+			s.Spec.Ports = nil
+		}, func(s *corev1.ServiceSpec) { s.ClusterIP, s.Ports = corev1.ClusterIPNone, nil }},
+		{"ports", func(s *multiclusterxv1beta1.ServiceImport) {
+			s.Spec.Ports = []multiclusterxv1beta1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 2, Protocol: corev1.ProtocolSCTP, AppProtocol: ptr.To("x")}}
+		}, func(s *corev1.ServiceSpec) {
+			s.Ports = []corev1.ServicePort{
+				{Name: "a", Port: 1, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(1)},
+				{Name: "b", Port: 2, Protocol: corev1.ProtocolSCTP, AppProtocol: ptr.To("x"), TargetPort: intstr.FromInt32(2)},
+			}
+		}},
+		{"session affinity", affinity(timeout(7)), func(s *corev1.ServiceSpec) {
+			s.SessionAffinity, s.SessionAffinityConfig = corev1.ServiceAffinityClientIP, timeout(7)
+		}},
+		{"session affinity without a time", affinity(nil), func(s *corev1.ServiceSpec) {
+			s.SessionAffinity, s.SessionAffinityConfig = corev1.ServiceAffinityClientIP, timeout(10800)
+		}},
+		{"a time without session affinity", func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.SessionAffinityConfig = timeout(7) }, func(*corev1.ServiceSpec) {}},
+		{"internal traffic policy", func(s *multiclusterxv1beta1.ServiceImport) {
+			s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
+		}, func(s *corev1.ServiceSpec) {
+			s.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
+		}},
+		{"traffic distribution", func(s *multiclusterxv1beta1.ServiceImport) {
+			s.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameNode)
+		}, func(s *corev1.ServiceSpec) {
+			s.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameNode)
+		}},
+		{"traffic distribution of a later release", func(s *multiclusterxv1beta1.ServiceImport) {
+			s.Spec.TrafficDistribution = ptr.To("PreferSameMoon")
+		}, func(*corev1.ServiceSpec) {}},
+		{"the families are the cluster's to choose", func(s *multiclusterxv1beta1.ServiceImport) {
+			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+		}, func(*corev1.ServiceSpec) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := corev1.ServiceSpec{
+				Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
+				IPFamilyPolicy:        ptr.To(corev1.IPFamilyPolicyPreferDualStack),
+				InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyCluster),
+				Ports:                 []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(80)}},
+			}
+			test.want(&want)
+			service := desiredService(nil, newImport(test.change))
+			if diff := cmp.Diff(want, service.Spec); diff != "" {
+				t.Errorf("want (-), got (+): %s", diff)
+			}
+			// What the API server adds is no reason to write it again.
+			existing := defaulted(service)
+			again := desiredService(existing, newImport(test.change))
+			if !sameService(existing, again) {
+				t.Errorf("it would be written again: %s", cmp.Diff(existing, again))
+			}
+			if mustReplace(existing, newImport(test.change)) {
+				t.Error("it would be replaced")
+			}
+			// An import that loses the property takes it from the Service.
+			if plain := newImport(); !mustReplace(existing, plain) {
+				back := desiredService(existing, plain)
+				if diff := cmp.Diff(defaulted(desiredService(nil, plain)).Spec, back.Spec); diff != "" {
+					t.Errorf("something is left of it: %s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestServiceIsNamedAndMarked(t *testing.T) {
+	service := desiredService(nil, newImport(func(s *multiclusterxv1beta1.ServiceImport) {
+		s.Labels, s.Annotations = map[string]string{"exported": "label"}, map[string]string{"exported": "annotation"}
+	}))
+	want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: derived,
+		Labels: map[string]string{multicluster.ServiceNameLabel: "web", "app.kubernetes.io/managed-by": multicluster.ManagedBy},
+	}}
+	if diff := cmp.Diff(want.ObjectMeta, service.ObjectMeta); diff != "" {
+		t.Errorf("want (-), got (+): %s", diff)
+	}
+	if !ours(service) {
+		t.Error("it would not be known again")
+	}
+}
+
+func TestOnlyWhatCarriesBothMarksIsOurs(t *testing.T) {
+	for name, labels := range map[string]map[string]string{
+		"none":         nil,
+		"the name":     {multicluster.ServiceNameLabel: "web"},
+		"the manager":  {managedByLabel: multicluster.ManagedBy},
+		"someone else": {multicluster.ServiceNameLabel: "web", managedByLabel: "someone"},
+	} {
+		if ours(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: derived, Labels: labels}}) {
+			t.Errorf("%s: it would be taken for ours", name)
+		}
+	}
+}
+
+func TestWhatOthersAddedToTheServiceStays(t *testing.T) {
+	existing := defaulted(desiredService(nil, newImport()))
+	existing.Labels["team"], existing.Annotations, existing.Finalizers = "platform", map[string]string{"note": "x"}, []string{"example.com/hold"}
+	existing.Spec.PublishNotReadyAddresses = true
+	mended := desiredService(existing, newImport())
+	if diff := cmp.Diff(existing, mended); diff != "" || !sameService(existing, mended) {
+		t.Errorf("it would be changed: %s", diff)
+	}
+}
+
+func TestWhatOthersChangedIsMended(t *testing.T) {
+	want := defaulted(desiredService(nil, newImport()))
+	for name, change := range map[string]func(*corev1.Service){
+		"label":    func(s *corev1.Service) { s.Labels[multicluster.ServiceNameLabel] = "other" },
+		"selector": func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "mine"} },
+		"port":     func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 },
+		"more":     func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "x", Port: 1}) },
+		"node port": func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30000
+		},
+		"families": func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			existing := want.DeepCopy()
+			change(existing)
+			mended := desiredService(existing, newImport())
+			if sameService(existing, mended) {
+				t.Error("the change would stay")
+			}
+			if diff := cmp.Diff(want, mended); diff != "" {
+				t.Errorf("not mended: %s", diff)
+			}
+		})
+	}
+}
+
+// R45: a Service cannot change from one to the other.
+func TestServiceIsReplacedWhenTheTypeChanges(t *testing.T) {
+	virtual, headless := newImport(), newImport(makeHeadless)
+	for _, test := range []struct {
+		name     string
+		was, now *multiclusterxv1beta1.ServiceImport
+		want     bool
+	}{
+		{"stays", virtual, virtual, false},
+		{"stays headless", headless, headless, false},
+		{"becomes headless", virtual, headless, true},
+		{"gets an IP", headless, virtual, true},
+	} {
+		if got := mustReplace(defaulted(desiredService(nil, test.was)), test.now); got != test.want {
+			t.Errorf("%s: replaced is %t, want %t", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+// maxEndpoints is how many endpoints a slice gets. It is what Kubernetes gives
+// its own slices: larger ones cost every node more for every change.
+const maxEndpoints = 100
+
+// maxChunks is more slices than the endpoints of one source can be in.
+const maxChunks = 1000
+
+// exporter is a cluster that exports the service, with its endpoints.
+type exporter struct {
+	service *clustersetv1alpha1.ExportedService
+	slices  []*clustersetv1alpha1.ExportedEndpointSlice
+}
+
+// own says whether it is this cluster itself.
+func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
+
+// desiredSlices are the EndpointSlices of an import, by name: each slice of an
+// exporting cluster is one here, or several if it is too large. existing are
+// those that are there, so that endpoints stay where they are.
+func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporters []exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
+	desired := map[string]*discoveryv1.EndpointSlice{}
+	for _, exporter := range exporters {
+		for _, source := range exporter.slices {
+			// Before there was a Service, the import could not tell what this cluster supports.
+			if !hasFamily(serviceImport.Spec.IPFamilies, source.Spec.AddressType) || !hasFamily(owner.Spec.IPFamilies, source.Spec.AddressType) {
+				continue
+			}
+			ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
+			endpoints := importEndpoints(serviceImport, exporter.own(), source)
+			base := owner.Name + "-" + shortHash(source.Spec.Cluster+"/"+source.Name)
+			for number, chunk := range distribute(endpoints, existingChunks(base, existing)) {
+				slice := newSlice(serviceImport, owner, source, chunkName(base, number))
+				slice.Endpoints, slice.Ports = chunk, ports
+				desired[slice.Name] = slice
+			}
+		}
+	}
+	return desired
+}
+
+func chunkName(base string, number int) string {
+	if number == 0 {
+		return base
+	}
+	return fmt.Sprintf("%s-%d", base, number+1)
+}
+
+// existingChunks are the slices of one source that are there. Those that
+// somebody deleted are nil.
+func existingChunks(base string, existing map[string]*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	var chunks []*discoveryv1.EndpointSlice
+	for name, slice := range existing {
+		number := 0
+		if rest, ok := strings.CutPrefix(name, base+"-"); ok {
+			if parsed, err := strconv.Atoi(rest); err == nil {
+				number = parsed - 1
+			}
+		}
+		if number < 0 || number >= maxChunks || chunkName(base, number) != name {
+			continue // of another source
+		}
+		if missing := number + 1 - len(chunks); missing > 0 {
+			chunks = append(chunks, make([]*discoveryv1.EndpointSlice, missing)...)
+		}
+		chunks[number] = slice
+	}
+	return chunks
+}
+
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))[:10]
+}
+
+func newSlice(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, source *clustersetv1alpha1.ExportedEndpointSlice, name string) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: serviceImport.Namespace, Name: name,
+			Labels: map[string]string{
+				multicluster.ServiceNameLabel:   serviceImport.Name,
+				multicluster.SourceClusterLabel: source.Spec.Cluster,
+				discoveryv1.LabelServiceName:    owner.Name,
+				discoveryv1.LabelManagedBy:      multicluster.ManagedBy,
+			},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("Service"))},
+		},
+		AddressType: source.Spec.AddressType,
+	}
+	// An import is not ours to block the deletion of.
+	slice.OwnerReferences[0].BlockOwnerDeletion = nil
+	if headless(serviceImport) {
+		slice.Labels[corev1.IsHeadlessService] = "" // kube-proxy passes it over
+	}
+	return slice
+}
+
+func hasFamily(families []corev1.IPFamily, addressType discoveryv1.AddressType) bool {
+	return len(families) == 0 || slices.Contains(families, corev1.IPFamily(addressType))
+}
+
+// slicePorts are the ports of the import that a cluster serves, with the
+// numbers that its endpoints have for them. A cluster serves a port when its
+// Service has the same protocol and number, whatever it calls it.
+func slicePorts(imported []multiclusterxv1beta1.ServicePort, exported []clustersetv1alpha1.ServicePort, endpoints []discoveryv1.EndpointPort) []discoveryv1.EndpointPort {
+	ports := []discoveryv1.EndpointPort{}
+	for _, port := range imported {
+		at := slices.IndexFunc(exported, func(own clustersetv1alpha1.ServicePort) bool {
+			return own.Port == port.Port && cmp.Or(own.Protocol, corev1.ProtocolTCP) == cmp.Or(port.Protocol, corev1.ProtocolTCP)
+		})
+		if at < 0 {
+			continue
+		}
+		for _, target := range endpoints {
+			if ptr.Deref(target.Name, "") == exported[at].Name && target.Port != nil {
+				ports = append(ports, discoveryv1.EndpointPort{
+					Name: ptr.To(port.Name), Protocol: ptr.To(cmp.Or(port.Protocol, corev1.ProtocolTCP)), Port: target.Port, AppProtocol: port.AppProtocol,
+				})
+			}
+		}
+	}
+	return ports
+}
+
+// importEndpoints are the endpoints of a slice as they are imported, by address:
+// that their source puts them in another order is no reason to write anything.
+func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool, source *clustersetv1alpha1.ExportedEndpointSlice) []discoveryv1.Endpoint {
+	var endpoints []discoveryv1.Endpoint
+	for _, endpoint := range source.Spec.Endpoints {
+		addresses := endpoint.Addresses
+		if !own {
+			addresses = slices.DeleteFunc(slices.Clone(addresses), func(address string) bool { return !reachable(address) })
+		}
+		if len(addresses) == 0 {
+			continue
+		}
+		imported := discoveryv1.Endpoint{
+			Addresses: addresses, Conditions: endpoint.Conditions, Hostname: endpoint.Hostname, Zone: endpoint.Zone,
+		}
+		if own {
+			// Elsewhere a node of the same name would be taken for it.
+			imported.NodeName = endpoint.NodeName
+		}
+		imported.Hints = hints(serviceImport.Spec.TrafficDistribution, imported)
+		endpoints = append(endpoints, imported)
+	}
+	slices.SortStableFunc(endpoints, func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+	return endpoints
+}
+
+// reachable says whether an address can be one of a Pod in another cluster.
+// Loopback and the like would lead a node to itself.
+func reachable(text string) bool {
+	address, err := netip.ParseAddr(text)
+	return err == nil && !address.IsLoopback() && !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast()
+}
+
+// hints are computed from the import's traffic distribution, whatever the
+// exporting cluster computed for itself.
+func hints(distribution *string, endpoint discoveryv1.Endpoint) *discoveryv1.EndpointHints {
+	var result discoveryv1.EndpointHints
+	switch ptr.Deref(distribution, "") {
+	case corev1.ServiceTrafficDistributionPreferSameNode:
+		if endpoint.NodeName != nil {
+			result.ForNodes = []discoveryv1.ForNode{{Name: *endpoint.NodeName}}
+		}
+		fallthrough
+	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone:
+		if endpoint.Zone != nil {
+			result.ForZones = []discoveryv1.ForZone{{Name: *endpoint.Zone}}
+		}
+	}
+	if len(result.ForZones)+len(result.ForNodes) == 0 {
+		return nil
+	}
+	return &result
+}
+
+// distribute puts endpoints into slices that are not too large. An endpoint
+// stays in the slice that it is in; new ones fill up what has room. Within a
+// slice they keep their order.
+func distribute(endpoints []discoveryv1.Endpoint, existing []*discoveryv1.EndpointSlice) [][]discoveryv1.Endpoint {
+	home := map[string]int{}
+	for number, slice := range existing {
+		if slice == nil {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			home[endpoint.Addresses[0]] = number
+		}
+	}
+	sizes := make([]int, max(len(existing), 1))
+	at := make([]int, len(endpoints))
+	for i, endpoint := range endpoints {
+		number, ok := home[endpoint.Addresses[0]]
+		if !ok || sizes[number] == maxEndpoints {
+			number = -1
+		} else {
+			sizes[number]++
+		}
+		at[i] = number
+	}
+	for i := range endpoints {
+		if at[i] >= 0 {
+			continue
+		}
+		at[i] = slices.IndexFunc(sizes, func(size int) bool { return size < maxEndpoints })
+		if at[i] < 0 {
+			sizes, at[i] = append(sizes, 0), len(sizes)
+		}
+		sizes[at[i]]++
+	}
+	for len(sizes) > 1 && sizes[len(sizes)-1] == 0 {
+		sizes = sizes[:len(sizes)-1]
+	}
+	chunks := make([][]discoveryv1.Endpoint, len(sizes))
+	for i, endpoint := range endpoints {
+		chunks[at[i]] = append(chunks[at[i]], endpoint)
+	}
+	return chunks
+}
+
+// mendedSlice is a slice that is there as it should be. What others have added
+// to it stays.
+func mendedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	slice := existing.DeepCopy()
+	delete(slice.Labels, corev1.IsHeadlessService) // it is not so for ever
+	maps.Copy(slice.Labels, desired.Labels)
+	slice.OwnerReferences, slice.Endpoints, slice.Ports = desired.OwnerReferences, desired.Endpoints, desired.Ports
+	return slice
+}
+
+// sameSlice says whether writing the slice would change nothing.
+func sameSlice(existing, mended *discoveryv1.EndpointSlice) bool {
+	return apiequality.Semantic.DeepEqual(existing.Labels, mended.Labels) &&
+		apiequality.Semantic.DeepEqual(existing.OwnerReferences, mended.OwnerReferences) &&
+		apiequality.Semantic.DeepEqual(existing.Endpoints, mended.Endpoints) &&
+		apiequality.Semantic.DeepEqual(existing.Ports, mended.Ports)
+}

@@ -1,0 +1,206 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+// R70, R71, R72, R73, R75: every slice is of one cluster, says of which and
+// whose it is, and goes with the Service.
+func TestSlicesAreMarked(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change changeImport
+		more   map[string]string
+	}{
+		{"with a virtual IP", func(*multiclusterxv1beta1.ServiceImport) {}, nil},
+		{"headless", makeHeadless, map[string]string{corev1.IsHeadlessService: ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			found := slicesOf(newImport(test.change), exportedBy("here", ready("10.0.0.1")), exportedBy("east", ready("10.1.0.1")), exportedBy("west", ready("10.2.0.1")))
+			sources := map[string]string{}
+			for name, slice := range found {
+				if name != slice.Name || slice.Namespace != "shop" || len(validation.IsDNS1123Subdomain(name)) > 0 || !strings.HasPrefix(name, derived+"-") {
+					t.Errorf("%s/%s goes by the name %s", slice.Namespace, slice.Name, name)
+				}
+				cluster := slice.Labels[multicluster.SourceClusterLabel]
+				want := map[string]string{
+					"multicluster.kubernetes.io/service-name": "web", "multicluster.kubernetes.io/source-cluster": cluster,
+					"kubernetes.io/service-name": derived, "endpointslice.kubernetes.io/managed-by": "mcs-controller.mcs-apiserver.io",
+				}
+				for key, value := range test.more {
+					want[key] = value
+				}
+				if diff := cmp.Diff(want, slice.Labels); diff != "" {
+					t.Errorf("labels, want (-), got (+): %s", diff)
+				}
+				owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: derived, UID: "uid", Controller: ptr.To(true)}}
+				if diff := cmp.Diff(owner, slice.OwnerReferences); diff != "" {
+					t.Errorf("owner, want (-), got (+): %s", diff)
+				}
+				for _, endpoint := range slice.Endpoints {
+					sources[cluster] += endpoint.Addresses[0]
+				}
+			}
+			if diff := cmp.Diff(map[string]string{"here": "10.0.0.1", "east": "10.1.0.1", "west": "10.2.0.1"}, sources); diff != "" {
+				t.Errorf("endpoints by cluster, want (-), got (+): %s", diff)
+			}
+		})
+	}
+}
+
+// R60: a port leads to the clusters that serve it, whatever they call it.
+func TestPortsAreThoseThatTheClusterServes(t *testing.T) {
+	imported := []multiclusterxv1beta1.ServicePort{
+		{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("h2c")}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: 53},
+	}
+	port := func(name string, number int32, protocol corev1.Protocol) discoveryv1.EndpointPort {
+		return discoveryv1.EndpointPort{Name: ptr.To(name), Port: ptr.To(number), Protocol: ptr.To(protocol)}
+	}
+	http := port("http", 8080, corev1.ProtocolTCP)
+	http.AppProtocol = ptr.To("h2c")
+	for _, test := range []struct {
+		name      string
+		exported  []clustersetv1alpha1.ServicePort
+		endpoints []discoveryv1.EndpointPort
+		want      []discoveryv1.EndpointPort
+	}{
+		{"same name", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, []discoveryv1.EndpointPort{port("http", 8080, corev1.ProtocolTCP)}, []discoveryv1.EndpointPort{http}},
+		{"another name", []clustersetv1alpha1.ServicePort{{Name: "www", Port: 80}}, []discoveryv1.EndpointPort{port("www", 8080, corev1.ProtocolTCP)}, []discoveryv1.EndpointPort{http}},
+		{"no name", []clustersetv1alpha1.ServicePort{{Port: 80}}, []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080)}}, []discoveryv1.EndpointPort{http}},
+		{"same name, another number", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 8080}}, []discoveryv1.EndpointPort{port("http", 8080, corev1.ProtocolTCP)}, []discoveryv1.EndpointPort{}},
+		{"same number, another protocol", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolSCTP}}, []discoveryv1.EndpointPort{port("http", 8080, corev1.ProtocolSCTP)}, []discoveryv1.EndpointPort{}},
+		{"protocols apart",
+			[]clustersetv1alpha1.ServicePort{{Name: "u", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}},
+			[]discoveryv1.EndpointPort{port("t", 1053, corev1.ProtocolTCP), port("u", 2053, corev1.ProtocolUDP)},
+			[]discoveryv1.EndpointPort{port("dns", 2053, corev1.ProtocolUDP), port("dns-tcp", 1053, corev1.ProtocolTCP)}},
+		{"more than the import has", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}, {Name: "x", Port: 99}},
+			[]discoveryv1.EndpointPort{port("x", 99, corev1.ProtocolTCP), port("http", 8080, corev1.ProtocolTCP)}, []discoveryv1.EndpointPort{http}},
+		{"endpoints without it", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, nil, []discoveryv1.EndpointPort{}},
+		{"endpoints without its number", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, []discoveryv1.EndpointPort{{Name: ptr.To("http")}}, []discoveryv1.EndpointPort{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			slice := only(t, slicesOf(
+				newImport(func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.Ports = imported }),
+				exportedBy("east", ready("10.1.0.1"), func(service *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
+					service.Spec.Ports, slice.Spec.Ports = test.exported, test.endpoints
+				})))
+			if diff := cmp.Diff(test.want, slice.Ports); diff != "" {
+				t.Errorf("want (-), got (+): %s", diff)
+			}
+		})
+	}
+}
+
+// R43: endpoints without ports are for DNS.
+func TestHeadlessServiceWithoutPortsHasEndpoints(t *testing.T) {
+	withoutPorts := func(service *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
+		service.Spec.Ports, slice.Spec.Ports = nil, nil
+	}
+	serviceImport := newImport(makeHeadless, func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.Ports = nil })
+	slice := only(t, slicesOf(serviceImport, exportedBy("east", ready("10.1.0.1"), withoutPorts)))
+	if len(slice.Endpoints) != 1 || len(slice.Ports) != 0 {
+		t.Errorf("%d endpoints and %d ports", len(slice.Endpoints), len(slice.Ports))
+	}
+}
+
+func TestSlicesHaveTheFamiliesOfImportAndCluster(t *testing.T) {
+	four, six := corev1.IPv4Protocol, corev1.IPv6Protocol
+	addresses := map[corev1.IPFamily]string{four: "10.1.0.1", six: "fd00::1"}
+	for _, test := range []struct {
+		name              string
+		imported, cluster []corev1.IPFamily
+		want              []corev1.IPFamily
+	}{
+		{"both", []corev1.IPFamily{six, four}, []corev1.IPFamily{four, six}, []corev1.IPFamily{four, six}},
+		{"the import has one", []corev1.IPFamily{six}, []corev1.IPFamily{four, six}, []corev1.IPFamily{six}},
+		{"the cluster has one", []corev1.IPFamily{four, six}, []corev1.IPFamily{four}, []corev1.IPFamily{four}},
+		{"none in common", []corev1.IPFamily{six}, []corev1.IPFamily{four}, nil},
+		{"the import does not say", nil, []corev1.IPFamily{four}, []corev1.IPFamily{four}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			east := exportedBy("east", nil)
+			east.slices = nil
+			for family, address := range addresses {
+				east.slices = append(east.slices, exportedBy("east", ready(address), func(_ *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
+					slice.Name, slice.Spec.AddressType = strings.ToLower(string(family))+".east", discoveryv1.AddressType(family)
+				}).slices...)
+			}
+			serviceImport := newImport(func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.IPFamilies = test.imported })
+			service := defaulted(desiredService(nil, serviceImport))
+			service.Spec.IPFamilies = test.cluster
+			var found []corev1.IPFamily
+			for _, slice := range desiredSlices(serviceImport, service, []exporter{east}, nil) {
+				family := corev1.IPFamily(slice.AddressType)
+				if slice.Endpoints[0].Addresses[0] != addresses[family] {
+					t.Errorf("%v in a slice of %s", slice.Endpoints, family)
+				}
+				found = append(found, family)
+			}
+			slices.Sort(found)
+			if !slices.Equal(found, test.want) {
+				t.Errorf("slices of %v, want %v", found, test.want)
+			}
+		})
+	}
+}
+
+// Names of slices tell clusters and their slices apart, and nothing else.
+func TestSliceNamesAreDistinct(t *testing.T) {
+	names := map[string]string{}
+	for _, cluster := range []string{"a", "b", "a-b"} {
+		for _, source := range []string{"web-1", "web-2", "web-1-2", "b-web-1"} {
+			slice := only(t, slicesOf(newImport(), exportedBy(cluster, ready("10.1.0.1"), func(_ *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
+				slice.Name = source + "." + cluster
+			})))
+			if other, taken := names[slice.Name]; taken {
+				t.Errorf("%s of %s and %s have one name", source, cluster, other)
+			}
+			names[slice.Name] = source + " of " + cluster
+		}
+	}
+}
+
+func TestWhatOthersAddedToASliceStays(t *testing.T) {
+	desired := only(t, slicesOf(newImport(), exportedBy("east", ready("10.1.0.1"))))
+	existing := desired.DeepCopy()
+	existing.ResourceVersion, existing.Labels["team"], existing.Annotations = "5", "platform", map[string]string{"note": "x"}
+	if mended := mendedSlice(existing, desired); !sameSlice(existing, mended) || cmp.Diff(existing, mended) != "" {
+		t.Errorf("it would be changed: %s", cmp.Diff(existing, mended))
+	}
+}
+
+func TestChangedSliceIsMended(t *testing.T) {
+	desired := only(t, slicesOf(newImport(), exportedBy("east", ready("10.1.0.1"))))
+	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"source":   func(s *discoveryv1.EndpointSlice) { s.Labels[multicluster.SourceClusterLabel] = "west" },
+		"service":  func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+		"headless": func(s *discoveryv1.EndpointSlice) { s.Labels[corev1.IsHeadlessService] = "" }, // R45
+		"owner":    func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "former" },
+		"address":  func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.6.6.6" },
+		"ready":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = nil },
+		"port":     func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr.To[int32](1) },
+	} {
+		existing := desired.DeepCopy()
+		change(existing)
+		mended := mendedSlice(existing, desired)
+		if sameSlice(existing, mended) || cmp.Diff(desired, mended) != "" {
+			t.Errorf("%s is not mended: %s", name, cmp.Diff(desired, mended))
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exportstatus tells people what has become of their ServiceExports, in
+// conditions and Events.
+package exportstatus
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	recorder "k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
+)
+
+const (
+	workers   = 4
+	byService = "exportsOfService"
+)
+
+// Controller writes the status of ServiceExports.
+type Controller struct {
+	client   versioned.Interface
+	recorder recorder.EventRecorder
+	queue    loop.Queue
+	synced   []cache.InformerSynced
+	exports  multiclusterxlisters.ServiceExportLister
+	services corev1listers.ServiceLister
+	members  clustersetlisters.MemberLister
+	exported cache.Indexer
+}
+
+// New returns a controller. own are informers of our API, host those of the
+// cluster's.
+func New(client versioned.Interface, recorder recorder.EventRecorder, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+	exports := own.MulticlusterX().V1beta1().ServiceExports()
+	exported := own.ClusterSet().V1alpha1().ExportedServices()
+	members := own.ClusterSet().V1alpha1().Members()
+	services := host.Core().V1().Services()
+	if err := exported.Informer().AddIndexers(cache.Indexers{byService: indexByService}); err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		client: client, recorder: recorder, queue: loop.NewQueue("exportstatus"),
+		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
+	}
+	for informer, handle := range map[cache.SharedIndexInformer]func(metav1.Object){
+		exports.Informer():  c.enqueue,
+		services.Informer(): c.enqueue,
+		exported.Informer(): c.enqueueExported,
+	} {
+		registration, err := informer.AddEventHandler(loop.OnChange(handle))
+		if err != nil {
+			return nil, err
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	registration, err := members.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { c.memberChanged(nil, object) },
+		UpdateFunc: c.memberChanged,
+		DeleteFunc: func(object any) { c.memberChanged(object, nil) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.synced = append(c.synced, registration.HasSynced)
+	return c, nil
+}
+
+func indexByService(object any) ([]string, error) {
+	exported, ok := object.(*clustersetv1alpha1.ExportedService)
+	if !ok {
+		return nil, fmt.Errorf("%T is no ExportedService", object)
+	}
+	return []string{exported.Namespace + "/" + exported.Spec.Service}, nil
+}
+
+func (c *Controller) enqueue(object metav1.Object) {
+	c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+}
+
+func (c *Controller) enqueueExported(object metav1.Object) {
+	if name := object.GetLabels()[multicluster.ServiceNameLabel]; name != "" {
+		c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
+	}
+}
+
+// memberChanged looks at everything again when this cluster joins or leaves.
+func (c *Controller) memberChanged(old, object any) {
+	if clusterSetOf(old) == clusterSetOf(object) {
+		return
+	}
+	exports, err := c.exports.List(labels.Everything())
+	if err != nil {
+		return // listing a cache does not fail
+	}
+	for _, export := range exports {
+		c.enqueue(export)
+	}
+}
+
+// clusterSetOf is empty for every entry but this cluster's own.
+func clusterSetOf(object any) string {
+	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = final.Obj
+	}
+	if entry, ok := object.(*clustersetv1alpha1.Member); ok && entry.Status.State == clustersetv1alpha1.MemberLocal {
+		return entry.Name + "/" + entry.Status.ClusterSet
+	}
+	return ""
+}
+
+// Run works until the context ends. One replica at a time runs it.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "exportstatus"))
+	loop.Run(ctx, c.queue, workers, c.synced, c.sync)
+	return nil
+}
+
+func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
+	held, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil || held.DeletionTimestamp != nil {
+		return err
+	}
+	known, err := c.facts(key)
+	if err != nil {
+		return err
+	}
+	export := held.DeepCopy()
+	if !apply(&export.Status.Conditions, conditions(export, known)) {
+		return nil
+	}
+	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(key.Namespace).UpdateStatus(ctx, export, metav1.UpdateOptions{}); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("write the status of a ServiceExport: %w", err)
+	}
+	for _, event := range events(held.Status.Conditions, export.Status.Conditions) {
+		c.recorder.Eventf(regarding(export), nil, event.eventType, event.reason, "Export", "%s", cut(event.message, 1024))
+	}
+	return nil
+}
+
+func (c *Controller) facts(key types.NamespacedName) (facts, error) {
+	var known facts
+	service, err := c.services.Services(key.Namespace).Get(key.Name)
+	switch {
+	case err == nil:
+		known.service = service
+	case !apierrors.IsNotFound(err):
+		return known, err
+	}
+	entries, err := c.members.List(labels.Everything())
+	if err != nil {
+		return known, err
+	}
+	for _, entry := range entries {
+		if entry.Status.State == clustersetv1alpha1.MemberLocal {
+			known.self = entry
+		}
+	}
+	objects, err := c.exported.ByIndex(byService, key.String())
+	for _, object := range objects {
+		known.exported = append(known.exported, object.(*clustersetv1alpha1.ExportedService))
+	}
+	return known, err
+}
+
+func regarding(export *multiclusterxv1beta1.ServiceExport) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: multiclusterxv1beta1.SchemeGroupVersion.String(), Kind: "ServiceExport",
+		Namespace: export.Namespace, Name: export.Name, UID: export.UID, ResourceVersion: export.ResourceVersion,
+	}
+}

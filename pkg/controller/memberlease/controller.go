@@ -1,0 +1,152 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memberlease keeps a Lease for every member: its renew time is when the
+// member was last proven alive. The Leases outlive this process and our API, and
+// say in the cluster's own words which clusters are there.
+package memberlease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	coordinationv1listers "k8s.io/client-go/listers/coordination/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+)
+
+const (
+	// namePrefix tells the Leases of members from others in the namespace.
+	namePrefix = "member-"
+	// renewEvery is how much later a member must have been seen for its Lease to
+	// be written again: there may be hundreds, and a TTL is much longer.
+	renewEvery     = 10 * time.Second
+	managedByLabel = "app.kubernetes.io/managed-by"
+)
+
+// Controller keeps the Leases.
+type Controller struct {
+	client    kubernetes.Interface
+	namespace string
+	queue     loop.Queue
+	synced    []cache.InformerSynced
+	members   clustersetlisters.MemberLister
+	leases    coordinationv1listers.LeaseLister
+}
+
+// New returns a controller for the Leases in a namespace, which is the one that
+// the informers of the host are for.
+func New(client kubernetes.Interface, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+	members := own.ClusterSet().V1alpha1().Members()
+	leases := host.Coordination().V1().Leases()
+	c := &Controller{client: client, namespace: namespace, queue: loop.NewQueue("memberlease"), members: members.Lister(), leases: leases.Lister()}
+	for informer, handle := range map[cache.SharedIndexInformer]func(metav1.Object){
+		members.Informer(): func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) },
+		leases.Informer():  c.leaseChanged,
+	} {
+		registration, err := informer.AddEventHandler(loop.OnChange(handle))
+		if err != nil {
+			return nil, err
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return c, nil
+}
+
+func (c *Controller) leaseChanged(object metav1.Object) {
+	if lease, ok := object.(*coordinationv1.Lease); ok && ours(lease) {
+		c.queue.Add(types.NamespacedName{Name: lease.Name[len(namePrefix):]})
+	}
+}
+
+func ours(lease *coordinationv1.Lease) bool {
+	return lease.Labels[managedByLabel] == multicluster.ManagedBy && len(lease.Name) > len(namePrefix) && lease.Name[:len(namePrefix)] == namePrefix
+}
+
+// Run works until the context ends. One replica at a time runs it.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "memberlease"))
+	loop.Run(ctx, c.queue, 1, c.synced, c.sync)
+	return nil
+}
+
+func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
+	existing, err := c.leases.Leases(c.namespace).Get(namePrefix + key.Name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err != nil || !ours(existing) {
+		existing = nil
+	}
+	entry, err := c.members.Get(key.Name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err != nil {
+		entry = nil
+	}
+	client := c.client.CoordinationV1().Leases(c.namespace)
+	switch wanted := desired(existing, entry, c.namespace); {
+	case wanted == nil && existing == nil:
+		return nil
+	case wanted == nil:
+		if err := client.Delete(ctx, existing.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete the Lease of a former member: %w", err)
+		}
+	case existing == nil:
+		if _, err := client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create the Lease of a member: %w", err)
+		}
+	case wanted != existing:
+		if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("renew the Lease of a member: %w", err)
+		}
+	}
+	return nil
+}
+
+// desired is the Lease of a member: nil if it has none, and the existing one if
+// there is nothing to renew. A member that has not been seen yet, by a server
+// that has just started, keeps the Lease that says when it was.
+func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, namespace string) *coordinationv1.Lease {
+	if entry == nil || entry.Status.State == clustersetv1alpha1.MemberLocal || entry.Status.State == clustersetv1alpha1.MemberRefused {
+		return nil
+	}
+	if entry.Status.LastSeen == nil {
+		return existing
+	}
+	seen := entry.Status.LastSeen.Time
+	if existing != nil && existing.Spec.RenewTime != nil && seen.Sub(existing.Spec.RenewTime.Time) < renewEvery &&
+		ptr.Deref(existing.Spec.LeaseDurationSeconds, 0) == entry.Status.TTLSeconds {
+		return existing
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namePrefix + entry.Name}}
+	if existing != nil {
+		lease = existing.DeepCopy()
+	}
+	if lease.Labels == nil {
+		lease.Labels = map[string]string{}
+	}
+	lease.Labels[managedByLabel] = multicluster.ManagedBy
+	lease.Spec.HolderIdentity = ptr.To(entry.Name)
+	lease.Spec.LeaseDurationSeconds = nil // it must not be 0
+	if entry.Status.TTLSeconds > 0 {
+		lease.Spec.LeaseDurationSeconds = ptr.To(entry.Status.TTLSeconds)
+	}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(seen))
+	return lease
+}

@@ -1,0 +1,30 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+// FromExported is an export as clusters tell it to each other.
+func FromExported(service *clusterset.ExportedService) Export {
+	spec := &service.Spec
+	export := Export{
+		Cluster: spec.Cluster, Created: spec.ExportedAt.Time,
+		Labels: spec.ExportedLabels, Annotations: spec.ExportedAnnotations,
+		Spec: multicluster.ServiceImportSpec{
+			Type:                  multicluster.ServiceImportType(spec.Type),
+			SessionAffinity:       spec.SessionAffinity,
+			SessionAffinityConfig: spec.SessionAffinityConfig,
+			IPFamilies:            spec.IPFamilies,
+			InternalTrafficPolicy: spec.InternalTrafficPolicy,
+			TrafficDistribution:   spec.TrafficDistribution,
+		},
+	}
+	for _, port := range spec.Ports {
+		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))
+	}
+	return export
+}

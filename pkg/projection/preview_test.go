@@ -1,0 +1,46 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+)
+
+// R66: whoever exports a service learns that Pods of it get no name of their
+// own, because the name would be too long for DNS.
+func TestNamesThatAreTooLongArePointedOut(t *testing.T) {
+	long := strings.Repeat("x", 63)
+	for _, test := range []struct {
+		name, id, namespace, hostname, clusterIP string
+		warned                                   bool
+	}{
+		{"everything is long", long, long, long, corev1.ClusterIPNone, true},
+		{"it has an IP, so Pods have no names", long, long, long, "10.0.0.1", false},
+		{"a short host name", long, long, "web-0", corev1.ClusterIPNone, false},
+		{"a short id", "a", long, long, corev1.ClusterIPNone, false},
+		{"no host name", long, long, "", corev1.ClusterIPNone, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.members.SetIdentity(member.Identity{ID: test.id, ClusterSet: "everywhere", UID: "uid"})
+			exported, endpoints, written := service(long), slice("slice", long), exportFor(long)
+			exported.Namespace, endpoints.Namespace, written.Namespace = test.namespace, test.namespace, test.namespace
+			exported.Spec.ClusterIP = test.clusterIP
+			if test.hostname != "" {
+				endpoints.Endpoints[1].Hostname = ptr.To(test.hostname)
+			}
+			c.add(exported, endpoints)
+			warnings := c.Preview(written)
+			if warned := len(warnings) == 1 && strings.Contains(warnings[0], "more than 253 characters: "+test.hostname); warned != test.warned || !test.warned && len(warnings) > 0 {
+				t.Errorf("the warnings are %q", warnings)
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+func clusterSetName(ns string) string { return "web." + ns + ".svc.clusterset.local" }
+
+// R41, R47, R49, R64, R135: the first test of the KEP's plan: a service that only
+// the other cluster has is reached by its name, over both protocols and IP
+// families.
+func TestServiceIsImportedFromTheOtherCluster(t *testing.T) {
+	ns := namespace(t, "imported")
+	deploy(t, east, ns, workload(east, 2, usual)+"---"+exportWeb)
+	runClient(t, west, ns)
+	awaitReady(t, west, ns, "web")
+	for _, family := range []string{"4", "6"} {
+		for _, protocol := range []string{"TCP", "UDP"} {
+			awaitAnswers(t, west, ns, protocol, family, clusterSetName(ns), east)
+		}
+	}
+	// The address is the import's.
+	ips := strings.Fields(kubectl(t, west, "get", "serviceimport", "web", "-n", ns, "-o", "jsonpath={.spec.ips[*]}"))
+	if len(ips) != 2 {
+		t.Fatalf("the import has the addresses %v", ips)
+	}
+	for i, recordType := range []string{"A", "AAAA"} {
+		answers, err := dig(t.Context(), west, ns, clusterSetName(ns), recordType)
+		if err != nil || len(answers) != 1 || answers[0] != ips[i] {
+			t.Errorf("DNS answers %v (%v), want %s", answers, err, ips[i])
+		}
+	}
+}
+
+// R10, R46, R67, R135: the second: a Service of the same name that this cluster
+// does not export stays what it was, and gets no traffic of the ClusterSet.
+func TestLocalServiceOfTheSameNameIsUntouched(t *testing.T) {
+	ns := namespace(t, "untouched")
+	deploy(t, west, ns, workload(west, 1, usual))
+	runClient(t, west, ns)
+	local := "web." + ns + ".svc.cluster.local"
+	awaitAnswers(t, west, ns, "TCP", "4", local, west)
+	before := kubectl(t, west, "get", "service,endpointslices", "-n", ns, "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
+	deploy(t, east, ns, workload(east, 1, usual)+"---"+exportWeb)
+	awaitReady(t, west, ns, "web")
+	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east)
+	onlyFrom(t, west, ns, clusterSetName(ns), 80, 10, east)
+	onlyFrom(t, west, ns, local, 80, 10, west)
+	for line := range strings.Lines(before) {
+		name := strings.Fields(line)[0]
+		after := kubectl(t, west, "get", "service,endpointslices", "-n", ns, "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
+		if !strings.Contains(after, line) {
+			t.Errorf("%s was written: it was %q among\n%s", name, line, after)
+		}
+	}
+	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)
+	kubectl(t, west, "wait", "--for=delete", "serviceimport/web", "-n", ns, "--timeout=60s")
+	onlyFrom(t, west, ns, local, 80, 5, west)
+}
+
+// R28, R49, R63, R135: the third: exported by both, both are reached, from both.
+func TestServiceOfBothClustersIsCombined(t *testing.T) {
+	ns := namespace(t, "combined")
+	for _, cluster := range both() {
+		deploy(t, cluster, ns, workload(cluster, 1, usual)+"---"+exportWeb)
+		runClient(t, cluster, ns)
+	}
+	for _, cluster := range both() {
+		awaitReady(t, cluster, ns, "web")
+		awaitAnswers(t, cluster, ns, "TCP", "4", clusterSetName(ns), east, west)
+		awaitAnswers(t, cluster, ns, "UDP", "6", clusterSetName(ns), east, west)
+		onlyFrom(t, cluster, ns, "web."+ns+".svc.cluster.local", 80, 10, cluster)
+	}
+	// R74: who stops exporting is out.
+	kubectl(t, west, "delete", "serviceexport", "web", "-n", ns)
+	kubectl(t, east, "wait", "--for=jsonpath={.status.clusters[*].cluster}=east", "serviceimport/web", "-n", ns, "--timeout=60s")
+	awaitSlices(t, east, ns, 2) // one per IP family of east
+	onlyFrom(t, east, ns, clusterSetName(ns), 80, 10, east)
+}
+
+// R60: the same port under another name, another port under the same name: each
+// leads only to the cluster that serves it.
+func TestPortsLeadOnlyToClustersThatServeThem(t *testing.T) {
+	ns := namespace(t, "ports")
+	deploy(t, east, ns, workload(east, 1, `ports: [{name: http, port: 80, targetPort: 8080}]`)+"---"+exportWeb)
+	runClient(t, west, ns)
+	awaitReady(t, west, ns, "web")
+	deploy(t, west, ns, workload(west, 1, `ports: [{name: http, port: 81, targetPort: 8080}, {name: other, port: 82, targetPort: 8080}, {name: web, port: 80, targetPort: 8080}]`)+"---"+exportWeb)
+	kubectl(t, west, "wait", "--for=jsonpath={.spec.ports[1].port}=82", "serviceimport/web", "-n", ns, "--timeout=60s")
+	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east, west) // 80 in both, under two names
+	expect.Eventually(t, "port 82", func(ctx context.Context) error {
+		answer, err := ask(ctx, west, ns, "TCP", "4", clusterSetName(ns), 82)
+		if err == nil && !strings.HasPrefix(answer, "west-") {
+			err = fmt.Errorf("answered %q", answer)
+		}
+		return err
+	})
+	onlyFrom(t, west, ns, clusterSetName(ns), 82, 10, west)
+	if answer, err := ask(t.Context(), west, ns, "TCP", "4", clusterSetName(ns), 81); err == nil {
+		t.Errorf("port 81, which is not in the import, answers %q", answer)
+	}
+}

@@ -1,0 +1,155 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+// both are the two clusters.
+func both() []*clusters.Cluster { return []*clusters.Cluster{east, west} }
+
+// workload is a Deployment named after its cluster, so that an answer tells
+// where it comes from, and a Service for it. It answers every connection and
+// every datagram at port 8080 with the name of the Pod.
+func workload(cluster *clusters.Cluster, replicas int, serviceSpec string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: tcp
+        image: alpine/socat
+        command: [/bin/sh, -c, 'exec socat TCP6-LISTEN:8080,fork,reuseaddr,ipv6only=0 SYSTEM:"echo $POD"']
+        env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        readinessProbe: {exec: {command: [sh, -c, 'test ! -e /tmp/unready']}, periodSeconds: 1}
+      - name: udp
+        image: alpine/socat
+        command: [/bin/sh, -c, 'exec socat UDP6-RECVFROM:8080,fork,ipv6only=0 SYSTEM:"read line; echo $POD"']
+        env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, %[3]s}
+`, cluster.Name, replicas, serviceSpec)
+}
+
+// usual is what most tests' Services are like.
+const usual = `ipFamilyPolicy: RequireDualStack, ports: [{name: tcp, port: 80, targetPort: 8080}, {name: udp, port: 80, protocol: UDP, targetPort: 8080}]`
+
+const exportWeb = `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: web}
+`
+
+// deploy runs a workload and waits until it is there.
+func deploy(t *testing.T, cluster *clusters.Cluster, ns, manifests string) {
+	t.Helper()
+	apply(t, cluster, ns, manifests)
+	kubectl(t, cluster, "rollout", "status", "deployment/"+cluster.Name, "-n", ns, "--timeout=100s")
+}
+
+// runClient runs a Pod to ask from.
+func runClient(t *testing.T, cluster *clusters.Cluster, ns string) {
+	t.Helper()
+	apply(t, cluster, ns, client)
+	kubectl(t, cluster, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
+}
+
+// awaitReady waits until an import can be used.
+func awaitReady(t *testing.T, cluster *clusters.Cluster, ns, name string) {
+	t.Helper()
+	kubectl(t, cluster, "wait", "--for=create", "serviceimport/"+name, "-n", ns, "--timeout=60s")
+	kubectl(t, cluster, "wait", "--for=condition=Ready", "serviceimport/"+name, "-n", ns, "--timeout=60s")
+}
+
+// ask asks an address from a Pod once, over TCP or UDP and one IP family.
+func ask(ctx context.Context, cluster *clusters.Cluster, ns, protocol, family, host string, port int) (string, error) {
+	command := "socat -u -%s -T5 %s:%s:%d,connect-timeout=5 -" // only listens: what it sent might arrive after the server is gone
+	if protocol == "UDP" {
+		command = "echo | socat -%s -t5 -T5 - %s:%s:%d"
+	}
+	return exec(ctx, cluster, ns, "client", "sh", "-c", fmt.Sprintf(command, family, protocol, host, port))
+}
+
+// awaitAnswers asks until answers of all given clusters have come.
+func awaitAnswers(t *testing.T, cluster *clusters.Cluster, ns, protocol, family, host string, from ...*clusters.Cluster) {
+	t.Helper()
+	seen := map[string]bool{}
+	expect.Eventually(t, fmt.Sprintf("answers over %s and IPv%s at %s", protocol, family, host), func(ctx context.Context) error {
+		answer, err := ask(ctx, cluster, ns, protocol, family, host, 80)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, answer)
+		}
+		name, _, _ := strings.Cut(answer, "-")
+		seen[name] = true
+		for _, wanted := range from {
+			if !seen[wanted.Name] {
+				return fmt.Errorf("no answer from %s yet, but from %v", wanted.Name, seen)
+			}
+		}
+		return nil
+	})
+	if len(seen) != len(from) {
+		t.Errorf("answers came from %v", seen)
+	}
+}
+
+// onlyFrom asks a number of times and fails for any answer from elsewhere.
+func onlyFrom(t *testing.T, cluster *clusters.Cluster, ns, host string, port, times int, from *clusters.Cluster) {
+	t.Helper()
+	for range times {
+		answer, err := ask(t.Context(), cluster, ns, "TCP", "4", host, port)
+		if err != nil || !strings.HasPrefix(answer, from.Name+"-") {
+			t.Fatalf("%s:%d answered %q (%v), want an answer from %s", host, port, answer, err, from.Name)
+		}
+	}
+}
+
+// dig asks the cluster's DNS and returns the answers, one per line, sorted as they come.
+func dig(ctx context.Context, cluster *clusters.Cluster, ns, name, recordType string) ([]string, error) {
+	output, err := exec(ctx, cluster, ns, "client", "dig", "+short", "+tries=1", "+time=2", name, recordType)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, output)
+	}
+	return strings.Fields(output), nil
+}
+
+// digStatus is the response code of a DNS answer: NOERROR, NXDOMAIN.
+func digStatus(ctx context.Context, cluster *clusters.Cluster, ns, name, recordType string) (string, error) {
+	output, err := exec(ctx, cluster, ns, "client", "dig", "+tries=1", "+time=2", name, recordType)
+	_, after, found := strings.Cut(output, "status: ")
+	if err != nil || !found {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	status, _, _ := strings.Cut(after, ",")
+	return status, nil
+}
+
+// awaitSlices waits until the import web has this many EndpointSlices.
+func awaitSlices(t *testing.T, cluster *clusters.Cluster, ns string, count int) {
+	t.Helper()
+	expect.Eventually(t, "slices", func(ctx context.Context) error {
+		output, err := cluster.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name=web", "-o", "name")
+		if found := strings.Count(output, "\n"); err != nil || found != count {
+			return fmt.Errorf("%d slices, want %d: %w", found, count, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,189 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
+)
+
+func lease(ctx context.Context, in *fleet.Cluster, member string) (*coordinationv1.Lease, error) {
+	return in.Kubernetes.CoordinationV1().Leases(installation.Namespace).Get(ctx, "member-"+member, metav1.GetOptions{})
+}
+
+// setPolicy says on the Secret of a member what becomes of its endpoints.
+func setPolicy(ctx context.Context, t *testing.T, in *fleet.Cluster, member, policy string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"clusterset.mcs-apiserver.io/lost-policy":%s}}}`, policy)
+	must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, membership.SecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
+}
+
+// R79, R80, R81: the endpoints of a member that is lost are withdrawn, exactly
+// these, unless they are to be kept; they come back with it. Its Lease says
+// when it was last there.
+func TestLostMemberLosesItsEndpoints(t *testing.T) {
+	ns := namespace(t, "cut-off", east(), west())
+	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	export(t, west(), ns, "web", []string{"10.8.0.1"})
+	both, own := from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}}, from{"west": {"10.8.0.1"}}
+	before, slices := awaitEndpoints(t, west(), ns, "web", both)
+	var ownVersion string
+	for _, slice := range slices {
+		if slice.Labels["multicluster.kubernetes.io/source-cluster"] == "west" {
+			ownVersion = slice.Name + " " + slice.ResourceVersion
+		}
+	}
+	awaitRenewal(t, west(), "east")
+	awaitQuiet(t, ns)
+
+	setPolicy(t.Context(), t, west(), "east", `"Keep"`)
+	link := west().Links["east"]
+	restore := func() {
+		must(0, link.Restore())(t)
+		setPolicy(context.Background(), t, west(), "east", "null")
+	}
+	t.Cleanup(restore)
+	inEast, inWest := count(t, east(), ns), count(t, west(), ns)
+	link.Cut()
+	awaitEast(t, clustersetv1alpha1.MemberLost)
+	last := must(lease(t.Context(), west(), "east"))(t)
+	inWest.expect(t) // they are kept
+	awaitEndpoints(t, west(), ns, "web", both)
+
+	setPolicy(t.Context(), t, west(), "east", `"Withdraw"`)
+	service, slices := awaitEndpoints(t, west(), ns, "web", own)
+	if service.ResourceVersion != before.ResourceVersion {
+		t.Error("the Service was touched")
+	}
+	if len(slices) != 1 || slices[0].Name+" "+slices[0].ResourceVersion != ownVersion {
+		t.Errorf("what is left is %v, want %s", slices, ownVersion)
+	}
+	awaitImport(t, west(), ns, metav1.ConditionTrue)
+	if got := inWest.since(t); len(got) != 1 {
+		t.Errorf("withdrawing took %q", got)
+	}
+	if now := must(lease(t.Context(), west(), "east"))(t); !now.Spec.RenewTime.Equal(last.Spec.RenewTime) {
+		t.Errorf("the Lease of a lost member was renewed: %v and %v", last.Spec.RenewTime, now.Spec.RenewTime)
+	}
+
+	// Restarts during the partition change nothing.
+	inWest = count(t, west(), ns)
+	replica := west().APIServers[0]
+	fatal(t, replica.Stop(time.Minute))
+	fatal(t, replica.Start())
+	fatal(t, west().AwaitAvailable(t.Context()))
+	fatal(t, west().StopController())
+	fatal(t, west().StartController(t.Context()))
+	must(west().EndpointSlice(t.Context(), ns, "web", []string{"10.8.0.2"}))(t)
+	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.2"}})
+	if got := inWest.since(t); len(got) != 1 {
+		t.Errorf("written to west: %q, want one update", got)
+	}
+
+	restore()
+	awaitEast(t, clustersetv1alpha1.MemberConnected)
+	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.2"}})
+	awaitRenewal(t, west(), "east")
+	awaitEndpoints(t, east(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.2"}})
+	if got := inEast.since(t); len(got) != 1 {
+		t.Errorf("written to east, which reached west all the time: %q, want one update", got)
+	}
+}
+
+// awaitRenewal waits until the Lease of a member is renewed.
+func awaitRenewal(t *testing.T, in *fleet.Cluster, member string) {
+	t.Helper()
+	var first *metav1.MicroTime
+	expect.Eventually(t, "renewal of the Lease of "+member, func(ctx context.Context) error {
+		found, err := lease(ctx, in, member)
+		if err != nil {
+			return err
+		}
+		if *found.Spec.HolderIdentity != member || *found.Spec.LeaseDurationSeconds != 30 {
+			return fmt.Errorf("%+v", found.Spec)
+		}
+		if first == nil {
+			first = found.Spec.RenewTime
+		}
+		if !first.Before(found.Spec.RenewTime) {
+			return fmt.Errorf("it is of %s", first)
+		}
+		return nil
+	})
+}
+
+// A member that is lost and then removed is gone for good: its endpoints do not
+// come back for a moment.
+func TestLostMemberThatIsRemovedDoesNotComeBack(t *testing.T) {
+	ns := namespace(t, "dismissed", east(), west())
+	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	export(t, west(), ns, "web", []string{"10.8.0.1"})
+	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}})
+	link := west().Links["east"]
+	t.Cleanup(func() { must(0, link.Restore())(t) })
+	link.Cut()
+	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.1"}})
+	awaitQuiet(t, ns)
+	inWest := count(t, west(), ns)
+	fatal(t, west().Leave(t.Context(), "east"))
+	expect.Eventually(t, "end of the Lease", func(ctx context.Context) error {
+		if _, err := lease(ctx, west(), "east"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+	inWest.expect(t)
+	must(0, link.Restore())(t)
+	must(west().Join(t.Context(), east(), nil))(t)
+	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}})
+}
+
+// R82: that our own API server is down is nobody's loss: nothing is withdrawn,
+// also when it is down for longer than the TTL, and when it comes back.
+func TestOwnOutageWithdrawsNothing(t *testing.T) {
+	ns := namespace(t, "outage", east(), west())
+	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	_, before := awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
+	awaitQuiet(t, ns)
+	inWest := count(t, west(), ns)
+	replica := west().APIServers[0]
+	t.Cleanup(func() {
+		if !replica.Running() {
+			must(0, errors.Join(replica.Start(), west().AwaitAvailable(context.Background())))(t)
+		}
+	})
+	held := must(lease(t.Context(), west(), "east"))(t)
+	fatal(t, replica.Stop(time.Minute))
+	stays(t, 40*time.Second, func(ctx context.Context) error {
+		_, err := lease(ctx, west(), "east")
+		return err
+	}, inWest)
+	fatal(t, replica.Start())
+	fatal(t, west().AwaitAvailable(t.Context()))
+	awaitEast(t, clustersetv1alpha1.MemberConnected)
+	// What happens now arrives, and is all that is written.
+	must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.2"}))(t)
+	_, after := awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.2"}})
+	inWest.expect(t, fmt.Sprintf("update endpointslices %s/%s", ns, before[0].Name))
+	if after[0].UID != before[0].UID {
+		t.Error("the slice is another one than before")
+	}
+	if now := must(lease(t.Context(), west(), "east"))(t); now.UID != held.UID {
+		t.Error("the Lease is another one than before")
+	}
+}

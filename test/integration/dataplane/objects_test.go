@@ -1,0 +1,179 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+)
+
+// R46, R70, R71, R72, R73, R77: what is imported from elsewhere, and from
+// elsewhere and here, has a Service and slices in every cluster, each slice of
+// one source; what was there before is not touched.
+func TestExportsBecomeServicesAndSlices(t *testing.T) {
+	ns := namespace(t, "shop", east(), west())
+	withNodes := func(slice *discoveryv1.EndpointSlice) {
+		for i := range slice.Endpoints {
+			slice.Endpoints[i].NodeName, slice.Endpoints[i].Zone = ptr.To("node-1"), ptr.To("z1")
+		}
+	}
+	versions := map[string]string{}
+	for cluster, addresses := range map[*fleet.Cluster][]string{east(): {"10.9.0.1", "10.9.0.2"}, west(): {"10.8.0.1"}} {
+		service := must(cluster.Service(t.Context(), ns, "web", func(s *corev1.Service) {
+			s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}
+		}))(t)
+		slice := must(cluster.EndpointSlice(t.Context(), ns, "web", addresses, withNodes))(t)
+		versions[cluster.ID] = service.ResourceVersion + " " + slice.ResourceVersion
+	}
+	must(east().Export(t.Context(), ns, "web"))(t)
+	for _, cluster := range clusters.Clusters {
+		service, slices := awaitEndpoints(t, cluster, ns, "web", from{"east": {"10.9.0.1", "10.9.0.2"}})
+		checkService(t, service)
+		checkSlices(t, cluster, service, slices)
+	}
+	must(west().Export(t.Context(), ns, "web"))(t)
+	for _, cluster := range clusters.Clusters {
+		service, slices := awaitEndpoints(t, cluster, ns, "web", from{"east": {"10.9.0.1", "10.9.0.2"}, "west": {"10.8.0.1"}})
+		checkSlices(t, cluster, service, slices)
+		found := awaitImport(t, cluster, ns, metav1.ConditionTrue)
+		if fmt.Sprint(found.Spec.IPs) != fmt.Sprintf("[%s]", service.Spec.ClusterIP) {
+			t.Errorf("%s: the import has %v and its Service %s", cluster.ID, found.Spec.IPs, service.Spec.ClusterIP)
+		}
+	}
+	// R74: the slices of a cluster go with its export, those of the others stay.
+	unexport(t, east(), ns)
+	for _, cluster := range clusters.Clusters {
+		awaitEndpoints(t, cluster, ns, "web", from{"west": {"10.8.0.1"}})
+	}
+	unexport(t, west(), ns)
+	for _, cluster := range clusters.Clusters {
+		awaitNothing(t, cluster, ns, "web")
+		service := must(cluster.Kubernetes.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{}))(t)
+		slice := must(cluster.Kubernetes.DiscoveryV1().EndpointSlices(ns).Get(t.Context(), "web-ipv4", metav1.GetOptions{}))(t)
+		if now := service.ResourceVersion + " " + slice.ResourceVersion; now != versions[cluster.ID] {
+			t.Errorf("%s: the exported Service and its slice were written: %s and %s", cluster.ID, versions[cluster.ID], now)
+		}
+	}
+}
+
+func checkService(t *testing.T, service *corev1.Service) {
+	t.Helper()
+	if service.Labels[multicluster.ServiceNameLabel] != "web" || service.Spec.Type != corev1.ServiceTypeClusterIP || service.Spec.Selector != nil ||
+		service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone || len(service.Spec.Ports) != 2 {
+		t.Errorf("the Service is %+v with labels %v", service.Spec, service.Labels)
+	}
+}
+
+func checkSlices(t *testing.T, in *fleet.Cluster, service *corev1.Service, slices []discoveryv1.EndpointSlice) {
+	t.Helper()
+	for _, slice := range slices {
+		source := slice.Labels[multicluster.SourceClusterLabel]
+		if slice.Labels[multicluster.ServiceNameLabel] != "web" || slice.Labels[discoveryv1.LabelManagedBy] != multicluster.ManagedBy ||
+			clusters.Cluster(source) == nil || len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].UID != service.UID || len(slice.Ports) != 2 {
+			t.Errorf("%s: slice %s has labels %v, owners %v, ports %v", in.ID, slice.Name, slice.Labels, slice.OwnerReferences, slice.Ports)
+		}
+		for _, endpoint := range slice.Endpoints {
+			if own := source == in.ID; own != (endpoint.NodeName != nil) || endpoint.Zone == nil {
+				t.Errorf("%s: endpoint %v of %s has node %v and zone %v", in.ID, endpoint.Addresses, source, endpoint.NodeName, endpoint.Zone)
+			}
+		}
+	}
+}
+
+// R45: when the type changes, nothing of the other type is left.
+func TestTypeChangesWithoutLeftovers(t *testing.T) {
+	ns := namespace(t, "flipping", east(), west())
+	export(t, east(), ns, "web", []string{"10.9.0.1"}, makeHeadless)
+	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
+	awaitNextSecond(t) // east is the oldest
+	export(t, west(), ns, "web", []string{"10.8.0.1"})
+	both := from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}}
+	for _, cluster := range clusters.Clusters {
+		awaitType(t, cluster, ns, true, both)
+	}
+	unexport(t, east(), ns)
+	for _, cluster := range clusters.Clusters {
+		awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}})
+	}
+	awaitNextSecond(t)
+	must(east().Export(t.Context(), ns, "web"))(t) // now the youngest
+	ips := map[string]string{}
+	for _, cluster := range clusters.Clusters {
+		ips[cluster.ID] = awaitType(t, cluster, ns, false, both).Spec.ClusterIP
+	}
+	unexport(t, west(), ns)
+	for _, cluster := range clusters.Clusters {
+		awaitType(t, cluster, ns, true, from{"east": {"10.9.0.1"}})
+	}
+	// R48: while the import lives, the IP that it had is the one that it gets.
+	awaitNextSecond(t)
+	must(west().Export(t.Context(), ns, "web"))(t)
+	for _, cluster := range clusters.Clusters {
+		awaitType(t, cluster, ns, true, both)
+	}
+	unexport(t, east(), ns)
+	for _, cluster := range clusters.Clusters {
+		if ip := awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}}).Spec.ClusterIP; ip != ips[cluster.ID] {
+			t.Errorf("%s: the IP was %s and is %s", cluster.ID, ips[cluster.ID], ip)
+		}
+	}
+	unexport(t, west(), ns)
+	for _, cluster := range clusters.Clusters {
+		awaitNothing(t, cluster, ns, "web")
+	}
+}
+
+// awaitNextSecond waits until objects that are made are younger than those
+// that are there: creation times are in seconds.
+func awaitNextSecond(t *testing.T) {
+	t.Helper()
+	second := time.Now().Unix()
+	expect.Eventually(t, "the next second", func(context.Context) error {
+		if time.Now().Unix() == second {
+			return fmt.Errorf("it is still %d", second)
+		}
+		return nil
+	})
+}
+
+// awaitType waits until Service and slices are those of a headless import, or
+// of one with an IP.
+func awaitType(t *testing.T, in *fleet.Cluster, ns string, headless bool, want from) *corev1.Service {
+	t.Helper()
+	var found *corev1.Service
+	expect.Eventually(t, fmt.Sprintf("type of %s in %s", ns, in.ID), func(ctx context.Context) error {
+		service, err := derivedService(ctx, in, ns, "web")
+		if err != nil {
+			return err
+		}
+		if service == nil || (service.Spec.ClusterIP == corev1.ClusterIPNone) != headless {
+			return fmt.Errorf("the Service is %v", service)
+		}
+		found = service
+		slices, err := importedSlices(ctx, in, ns, "web")
+		if err != nil {
+			return err
+		}
+		for _, slice := range slices {
+			if _, marked := slice.Labels[corev1.IsHeadlessService]; marked != headless || slice.OwnerReferences[0].UID != service.UID {
+				return fmt.Errorf("slice %s: headless is %t, and the owner %v", slice.Name, marked, slice.OwnerReferences)
+			}
+		}
+		return nil
+	})
+	awaitEndpoints(t, in, ns, "web", want)
+	awaitImport(t, in, ns, metav1.ConditionTrue)
+	return found
+}

@@ -1,0 +1,163 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+)
+
+// promptly is how soon what is not exported any more is to be gone. It takes a
+// fraction of it where nothing else takes the processors.
+const promptly = 3 * time.Second
+
+// R74: what is not imported any more is gone promptly, whatever ended it, and
+// nothing else is touched.
+func TestWhatIsNotImportedAnyMoreIsRemoved(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// end ends the import of web in west, restore undoes it as far as others need it.
+		end, restore func(t *testing.T, ns string)
+		// alone is true when what west itself exports stays.
+		alone bool
+	}{
+		{name: "unexported", alone: true,
+			end:     func(t *testing.T, ns string) { unexport(t, east(), ns) },
+			restore: func(*testing.T, string) {}},
+		{name: "no-service", alone: true,
+			end: func(t *testing.T, ns string) {
+				fatal(t, east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+			},
+			restore: func(*testing.T, string) {}},
+		{name: "no-secret", alone: true,
+			end:     func(t *testing.T, _ string) { fatal(t, west().Leave(t.Context(), "east")) },
+			restore: func(t *testing.T, _ string) { must(west().Join(t.Context(), east(), nil))(t) }},
+		{name: "no-clusterset",
+			end: func(t *testing.T, _ string) {
+				fatal(t, west().Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterSetClaim, metav1.DeleteOptions{}))
+			},
+			restore: func(t *testing.T, _ string) { fatal(t, west().Claim(t.Context(), "west", "everywhere")) }},
+		{name: "no-namespace",
+			end: func(t *testing.T, ns string) {
+				fatal(t, west().Kubernetes.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
+			},
+			restore: func(*testing.T, string) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ns := namespace(t, "ending-"+test.name, east(), west())
+			export(t, east(), ns, "web", []string{"10.9.0.1"})
+			export(t, west(), ns, "own", []string{"10.8.0.1"})
+			awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
+			service, slices := awaitEndpoints(t, west(), ns, "own", from{"west": {"10.8.0.1"}})
+			awaitQuiet(t, ns)
+			start := time.Now()
+			test.end(t, ns)
+			awaitNothing(t, west(), ns, "web")
+			took := time.Since(start)
+			t.Logf("it was gone after %s", took.Round(10*time.Millisecond))
+			if took > promptly {
+				t.Errorf("it took %s", took)
+			}
+			if !test.alone {
+				awaitNothing(t, west(), ns, "own")
+			}
+			test.restore(t, ns)
+			awaitEast(t, clustersetv1alpha1.MemberConnected)
+			if test.alone {
+				again, sameSlices := awaitEndpoints(t, west(), ns, "own", from{"west": {"10.8.0.1"}})
+				if again.ResourceVersion != service.ResourceVersion || sameSlices[0].ResourceVersion != slices[0].ResourceVersion {
+					t.Error("what west itself exports was touched")
+				}
+			}
+		})
+	}
+}
+
+// awaitEast waits until west sees east in this state.
+func awaitEast(t *testing.T, want clustersetv1alpha1.MemberState) {
+	t.Helper()
+	expect.Eventually(t, "member east in west", func(ctx context.Context) error {
+		found, err := west().Clientset.ClusterSetV1alpha1().Members().Get(ctx, "east", metav1.GetOptions{})
+		if err == nil && found.Status.State != want {
+			err = fmt.Errorf("the state is %s, want %s", found.Status.State, want)
+		}
+		return err
+	})
+}
+
+// foreignService is somebody else's Service with the name of one that stands
+// for an import.
+func foreignService(t *testing.T, in *fleet.Cluster, ns, name string, labels map[string]string) *corev1.Service {
+	t.Helper()
+	return must(in.Service(t.Context(), ns, multicluster.DerivedServiceName(ns, name), func(s *corev1.Service) { s.Labels = labels }))(t)
+}
+
+// A Service that only has the name is not ours: it is neither changed nor
+// deleted, and the import says what is in its way.
+func TestServiceOfSomebodyElseIsNotTouched(t *testing.T) {
+	ns := namespace(t, "occupied", east(), west())
+	foreign := foreignService(t, west(), ns, "web", map[string]string{"app": "mine"})
+	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	awaitEndpoints(t, east(), ns, "web", from{"east": {"10.9.0.1"}})
+	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name, "in the way", "delete it")
+	unexport(t, east(), ns)
+	expect.Eventually(t, "end of the import", func(ctx context.Context) error {
+		if _, err := west().Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+	must(east().Export(t.Context(), ns, "web"))(t)
+	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name)
+	if now := must(derivedService(t.Context(), west(), ns, "web"))(t); now == nil || now.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("somebody else's Service was %v and is %v", foreign, now)
+	}
+	fatal(t, west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}))
+	awaitImport(t, west(), ns, metav1.ConditionTrue)
+	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
+}
+
+// What belonged to imports that ended while mcs-controller did not run is
+// removed when it starts; what only looks like it stays.
+func TestLeftoversAreRemovedAtStart(t *testing.T) {
+	ns := namespace(t, "leftovers", east(), west())
+	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
+	fatal(t, west().StopController())
+	unexport(t, east(), ns)
+	managed := map[string]string{"app.kubernetes.io/managed-by": multicluster.ManagedBy, multicluster.ServiceNameLabel: "ghost"}
+	foreignService(t, west(), ns, "ghost", managed)
+	kept := foreignService(t, west(), ns, "kept", map[string]string{multicluster.ServiceNameLabel: "kept"})
+	slice := func(name, service, managedBy string) *discoveryv1.EndpointSlice {
+		return must(west().Kubernetes.DiscoveryV1().EndpointSlices(ns).Create(t.Context(), &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+				discoveryv1.LabelServiceName: multicluster.DerivedServiceName(ns, service), discoveryv1.LabelManagedBy: managedBy,
+				multicluster.ServiceNameLabel: service, multicluster.SourceClusterLabel: "gone",
+			}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+		}, metav1.CreateOptions{}))(t)
+	}
+	slice("ghost-1", "ghost", multicluster.ManagedBy)
+	keptSlice := slice("kept-1", "kept", "somebody")
+	fatal(t, west().StartController(t.Context()))
+	awaitNothing(t, west(), ns, "web")
+	awaitNothing(t, west(), ns, "ghost")
+	now := must(derivedService(t.Context(), west(), ns, "kept"))(t)
+	slices := must(importedSlices(t.Context(), west(), ns, "kept"))(t)
+	if now == nil || now.ResourceVersion != kept.ResourceVersion || len(slices) != 1 || slices[0].ResourceVersion != keptSlice.ResourceVersion {
+		t.Errorf("what was not made by mcs-controller is %v and %v", now, slices)
+	}
+}

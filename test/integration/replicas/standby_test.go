@@ -1,0 +1,90 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+// exportReady exports a service and waits until its import can be used.
+func exportReady(t *testing.T, ns, name string) {
+	t.Helper()
+	_, err := east().Service(t.Context(), ns, name)
+	fatal(t, err)
+	_, err = east().EndpointSlice(t.Context(), ns, name, []string{"10.9.0.1"})
+	fatal(t, err)
+	_, err = east().Export(t.Context(), ns, name)
+	fatal(t, err)
+	expect.Eventually(t, "readiness of "+name, func(ctx context.Context) error {
+		found, err := east().Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(found.Status.Conditions, multicluster.ServiceImportReady) {
+			err = fmt.Errorf("%+v", found.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// versions are those of all Services and EndpointSlices that were made of imports.
+func versions(t *testing.T, ns string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	options := metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel}
+	services, err := east().Kubernetes.CoreV1().Services(ns).List(t.Context(), options)
+	fatal(t, err)
+	for _, service := range services.Items {
+		found["service "+service.Name] = service.ResourceVersion
+	}
+	slices, err := east().Kubernetes.DiscoveryV1().EndpointSlices(ns).List(t.Context(), options)
+	fatal(t, err)
+	for _, slice := range slices.Items {
+		found["slice "+slice.Name] = slice.ResourceVersion
+	}
+	return found
+}
+
+// One controller is active. When it dies, another takes over within the time of
+// the Lease, and what was made before is not touched.
+func TestStandbyTakesOverWithoutTouchingAnything(t *testing.T) {
+	const ns = "standby"
+	fatal(t, east().Namespace(t.Context(), ns))
+	for i := range 10 {
+		exportReady(t, ns, fmt.Sprintf("before-%d", i))
+	}
+	before := versions(t, ns)
+	if len(before) != 20 {
+		t.Fatalf("%d objects, want 10 Services and 10 slices", len(before))
+	}
+	standby, err := east().StartStandby(t.Context())
+	fatal(t, err)
+	killed := time.Now()
+	east().Controller.Kill()
+	<-east().Controller.Exited()
+	t.Cleanup(func() {
+		if err := standby.Stop(time.Minute); err != nil {
+			t.Error(err)
+		}
+		fatal(t, east().StartController(context.Background()))
+	})
+	exportReady(t, ns, "after")
+	took := time.Since(killed)
+	t.Logf("the standby had taken over after %s", took.Round(time.Millisecond))
+	if took > 30*time.Second { // 15 s of the Lease, and what it takes to start
+		t.Errorf("it took %s", took)
+	}
+	after := versions(t, ns)
+	for name, version := range before {
+		if after[name] != version {
+			t.Errorf("%s was written: %s became %s", name, version, after[name])
+		}
+	}
+}
