@@ -66,6 +66,13 @@ func reachable(peer *peer) metav1.Condition {
 	return condition
 }
 
+// unreadable says whether an answer came that is none. The client has no type
+// of error for that, only the words of its decoder.
+func unreadable(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character")
+}
+
 // explain finds a reason for a failure and says what to do about it.
 func explain(err error) (reason, message string) {
 	var status apierrors.APIStatus
@@ -76,6 +83,8 @@ func explain(err error) (reason, message string) {
 		return "Forbidden", fmt.Sprintf("the credential of the Secret lacks rights there: bind it to the ClusterRole mcs-apiserver:peer (%v)", err)
 	case apierrors.IsNotFound(err):
 		return "NotInstalled", "it does not serve " + clusterset.GroupName + ": install mcs-apiserver there, or correct the server in the kubeconfig"
+	case unreadable(err):
+		return "Unreadable", fmt.Sprintf("what it answers cannot be read: %v", err)
 	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
 		return "Unavailable", fmt.Sprintf("its API is not available: %v", err)
 	case errors.As(err, &status):

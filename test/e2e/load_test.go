@@ -148,6 +148,7 @@ func TestServicesReachedFromOutsideAreExported(t *testing.T) {
 		name := strings.ToLower(serviceType)
 		apply(t, east, ns, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %[1]s}\nspec: {type: %[2]s, selector: {app: web}, ports: [{name: tcp, port: 80}, {name: sctp, port: 81, protocol: SCTP}]}\n", name, serviceType))
 		before := kubectl(t, east, "get", "service", name, "-n", ns, "-o", "jsonpath={.metadata.resourceVersion}")
+		apply(t, east, ns, fmt.Sprintf("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: %[1]s-hand, labels: {kubernetes.io/service-name: %[1]s}}\naddressType: IPv4\nports: [{name: tcp, port: 8080}, {name: sctp, port: 8081, protocol: SCTP}]\nendpoints: [{addresses: [10.77.9.9]}]\n", name))
 		apply(t, east, ns, strings.Replace(exportWeb, "{name: web}", "{name: "+name+"}", 1))
 		awaitReady(t, west, ns, name)
 		got := kubectl(t, west, "get", "serviceimport", name, "-n", ns, "-o", "jsonpath={.spec.type} {.spec.ports[*].protocol}")
@@ -158,6 +159,13 @@ func TestServicesReachedFromOutsideAreExported(t *testing.T) {
 		if strings.TrimSpace(derived) != "ClusterIP" {
 			t.Errorf("the derived Service is %q", derived)
 		}
+		expect.Eventually(t, "ports of the slice", func(ctx context.Context) error {
+			ports, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name="+name, "-o", "jsonpath={.items[*].ports[?(@.name=='sctp')].protocol}:{.items[*].ports[?(@.name=='sctp')].port}")
+			if err == nil && ports != "SCTP:8081" {
+				err = fmt.Errorf("%q", ports)
+			}
+			return err
+		})
 		if after := kubectl(t, east, "get", "service", name, "-n", ns, "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
 			t.Errorf("the Service was written: version %s became %s", before, after)
 		}

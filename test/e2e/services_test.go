@@ -66,7 +66,8 @@ func TestLocalServiceOfTheSameNameIsUntouched(t *testing.T) {
 	onlyFrom(t, west, ns, local, 80, 5, west)
 }
 
-// R28, R49, R63, R135: the third: exported by both, both are reached, from both.
+// R28, R49, R50, R63, R135: the third: exported by both, both are reached, from
+// both, by an IP of each importing cluster's own.
 func TestServiceOfBothClustersIsCombined(t *testing.T) {
 	ns := namespace(t, "combined")
 	for _, cluster := range both() {
@@ -78,6 +79,13 @@ func TestServiceOfBothClustersIsCombined(t *testing.T) {
 		awaitAnswers(t, cluster, ns, "TCP", "4", clusterSetName(ns), east, west)
 		awaitAnswers(t, cluster, ns, "UDP", "6", clusterSetName(ns), east, west)
 		onlyFrom(t, cluster, ns, "web."+ns+".svc.cluster.local", 80, 10, cluster)
+	}
+	ips := map[string]bool{}
+	for _, cluster := range both() {
+		ips[kubectl(t, cluster, "get", "serviceimport", "web", "-n", ns, "-o", "jsonpath={.spec.ips[0]}")] = true
+	}
+	if len(ips) != 2 {
+		t.Errorf("the IPs are %v, and each cluster has its own", ips)
 	}
 	// R74: who stops exporting is out.
 	kubectl(t, west, "delete", "serviceexport", "web", "-n", ns)

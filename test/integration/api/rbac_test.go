@@ -90,3 +90,19 @@ func TestServiceAccountIsConfined(t *testing.T) {
 		}
 	}
 }
+
+// R69: CoreDNS, whose own role does not know ServiceImports, may read them, and
+// nothing else of ours.
+func TestCoreDNSMayReadImports(t *testing.T) {
+	for _, test := range []struct {
+		verb, resource, want string
+	}{
+		{"list", "serviceimports.multicluster.x-k8s.io", "yes"}, {"watch", "serviceimports.multicluster.x-k8s.io", "yes"},
+		{"list", "serviceexports.multicluster.x-k8s.io", "no"}, {"list", "members.clusterset.mcs-apiserver.io", "no"},
+	} {
+		output, err := suite.Kubectl(t.Context(), "auth", "can-i", test.verb, test.resource, "-A", "--as=system:serviceaccount:kube-system:coredns")
+		if (err == nil) != (test.want == "yes") || !strings.HasSuffix(strings.TrimSpace(output), test.want) {
+			t.Errorf("CoreDNS may %s %s: %s (%v), want %s", test.verb, test.resource, output, err, test.want)
+		}
+	}
+}

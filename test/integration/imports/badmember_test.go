@@ -62,7 +62,7 @@ func TestUnreadableFeedStopsNobodyElse(t *testing.T) {
 	ns := namespace(t, "unreadable", clusters.Clusters...)
 	l := &liar{id: "liar", services: slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})}
 	secret(t, west(), "member-liar", l.start(t))
-	awaitMember(t, west(), "liar", hasCondition("Synced", "False", "Unavailable", "unable to decode"))
+	awaitMember(t, west(), "liar", hasCondition("Synced", "False", "Unreadable", "cannot be read"))
 	export(t, east(), ns, "web")
 	awaitImport(t, west(), ns, "web", "east")
 }
