@@ -160,9 +160,9 @@ func TestServicesReachedFromOutsideAreExported(t *testing.T) {
 			t.Errorf("the derived Service is %q", derived)
 		}
 		expect.Eventually(t, "ports of the slice", func(ctx context.Context) error {
-			ports, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name="+name, "-o", "jsonpath={.items[*].ports[?(@.name=='sctp')].protocol}:{.items[*].ports[?(@.name=='sctp')].port}")
-			if err == nil && ports != "SCTP:8081" {
-				err = fmt.Errorf("%q", ports)
+			ports, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name="+name, "-o", "jsonpath={range .items[*].ports[*]}{.name}/{.protocol}/{.port} {end}")
+			if err != nil || !strings.Contains(ports, "sctp/SCTP/8081 ") {
+				err = fmt.Errorf("%q: %w", ports, err)
 			}
 			return err
 		})
