@@ -226,7 +226,7 @@ func TestOwnEntryIsRightFromTheStart(t *testing.T) {
 func TestDerivedServiceAndSlicesOfTheImportCount(t *testing.T) {
 	c := newCluster(t)
 	derived := service(multicluster.DerivedServiceName("ns", "web"))
-	derived.Labels = map[string]string{multicluster.ServiceNameLabel: "web"}
+	derived.Labels = map[string]string{multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: multicluster.ManagedBy}
 	derived.Spec.ClusterIP, derived.Spec.ClusterIPs = "10.0.0.7", []string{"10.0.0.7"}
 	imported := slice("imported", derived.Name)
 	imported.Labels[multicluster.ServiceNameLabel] = "web"
@@ -240,6 +240,9 @@ func TestDerivedServiceAndSlicesOfTheImportCount(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Service){
 		"being deleted": func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
 		"another's":     func(s *corev1.Service) { s.Labels = nil },
+		"made by another implementation": func(s *corev1.Service) {
+			s.Labels = map[string]string{multicluster.ServiceNameLabel: "web"}
+		},
 	} {
 		other := derived.DeepCopy()
 		change(other)

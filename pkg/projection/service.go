@@ -197,7 +197,7 @@ func (p *Projection) surroundings(service types.NamespacedName) (surroundings, e
 	if err != nil {
 		return surroundings{}, err
 	}
-	occupied := derived != nil && derived.Labels[multicluster.ServiceNameLabel] != service.Name
+	occupied := derived != nil && (derived.Labels[multicluster.ServiceNameLabel] != service.Name || derived.Labels[multicluster.ManagedByLabel] != multicluster.ManagedBy)
 	if occupied || derived != nil && derived.DeletionTimestamp != nil {
 		derived = nil
 	}

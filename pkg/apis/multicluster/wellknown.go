@@ -20,8 +20,12 @@ const (
 	DerivedServiceAnnotation = MulticlusterKeyPrefix + "derived-service"
 )
 
-// ManagedBy is how objects that mcs-controller writes are marked.
-const ManagedBy = "mcs-controller.mcs-apiserver.io"
+// ManagedBy is how objects that mcs-controller writes are marked, and
+// ManagedByLabel the label for it where a resource has none of its own.
+const (
+	ManagedBy      = "mcs-controller.mcs-apiserver.io"
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+)
 
 // Well-known claims of KEP-2149.
 const (

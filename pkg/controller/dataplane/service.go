@@ -17,16 +17,14 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-const managedByLabel = "app.kubernetes.io/managed-by"
-
 // serviceLabels are those of the Service that stands for an import.
 func serviceLabels(serviceImport *multiclusterxv1beta1.ServiceImport) map[string]string {
-	return map[string]string{multicluster.ServiceNameLabel: serviceImport.Name, managedByLabel: multicluster.ManagedBy}
+	return map[string]string{multicluster.ServiceNameLabel: serviceImport.Name, multicluster.ManagedByLabel: multicluster.ManagedBy}
 }
 
 // ours says whether this controller made a Service.
 func ours(service *corev1.Service) bool {
-	return service.Labels[managedByLabel] == multicluster.ManagedBy && service.Labels[multicluster.ServiceNameLabel] != ""
+	return service.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && service.Labels[multicluster.ServiceNameLabel] != ""
 }
 
 // desiredService is the Service that stands for an import, given the one that

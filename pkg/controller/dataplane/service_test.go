@@ -124,8 +124,8 @@ func TestOnlyWhatCarriesBothMarksIsOurs(t *testing.T) {
 	for name, labels := range map[string]map[string]string{
 		"none":         nil,
 		"the name":     {multicluster.ServiceNameLabel: "web"},
-		"the manager":  {managedByLabel: multicluster.ManagedBy},
-		"someone else": {multicluster.ServiceNameLabel: "web", managedByLabel: "someone"},
+		"the manager":  {multicluster.ManagedByLabel: multicluster.ManagedBy},
+		"someone else": {multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: "someone"},
 	} {
 		if ours(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: derived, Labels: labels}}) {
 			t.Errorf("%s: it would be taken for ours", name)

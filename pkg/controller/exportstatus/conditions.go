@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
@@ -113,18 +114,10 @@ func conflict(problem *export.Problem, known facts) metav1.Condition {
 }
 
 func mergeable(exported *clustersetv1alpha1.ExportedService) merge.Export {
-	spec := &exported.Spec
-	result := merge.Export{
-		Cluster: spec.Cluster, Created: spec.ExportedAt.Time, Labels: spec.ExportedLabels, Annotations: spec.ExportedAnnotations,
-		Spec: multicluster.ServiceImportSpec{
-			Type: multicluster.ServiceImportType(spec.Type), SessionAffinity: spec.SessionAffinity, SessionAffinityConfig: spec.SessionAffinityConfig,
-			IPFamilies: spec.IPFamilies, InternalTrafficPolicy: spec.InternalTrafficPolicy, TrafficDistribution: spec.TrafficDistribution,
-		},
-	}
-	for _, port := range spec.Ports {
-		result.Spec.Ports = append(result.Spec.Ports, multicluster.ServicePort{Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: port.Port})
-	}
-	return result
+	var hub clusterset.ExportedService
+	// It copies equal structures, which cannot fail.
+	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(exported, &hub, nil)
+	return merge.FromExported(&hub)
 }
 
 // apply sets conditions and says whether that changed anything. Times move

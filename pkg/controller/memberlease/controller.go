@@ -34,8 +34,7 @@ const (
 	namePrefix = "member-"
 	// renewEvery is how much later a member must have been seen for its Lease to
 	// be written again: there may be hundreds, and a TTL is much longer.
-	renewEvery     = 10 * time.Second
-	managedByLabel = "app.kubernetes.io/managed-by"
+	renewEvery = 10 * time.Second
 )
 
 // Controller keeps the Leases.
@@ -74,7 +73,7 @@ func (c *Controller) leaseChanged(object metav1.Object) {
 }
 
 func ours(lease *coordinationv1.Lease) bool {
-	return lease.Labels[managedByLabel] == multicluster.ManagedBy && len(lease.Name) > len(namePrefix) && lease.Name[:len(namePrefix)] == namePrefix
+	return lease.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && len(lease.Name) > len(namePrefix) && lease.Name[:len(namePrefix)] == namePrefix
 }
 
 // Run works until the context ends. One replica at a time runs it.
@@ -141,7 +140,7 @@ func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, n
 	if lease.Labels == nil {
 		lease.Labels = map[string]string{}
 	}
-	lease.Labels[managedByLabel] = multicluster.ManagedBy
+	lease.Labels[multicluster.ManagedByLabel] = multicluster.ManagedBy
 	lease.Spec.HolderIdentity = ptr.To(entry.Name)
 	lease.Spec.LeaseDurationSeconds = nil // it must not be 0
 	if entry.Status.TTLSeconds > 0 {

@@ -29,7 +29,7 @@ func member(state clustersetv1alpha1.MemberState, seen time.Duration, ttl int32)
 
 func lease(renewed time.Duration, ttl int32) *coordinationv1.Lease {
 	result := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-east", Labels: map[string]string{managedByLabel: multicluster.ManagedBy}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-east", Labels: map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("east"), RenewTime: ptr.To(metav1.NewMicroTime(epoch.Add(renewed)))},
 	}
 	if ttl > 0 {
@@ -102,10 +102,10 @@ func TestOnlyLeasesWithBothMarksAreOurs(t *testing.T) {
 		labels map[string]string
 		want   bool
 	}{
-		{"member-east", map[string]string{managedByLabel: multicluster.ManagedBy}, true},
+		{"member-east", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, true},
 		{"member-east", nil, false},
-		{"member-", map[string]string{managedByLabel: multicluster.ManagedBy}, false},
-		{"mcs-controller", map[string]string{managedByLabel: multicluster.ManagedBy}, false},
+		{"member-", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
+		{"mcs-controller", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
 	} {
 		if got := ours(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: test.name, Labels: test.labels}}); got != test.want {
 			t.Errorf("%s %v: ours is %t", test.name, test.labels, got)
