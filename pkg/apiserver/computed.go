@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
@@ -98,7 +99,7 @@ func (c CompletedConfig) newComputation(stores projection.Stores) (*computation,
 		kubernetes:   c.generic.SharedInformerFactory,
 		multicluster: mcsinformers.NewSharedInformerFactory(own, 0),
 		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("type", string(member.SecretType)).String()
+			options.FieldSelector = fields.OneTermEqualSelector("type", string(clusterset.MemberSecretType)).String()
 		}),
 	}
 	computed.projection, err = projection.New(projection.Config{

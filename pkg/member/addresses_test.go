@@ -15,7 +15,7 @@ import (
 )
 
 func withAllowed(text string) func(*corev1.Secret) {
-	return func(secret *corev1.Secret) { secret.Data[SecretAllowedCIDRs] = []byte(text) }
+	return func(secret *corev1.Secret) { secret.Data[clusterset.MemberSecretAllowedCIDRs] = []byte(text) }
 }
 
 // Addresses that no Pod of another cluster can have are left out and reported,

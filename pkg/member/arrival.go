@@ -57,7 +57,7 @@ func arrive(self string, from *spec, f fact) (_ fact, taken bool, _ error) {
 	case f.cluster != from.id && from.relay.any() && !from.relay.allows(f.cluster):
 		return f, false, nil // known to the hub, and not wanted from it
 	case f.cluster != from.id && !from.relay.any():
-		return f, false, fmt.Errorf("it speaks for cluster %q, which only a member may whose Secret says so (%s)", f.cluster, SecretRelayFor)
+		return f, false, fmt.Errorf("it speaks for cluster %q, which only a member may whose Secret says so (%s)", f.cluster, clusterset.MemberSecretRelayFor)
 	case f.cluster == from.id && len(path) > 0:
 		return f, false, fmt.Errorf("its own export has a path: %v", path)
 	case f.cluster != from.id && len(path) == 0:
@@ -102,7 +102,7 @@ func dropUnusable(slice *clusterset.ExportedEndpointSlice, allowed []netip.Prefi
 	if len(dropped) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d endpoints are left out, because their addresses cannot be those of its Pods (%s in its Secret), the first: %s", len(dropped), SecretAllowedCIDRs, dropped[0])
+	return fmt.Errorf("%d endpoints are left out, because their addresses cannot be those of its Pods (%s in its Secret), the first: %s", len(dropped), clusterset.MemberSecretAllowedCIDRs, dropped[0])
 }
 
 func pathOf(f fact) []string {

@@ -78,7 +78,7 @@ func explain(err error) (reason, message string) {
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "Unauthorized", "its kube-apiserver does not accept the credential of the Secret: renew it"
+		return "Unauthorized", "its kube-apiserver does not accept the credential of the Secret: renew it, as `kubectl mcs join` does"
 	case apierrors.IsForbidden(err):
 		return "Forbidden", fmt.Sprintf("the credential of the Secret lacks rights there: bind it to the ClusterRole mcs-apiserver:peer (%v)", err)
 	case apierrors.IsNotFound(err):
@@ -155,7 +155,7 @@ func (r *Registry) mutual(peer *peer) metav1.Condition {
 		condition.Status, condition.Reason = metav1.ConditionFalse, "NotListed"
 		condition.Message = fmt.Sprintf("it does not list this cluster, %q, as a member: create a Secret for it there", r.identity.ID)
 	case len(unknown) > 0:
-		condition.Status, condition.Reason = metav1.ConditionFalse, "ListsOthers"
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonListsOthers
 		condition.Message = fmt.Sprintf("it lists %s, which this cluster does not: create Secrets for them here", strings.Join(unknown, ", "))
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Mutual", "it lists this cluster and no one who is unknown here"

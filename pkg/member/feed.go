@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,6 +53,7 @@ type feed struct {
 	spec     *spec
 	client   versioned.Interface
 	stop     context.CancelFunc
+	token    atomic.Pointer[string]
 	// hurry asks for a probe now.
 	hurry chan struct{}
 
@@ -61,24 +63,31 @@ type feed struct {
 
 func newFeed(registry *Registry, peer *peer, spec *spec) (*feed, error) {
 	config := rest.CopyConfig(spec.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return introduction{next, registry} })
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return &feed{registry: registry, peer: peer, spec: spec, client: client, stop: func() {}, hurry: make(chan struct{}, 1)}, nil
+	f := &feed{registry: registry, peer: peer, spec: spec, stop: func() {}, hurry: make(chan struct{}, 1)}
+	f.setToken(spec.token)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return introduction{next, f} })
+	var err error
+	f.client, err = versioned.NewForConfig(config)
+	return f, err
 }
 
-// introduction says which cluster is reading, so that the member can tell that
-// it lacks the cluster among its own members.
+// setToken replaces the token that requests are made with from now on.
+func (f *feed) setToken(token string) { f.token.Store(&token) }
+
+// introduction says who is reading: by a token, if there is one, and which
+// cluster, so that the member can tell that it lacks the cluster among its own
+// members.
 type introduction struct {
-	next     http.RoundTripper
-	registry *Registry
+	next http.RoundTripper
+	feed *feed
 }
 
 func (i introduction) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
-	request.Header.Set("User-Agent", reader+i.registry.Identity().ID)
+	request.Header.Set("User-Agent", reader+i.feed.registry.Identity().ID)
+	if token := *i.feed.token.Load(); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
 	return i.next.RoundTrip(request)
 }
 
@@ -292,11 +301,12 @@ func (s *claimStore) Replace(objects []any, _ string) error {
 func (s *claimStore) Resync() error { return nil }
 
 func (s *claimStore) tell() error {
-	told := &claims{}
-	if id := s.held[multicluster.ClusterIDClaim]; id != nil {
-		told.id, told.idClaimedAt = id.Spec.Value, id.CreationTimestamp.Time
+	id, clusterSet := s.held[multicluster.ClusterIDClaim], s.held[multicluster.ClusterSetClaim]
+	told := &claims{idClaimedAt: ClaimedAt(id, clusterSet)}
+	if id != nil {
+		told.id = id.Spec.Value
 	}
-	if clusterSet := s.held[multicluster.ClusterSetClaim]; clusterSet != nil {
+	if clusterSet != nil {
 		told.clusterSet = clusterSet.Spec.Value
 	}
 	s.feed.registry.claimed(s.feed, told)

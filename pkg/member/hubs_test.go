@@ -74,7 +74,7 @@ func TestRelayedClusterHasAnEntryOfItsOwn(t *testing.T) {
 // others, nor be waited for to confirm that they are gone.
 func TestNarrowedRelayForgetsTheOthers(t *testing.T) {
 	w := newWorld(t, nil)
-	w.setSecret(t.Context(), secretOf("h", goodKubeconfig, with(SecretRelayFor, "x,y")))
+	w.setSecret(t.Context(), secretOf("h", goodKubeconfig, with(clusterset.MemberSecretRelayFor, "x,y")))
 	h := w.connect(w.peers["member-h"])
 	w.claimed(h, &claims{id: "h", clusterSet: "set", idClaimedAt: epoch})
 	all := []any{exportedService("x", "web", "x"), exportedService("y", "web", "y")}
@@ -84,7 +84,7 @@ func TestNarrowedRelayForgetsTheOthers(t *testing.T) {
 	if w.exports("web") != "x,y" {
 		t.Fatalf("web is exported by %q", w.exports("web"))
 	}
-	w.setSecret(t.Context(), secretOf("h", goodKubeconfig, with(SecretRelayFor, "x")))
+	w.setSecret(t.Context(), secretOf("h", goodKubeconfig, with(clusterset.MemberSecretRelayFor, "x")))
 	if got := w.exports("web"); got != "x" {
 		t.Errorf("web is exported by %q, want x", got)
 	}

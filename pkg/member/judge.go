@@ -11,14 +11,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
 // Identity is who this cluster says it is.
 type Identity struct {
 	// ID and ClusterSet are its claims: empty where there is none.
 	ID, ClusterSet string
-	// IDClaimedAt is when it claimed its id.
+	// IDClaimedAt is since when it claims its id in the ClusterSet.
 	IDClaimedAt time.Time
 	// UID is that of its namespace kube-system.
 	UID types.UID
@@ -30,6 +32,19 @@ type Identity struct {
 type claims struct {
 	id, clusterSet string
 	idClaimedAt    time.Time
+}
+
+// ClaimedAt is since when a cluster claims its id in its ClusterSet, by when it
+// made the two claims. Neither can change while both are there, so that whoever
+// joined first has the older claim, whenever its id was made.
+func ClaimedAt(id, clusterSet *multiclusterv1.ClusterClaim) time.Time {
+	var at time.Time
+	for _, claim := range []*multiclusterv1.ClusterClaim{id, clusterSet} {
+		if claim != nil && claim.CreationTimestamp.After(at) {
+			at = claim.CreationTimestamp.Time
+		}
+	}
+	return at
 }
 
 // candidate is what is known of the cluster that a Secret leads to.
@@ -142,7 +157,10 @@ func judgeOne(self Identity, c candidate) verdict {
 	case c.claims.id != c.id:
 		return verdict{reason: reasonWrongClusterID, message: fmt.Sprintf(
 			"Secret %q says that it leads to cluster %q, but that cluster's claim %s is %q: correct the Secret's %s",
-			c.secret, c.id, multicluster.ClusterIDClaim, c.claims.id, SecretClusterID)}
+			c.secret, c.id, multicluster.ClusterIDClaim, c.claims.id, clusterset.MemberSecretClusterID)}
+	case c.claims.clusterSet == "":
+		return verdict{reason: reasonWrongClusterSet, message: fmt.Sprintf(
+			"it is in no ClusterSet: it has left, or has yet to join by claiming %s", multicluster.ClusterSetClaim)}
 	case c.claims.clusterSet != self.ClusterSet:
 		return verdict{reason: reasonWrongClusterSet, message: fmt.Sprintf(
 			"its claim %s is %q and that of this cluster is %q: clusters of one ClusterSet have the same",

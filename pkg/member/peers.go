@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 func (r *Registry) setSecret(ctx context.Context, object any) {
 	secret, ok := object.(*corev1.Secret)
-	if !ok || secret.Type != SecretType {
+	if !ok || secret.Type != clusterset.MemberSecretType {
 		return
 	}
 	said := parseSecret(secret)
@@ -22,6 +24,7 @@ func (r *Registry) setSecret(ctx context.Context, object any) {
 	held, ok := r.peers[secret.Name]
 	switch {
 	case ok && held.spec.digest == said.digest && held.spec.uid == said.uid:
+		r.renew(ctx, held, said.token)
 		return
 	case ok && held.spec.id == said.id && held.spec.uid == said.uid:
 		klog.FromContext(ctx).Info("The Secret of a member has changed", "cluster", said.id, "secret", said.secret)
@@ -40,6 +43,19 @@ func (r *Registry) setSecret(ctx context.Context, object any) {
 	r.evaluate()
 }
 
+// renew gives a peer another token. What it is being told goes on.
+func (r *Registry) renew(ctx context.Context, peer *peer, token string) {
+	if peer.spec.token == token {
+		return
+	}
+	klog.FromContext(ctx).Info("The token for a member has been renewed", "cluster", peer.spec.id, "secret", peer.spec.secret)
+	peer.spec.token = token
+	if peer.feed != nil {
+		peer.feed.setToken(token)
+		peer.feed.probeNow()
+	}
+}
+
 func (r *Registry) removeSecret(ctx context.Context, object any) {
 	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = final.Obj
@@ -54,6 +70,7 @@ func (r *Registry) removeSecret(ctx context.Context, object any) {
 		klog.FromContext(ctx).Info("The Secret of a member is gone", "cluster", held.spec.id, "secret", secret.Name)
 		r.drop(held)
 		delete(r.peers, secret.Name)
+		delete(r.readers, held.spec.id) // it was right to read until now
 		r.evaluate()
 	}
 }

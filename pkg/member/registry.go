@@ -27,7 +27,7 @@ const DefaultTTL = time.Minute
 
 // Config is what a Registry needs.
 type Config struct {
-	// Secrets are those of type SecretType in the namespace of the installation.
+	// Secrets are those of type clusterset.MemberSecretType in the namespace of the installation.
 	Secrets cache.SharedIndexInformer
 	Memory  *Memory
 	Clock   clock.WithTicker

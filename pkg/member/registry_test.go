@@ -97,7 +97,7 @@ func TestMemberIsReadWhileThereIsASecretForIt(t *testing.T) {
 
 func TestHubIsAskedForEverything(t *testing.T) {
 	server := newMemberServer(t, "h")
-	r := start(t, newMemory(t), secretOf("h", server.kubeconfig("token-1"), with(SecretRelayFor, "x")))
+	r := start(t, newMemory(t), secretOf("h", server.kubeconfig("token-1"), with(clusterset.MemberSecretRelayFor, "x")))
 	eventually(t, "it is read", func() bool { return r.Settled() })
 	for _, question := range []string{"exportedservices ", "exportedendpointslices ", "members "} {
 		if !server.hasBeenAsked("mcs-apiserver cluster/a " + question) {
@@ -106,13 +106,14 @@ func TestHubIsAskedForEverything(t *testing.T) {
 	}
 }
 
-// Another credential is another connection, and nothing else.
+// Another token takes over where the old one was; another certificate is
+// another connection. Neither changes what is known.
 func TestCredentialIsReplacedWithoutLosingAnything(t *testing.T) {
 	server := newMemberServer(t, "b")
 	server.export("web")
 	r := start(t, newMemory(t), secretOf("b", server.kubeconfig("token-1")))
 	eventually(t, "it is read", func() bool { return r.exports("web") == "b" && r.Settled() })
-	before := r.feedOf("member-b")
+	before := r.feedOfB()
 	r.update(t, secretOf("b", server.kubeconfig("token-1"), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} }))
 
 	server.refuse("token-1")
@@ -128,21 +129,26 @@ func TestCredentialIsReplacedWithoutLosingAnything(t *testing.T) {
 	if r.exports("web") != "b" {
 		t.Fatal("what was known is gone with the credential")
 	}
-	if r.feedOf("member-b") != before {
+	if r.feedOfB() != before {
 		t.Error("a label on the Secret made another connection")
 	}
 	r.update(t, secretOf("b", server.kubeconfig("token-2")))
 	server.export("api")
 	eventually(t, "it is read with the new credential", func() bool { return r.exports("api") == "b" && r.exports("web") == "b" && r.Settled() })
-	if r.feedOf("member-b") == before {
-		t.Error("the old connection is still in use")
+	if r.feedOfB() != before {
+		t.Error("another token made another connection: all would be read again whenever one is renewed")
+	}
+	r.update(t, secretOf("b", server.kubeconfig("token-2"), with(clusterset.MemberSecretAllowedCIDRs, "10.0.0.0/8")))
+	eventually(t, "another connection", func() bool { return r.feedOfB() != before && r.Settled() })
+	if r.exports("web") != "b" {
+		t.Error("what was known is gone with the connection")
 	}
 }
 
-func (r *running) feedOf(secret string) *feed {
+func (r *running) feedOfB() *feed {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.peers[secret].feed
+	return r.peers["member-b"].feed
 }
 
 // The server was not running while a Secret was deleted.

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 const goodCluster = `server: https://b.example:6443`
@@ -34,8 +36,8 @@ users:
 func secretOf(id, kubeconfig string, changes ...func(*corev1.Secret)) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "member-" + id, UID: "secret-uid", CreationTimestamp: metav1.NewTime(epoch)},
-		Type:       SecretType,
-		Data:       map[string][]byte{SecretClusterID: []byte(id), SecretKubeconfig: []byte(kubeconfig)},
+		Type:       clusterset.MemberSecretType,
+		Data:       map[string][]byte{clusterset.MemberSecretClusterID: []byte(id), clusterset.MemberSecretKubeconfig: []byte(kubeconfig)},
 	}
 	for _, change := range changes {
 		change(secret)
@@ -48,7 +50,7 @@ func with(key, value string) func(*corev1.Secret) {
 }
 
 func annotated(value string) func(*corev1.Secret) {
-	return func(s *corev1.Secret) { s.Annotations = map[string]string{TTLAnnotation: value} }
+	return func(s *corev1.Secret) { s.Annotations = map[string]string{clusterset.TTLAnnotation: value} }
 }
 
 var goodKubeconfig = kubeconfig(goodCluster, "token: secret")
@@ -88,7 +90,7 @@ func TestKubeconfigThatWouldRunReadOrTrustAnythingIsRefused(t *testing.T) {
 
 func TestEverythingWrongWithASecretIsSaid(t *testing.T) {
 	said := parseSecret(secretOf("B", kubeconfig("server: http://b", "exec: {apiVersion: v1, command: sh}\ntokenFile: /token"),
-		with(SecretRelayFor, "c.d"), annotated("soon")))
+		with(clusterset.MemberSecretRelayFor, "c.d"), annotated("soon")))
 	for _, want := range []string{"data[cluster-id]", "data[relay-for]", "ttl", "https", "exec", "tokenFile"} {
 		if !strings.Contains(said.problem.Error(), want) {
 			t.Errorf("%q is missing in %v", want, said.problem)
@@ -106,7 +108,7 @@ func TestOtherContextsOfAKubeconfigDoNotMatter(t *testing.T) {
 	if said.problem != nil {
 		t.Fatal(said.problem)
 	}
-	if said.config.Host != "https://b.example:6443" || said.config.BearerToken != "secret" || said.config.ExecProvider != nil || said.config.BearerTokenFile != "" || said.config.CAFile != "" {
+	if said.config.Host != "https://b.example:6443" || said.token != "secret" || said.config.BearerToken != "" || said.config.ExecProvider != nil || said.config.BearerTokenFile != "" || said.config.CAFile != "" {
 		t.Errorf("the connection is to %s with %+v", said.config.Host, said.config)
 	}
 }
@@ -140,7 +142,7 @@ func TestRelayScopeIsReadFromTheSecret(t *testing.T) {
 		{text: "c,*", allowed: []string{"c", "d"}, any: true},
 		{text: "c.d", denied: []string{"c", "d", "c.d"}, invalid: true},
 	} {
-		said := parseSecret(secretOf("b", goodKubeconfig, with(SecretRelayFor, test.text)))
+		said := parseSecret(secretOf("b", goodKubeconfig, with(clusterset.MemberSecretRelayFor, test.text)))
 		if (said.problem != nil) != test.invalid || said.relay.any() != test.any {
 			t.Errorf("%q: problem %v, any %v", test.text, said.problem, said.relay.any())
 		}
@@ -175,10 +177,10 @@ func TestDigestChangesWithWhatAConnectionDependsOn(t *testing.T) {
 	}
 	before := digest()
 	for name, change := range map[string]func(*corev1.Secret){
-		"credential": with(SecretKubeconfig, kubeconfig(goodCluster, "token: other")),
-		"id":         with(SecretClusterID, "c"),
-		"relay":      with(SecretRelayFor, "c"),
-		"ttl":        annotated("90s"),
+		"certificate": with(clusterset.MemberSecretKubeconfig, kubeconfig(goodCluster, "token: secret\nclient-certificate-data: eA==\nclient-key-data: eA==")),
+		"id":          with(clusterset.MemberSecretClusterID, "c"),
+		"relay":       with(clusterset.MemberSecretRelayFor, "c"),
+		"ttl":         annotated("90s"),
 	} {
 		if digest(change) == before {
 			t.Errorf("another %s makes no difference", name)
@@ -188,6 +190,9 @@ func TestDigestChangesWithWhatAConnectionDependsOn(t *testing.T) {
 		s.Labels, s.ResourceVersion, s.Annotations = map[string]string{"x": "y"}, "8", map[string]string{"x": "y"}
 	}) != before {
 		t.Error("metadata makes a difference")
+	}
+	if digest(with(clusterset.MemberSecretKubeconfig, kubeconfig(goodCluster, "token: other"))) != before {
+		t.Error("another token makes a difference: it can be replaced while the connection is open")
 	}
 	// Keys and values are not to be mixed up.
 	if digest(with("x", "y")) == digest(with("x=\"y\"\n", "")) {

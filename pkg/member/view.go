@@ -223,7 +223,7 @@ func (r *Registry) describeOwn() *clusterset.Member {
 	mutual := metav1.Condition{Type: clusterset.MemberMutual, Status: metav1.ConditionTrue, Reason: "Mutual", Message: "nobody reads from this cluster who is no member here"}
 	if len(strangers) > 0 {
 		mutual.Status, mutual.Reason = metav1.ConditionFalse, "UnlistedReader"
-		mutual.Message = fmt.Sprintf("%s reads what this cluster exports, and is no member here: create a Secret for it, or take its credential away", strings.Join(strangers, ", "))
+		mutual.Message = fmt.Sprintf("what this cluster exports is read by %s, no member here: create a Secret for it, or take its credential away", strings.Join(strangers, ", "))
 	}
 	r.setCondition(&r.ownConditions, mutual)
 	own.Status.Conditions = slices.Clone(r.ownConditions)

@@ -238,7 +238,7 @@ func TestUnlistedReaderIsShown(t *testing.T) {
 	for range 2 { // also when it comes back
 		w.Heard("mcs-apiserver cluster/z")
 		w.Heard("mcs-apiserver cluster/y")
-		expectCondition(t, w.Entry("a"), clusterset.MemberMutual, metav1.ConditionFalse, "UnlistedReader", "y, z reads what this cluster exports")
+		expectCondition(t, w.Entry("a"), clusterset.MemberMutual, metav1.ConditionFalse, "UnlistedReader", "read by y, z, no member here")
 		w.clock.Step(readerWindow)
 		w.mu.Lock()
 		w.evaluate() // as keepTime does

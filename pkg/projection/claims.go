@@ -4,11 +4,14 @@
 package projection
 
 import (
+	"context"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 
 	"github.com/google/uuid"
 
@@ -22,7 +25,7 @@ var everything = labels.Everything()
 
 // syncClaims takes over who this cluster says it is, and shows its claims
 // under upstream's names.
-func (p *Projection) syncClaims() error {
+func (p *Projection) syncClaims(ctx context.Context) error {
 	claims, err := p.claims.List(everything)
 	if err != nil {
 		return err
@@ -32,6 +35,8 @@ func (p *Projection) syncClaims() error {
 		return err
 	}
 	if before := p.members.Identity(); before != identity {
+		klog.FromContext(ctx).Info("This cluster says who it is", "cluster", identity.ID, "clusterSet", identity.ClusterSet, "before", before.ID)
+		showIdentity(identity)
 		p.members.SetIdentity(identity)
 		services, err := p.everyService()
 		if err != nil {
@@ -57,14 +62,16 @@ func (p *Projection) syncClaims() error {
 // identify reads off the claims who this cluster is.
 func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Identity, error) {
 	var identity member.Identity
+	var id, clusterSet *multiclusterv1.ClusterClaim
 	for _, claim := range claims {
 		switch claim.Name {
 		case multicluster.ClusterIDClaim:
-			identity.ID, identity.IDClaimedAt = claim.Spec.Value, claim.CreationTimestamp.Time
+			id, identity.ID = claim, claim.Spec.Value
 		case multicluster.ClusterSetClaim:
-			identity.ClusterSet = claim.Spec.Value
+			clusterSet, identity.ClusterSet = claim, claim.Spec.Value
 		}
 	}
+	identity.IDClaimedAt = member.ClaimedAt(id, clusterSet)
 	system, err := p.namespaces.Get(metav1.NamespaceSystem)
 	if apierrors.IsNotFound(err) {
 		return identity, nil

@@ -138,6 +138,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 		dead:        map[types.NamespacedName]types.UID{},
 		done:        make(chan struct{}),
 	}
+	registerMetrics()
 	members.ServiceChanged = p.enqueueService
 	members.MemberChanged = func(name string) { p.queue.Add(key{aMember, types.NamespacedName{Name: name}}) }
 	p.members = member.New(members)
@@ -179,7 +180,7 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 		return
 	}
 	p.inherited = p.config.Births.all()
-	if err := p.syncClaims(); err != nil {
+	if err := p.syncClaims(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "Reading the claims of this cluster failed; trying again")
 		p.queue.AddRateLimited(key{what: theClaims})
 	}
@@ -231,7 +232,7 @@ func (p *Projection) sync(ctx context.Context, item key) error {
 		p.buryInherited()
 		return nil
 	case theClaims:
-		return p.syncClaims()
+		return p.syncClaims(ctx)
 	}
 	return errors.New("unknown key")
 }

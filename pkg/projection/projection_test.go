@@ -110,7 +110,7 @@ func TestNothingIsSharedOutsideAClusterSet(t *testing.T) {
 	c.add(service("web"), exportFor("web"))
 	c.sync("web")
 	c.remove(claim("clusterset.k8s.io", "set"))
-	must(t, c.syncClaims())
+	must(t, c.syncClaims(t.Context()))
 	if got := c.queued(); got != "ns/web" {
 		t.Errorf("computed anew is %q", got)
 	}

@@ -75,7 +75,7 @@ func newCluster(t *testing.T) *cluster {
 	must(t, err)
 	t.Cleanup(c.queue.ShutDown)
 	c.add(namespace("kube-system"), namespace("ns"), claim("id.k8s.io", "a"), claim("clusterset.k8s.io", "set"))
-	must(t, c.syncClaims())
+	must(t, c.syncClaims(t.Context()))
 	return c
 }
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
 )
 
 // Namespace makes a namespace, unless it is there.
@@ -77,7 +76,7 @@ func (c *Cluster) EndpointSlice(ctx context.Context, namespace, service string, 
 	for _, option := range options {
 		option(slice)
 	}
-	return membership.CreateOrUpdate(ctx, c.Kubernetes.DiscoveryV1().EndpointSlices(namespace), slice)
+	return createOrUpdate(ctx, c.Kubernetes.DiscoveryV1().EndpointSlices(namespace), slice)
 }
 
 func addressType(addresses []string) (discoveryv1.AddressType, error) {

@@ -38,7 +38,8 @@ import (
 const long = `mcs-controller runs beside mcs-apiserver. It makes and renews the certificate
 that mcs-apiserver serves with, and registers its API with the cluster. It makes
 of every ServiceImport the Service and the EndpointSlices that kube-proxy and DNS
-understand, and tells in conditions and Events what became of ServiceExports.`
+understand, and tells in conditions and Events what became of ServiceExports. It
+gives a cluster without an id one, and renews the credentials for the members.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {
@@ -95,7 +96,7 @@ func Run(ctx context.Context, opts *Options) error {
 			leading.Go(func() error {
 				select {
 				case <-trust.known:
-					return materialise(ctx, clients.Kubernetes, own, opts.Namespace, recorder)
+					return materialise(ctx, clients.Kubernetes, own, opts, recorder)
 				case <-ctx.Done():
 					return nil
 				}

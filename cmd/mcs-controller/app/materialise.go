@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/clusterid"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/credential"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/dataplane"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/exportstatus"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberlease"
@@ -23,14 +25,14 @@ import (
 )
 
 // materialise runs the controllers that turn what mcs-apiserver computes into
-// objects of the cluster, while this replica leads.
-func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Config, namespace string, recorder events.EventRecorder) error {
+// objects of the cluster, and that keep it a member, while this replica leads.
+func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Config, opts *Options, recorder events.EventRecorder) error {
 	computed, err := versioned.NewForConfig(own)
 	if err != nil {
 		return fmt.Errorf("make a client for mcs-apiserver: %w", err)
 	}
 	host := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))
-	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), informers.WithTransform(withoutManagedFields))
+	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(opts.Namespace), informers.WithTransform(withoutManagedFields))
 	ours := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
 
 	materialised, err := dataplane.New(client, clock.RealClock{}, host, ours)
@@ -41,7 +43,15 @@ func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	if err != nil {
 		return err
 	}
-	leases, err := memberlease.New(client, namespace, installed, ours)
+	leases, err := memberlease.New(client, opts.Namespace, installed, ours)
+	if err != nil {
+		return err
+	}
+	id, err := clusterid.New(client, computed, opts.ClusterID, ours)
+	if err != nil {
+		return err
+	}
+	credentials, err := credential.New(client, opts.Namespace, clock.RealClock{}, recorder)
 	if err != nil {
 		return err
 	}
@@ -54,9 +64,11 @@ func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Con
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
 	}
-	group.Go(func() error { return materialised.Run(ctx) })
-	group.Go(func() error { return statuses.Run(ctx) })
-	group.Go(func() error { return leases.Run(ctx) })
+	for _, controller := range []interface {
+		Run(context.Context) error
+	}{materialised, statuses, leases, id, credentials} {
+		group.Go(func() error { return controller.Run(ctx) })
+	}
 	return group.Wait()
 }
 

@@ -12,12 +12,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 	componentbaseconfig "k8s.io/component-base/config"
 	componentbaseoptions "k8s.io/component-base/config/options"
 	"k8s.io/component-base/logs"
+
+	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 )
 
 // Options are the flags of mcs-controller.
@@ -27,6 +30,7 @@ type Options struct {
 	ServingCertDir string
 	ServingCAFile  string
 	APIServer      string
+	ClusterID      string
 	HealthAddress  string
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logs.Options
@@ -69,6 +73,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 			"Takes the place of --serving-cert-dir.")
 	flags.StringVar(&o.APIServer, "apiserver", o.APIServer,
 		"URL of the mcs-apiserver in the same Pod. It is read past the kube-apiserver, so that what it says is what this Pod knows.")
+	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
+		"Id to claim for a cluster that has none, or that has the default one and is in no ClusterSet: one DNS label. "+
+			"The default is the UID of the namespace kube-system.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address for /livez and /readyz, without TLS.")
 	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	return sections
@@ -82,6 +89,11 @@ func (o *Options) Validate() error {
 	}
 	if server, err := url.Parse(o.APIServer); err != nil || server.Scheme != "https" || server.Host == "" {
 		errs = append(errs, fmt.Errorf("--apiserver %q: must be an https URL", o.APIServer))
+	}
+	if o.ClusterID != "" {
+		if invalid := clustersetvalidation.ValidateClusterID(o.ClusterID, field.NewPath("--cluster-id")); len(invalid) > 0 {
+			errs = append(errs, invalid.ToAggregate())
+		}
 	}
 	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))

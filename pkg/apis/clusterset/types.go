@@ -154,6 +154,10 @@ const (
 	MemberSynced = "Synced"
 	// MemberMutual tells whether membership is mutual.
 	MemberMutual = "Mutual"
+
+	// ReasonListsOthers is why membership is not mutual when the member knows
+	// this cluster, and others that this cluster does not.
+	ReasonListsOthers = "ListsOthers"
 )
 
 // MemberStatus is all there is of a Member.
@@ -175,7 +179,7 @@ type MemberStatus struct {
 	Endpoints int32
 	// Synced is true when these counts are all that it exports.
 	Synced bool
-	// IDClaimedAt is when its claim id.k8s.io was made: of two clusters with
+	// IDClaimedAt is since when it claims its id in its ClusterSet: of two with
 	// one id, the older claim counts.
 	IDClaimedAt *metav1.Time
 	// Peers are the ids of the clusters that it lists as members itself. This

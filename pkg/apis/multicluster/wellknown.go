@@ -51,3 +51,12 @@ const (
 	ServiceImportReasonPending              = "Pending"
 	ServiceImportReasonIPFamilyNotSupported = "IPFamilyNotSupported"
 )
+
+// IgnoreUnreachableMembersAnnotation on the claim clusterset.k8s.io, with the
+// value "true", lets a cluster join although not every member can be asked
+// whether the id is taken.
+const IgnoreUnreachableMembersAnnotation = ClusterSetKeyPrefix + "ignore-unreachable-members"
+
+// ClaimVerb is what RBAC has to allow on a well-known claim for somebody to
+// assert or remove it: create cannot be restricted to a name.
+const ClaimVerb = "claim"

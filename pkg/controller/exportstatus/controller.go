@@ -33,6 +33,8 @@ import (
 const (
 	workers   = 4
 	byService = "exportsOfService"
+	// maxNote is how long the text of an Event may be.
+	maxNote = 1024
 )
 
 // Controller writes the status of ServiceExports.
@@ -157,9 +159,19 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		return fmt.Errorf("write the status of a ServiceExport: %w", err)
 	}
 	for _, event := range events(held.Status.Conditions, export.Status.Conditions) {
-		c.recorder.Eventf(regarding(export), nil, event.eventType, event.reason, "Export", "%s", cut(event.message, 1024))
+		c.recorder.Eventf(regarding(export), nil, event.eventType, event.reason, "Export", "%s", note(event.message, known.self))
 	}
 	return nil
+}
+
+// note is the text of an Event, with the cluster's id: Events of many clusters
+// may be collected in one place.
+func note(message string, self *clustersetv1alpha1.Member) string {
+	suffix := ""
+	if self != nil {
+		suffix = fmt.Sprintf(" (cluster %s)", self.Status.ClusterID)
+	}
+	return cut(message, maxNote-len(suffix)) + suffix
 }
 
 func (c *Controller) facts(key types.NamespacedName) (facts, error) {

@@ -1150,7 +1150,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"idClaimedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "idClaimedAt is when its claim id.k8s.io was made. Of two clusters with one id, the older claim counts.",
+							Description: "idClaimedAt is since when it claims its id in its ClusterSet. Of two with one id, the older claim counts.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

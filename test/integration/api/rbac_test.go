@@ -76,12 +76,12 @@ func TestUsualRolesIncludeOurResources(t *testing.T) {
 }
 
 // The rights of the installation are what it uses: it may not read what it has
-// no business with. In its own namespace it reads Secrets, because RBAC cannot
+// no business with. In its own namespace it writes Secrets, because RBAC cannot
 // tell those that make members from others.
 func TestServiceAccountIsConfined(t *testing.T) {
 	account := "--as=system:serviceaccount:mcs-system:mcs-apiserver"
 	for _, question := range [][]string{
-		{"create", "pods", "-A"}, {"update", "deployments", "-A"}, {"create", "namespaces"}, {"list", "secrets", "-A"}, {"get", "secrets/other", "-n", "default"}, {"update", "secrets/other", "-n", "mcs-system"},
+		{"create", "pods", "-A"}, {"update", "deployments", "-A"}, {"create", "namespaces"}, {"list", "secrets", "-A"}, {"get", "secrets/other", "-n", "default"}, {"delete", "secrets/other", "-n", "mcs-system"}, {"claim", "clusterclaims/clusterset.k8s.io"}, {"delete", "clusterclaims/id.k8s.io"},
 		{"delete", "apiservices"}, {"update", "apiservices/v1.apps"}, {"get", "pods", "-A"}, {"create", "clusterroles"}, {"list", "configmaps", "-A"},
 	} {
 		output, err := suite.Kubectl(t.Context(), append([]string{"auth", "can-i", account}, question...)...)

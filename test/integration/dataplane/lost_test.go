@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
-	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
 )
 
 func lease(ctx context.Context, in *fleet.Cluster, member string) (*coordinationv1.Lease, error) {
@@ -30,7 +30,7 @@ func lease(ctx context.Context, in *fleet.Cluster, member string) (*coordination
 func setPolicy(ctx context.Context, t *testing.T, in *fleet.Cluster, member, policy string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"clusterset.mcs-apiserver.io/lost-policy":%s}}}`, policy)
-	must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, membership.SecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
+	must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, clusterset.MemberSecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 }
 
 // R79, R80, R81: the endpoints of a member that is lost are withdrawn, exactly

@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
-	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
 )
 
 var clusters *fleet.Fleet
@@ -47,7 +47,7 @@ func west() *fleet.Cluster { return clusters.Cluster("west") }
 // peerClient is what the member Secret of a cluster lets its holder do.
 func peerClient(t *testing.T, secret *corev1.Secret) kubernetes.Interface {
 	t.Helper()
-	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[membership.KubeconfigKey])
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,20 +76,20 @@ func TestEveryClusterHasItsOwnClaims(t *testing.T) {
 				t.Errorf("%s claims to be %q as %s (%v), want %q", cluster.ID, claim.Spec.Value, name, err, want)
 			}
 		}
-		output, err := cluster.Kubectl(t.Context(), "get", "secrets", "-n", installation.Namespace, "--field-selector=type="+string(membership.SecretType), "-o", "name")
+		output, err := cluster.Kubectl(t.Context(), "get", "secrets", "-n", installation.Namespace, "--field-selector=type="+string(clusterset.MemberSecretType), "-o", "name")
 		other := map[string]string{"east": "west", "west": "east"}[cluster.ID]
-		if want := "secret/" + membership.SecretName(other) + "\n"; err != nil || output != want {
+		if want := "secret/" + clusterset.MemberSecretName(other) + "\n"; err != nil || output != want {
 			t.Errorf("the members of %s are %q (%v), want %q", cluster.ID, output, err, want)
 		}
 	}
 }
 
 func TestCredentialOfAMemberIsThatOfAPeer(t *testing.T) {
-	secret, err := east().Join(t.Context(), west(), map[string][]byte{membership.RelayForKey: []byte("*")})
+	secret, err := east().Join(t.Context(), west(), map[string][]byte{clusterset.MemberSecretRelayFor: []byte("*")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(secret.Data[membership.ClusterIDKey]) != "west" || string(secret.Data[membership.RelayForKey]) != "*" || secret.Type != membership.SecretType {
+	if string(secret.Data[clusterset.MemberSecretClusterID]) != "west" || string(secret.Data[clusterset.MemberSecretRelayFor]) != "*" || secret.Type != clusterset.MemberSecretType {
 		t.Errorf("got the Secret %+v", secret)
 	}
 	before := east().Links["west"].Received()
@@ -107,13 +107,13 @@ func TestCredentialOfAMemberIsThatOfAPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if secret, err = east().Join(t.Context(), west(), map[string][]byte{membership.KubeconfigKey: wrong, membership.ClusterIDKey: nil}); err != nil {
+	if secret, err = east().Join(t.Context(), west(), map[string][]byte{clusterset.MemberSecretKubeconfig: wrong, clusterset.MemberSecretClusterID: nil}); err != nil {
 		t.Fatal(err)
 	}
 	if err := askVersion(t.Context(), peerClient(t, secret), expect.Patience); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a wrong token gets %v", err)
 	}
-	if _, there := secret.Data[membership.ClusterIDKey]; there {
+	if _, there := secret.Data[clusterset.MemberSecretClusterID]; there {
 		t.Error("a key that was to be left out is there")
 	}
 	if err := east().Leave(t.Context(), "west"); err != nil {

@@ -14,12 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
-	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
 )
 
 var clusters *fleet.Fleet
@@ -44,7 +44,7 @@ func fatal(t *testing.T, err error) {
 // everybody else has the hubs, which may speak for all.
 func joinHubs(t *testing.T) {
 	t.Helper()
-	hubs, relay := []string{"hub-1", "hub-2"}, map[string][]byte{membership.RelayForKey: []byte("*")}
+	hubs, relay := []string{"hub-1", "hub-2"}, map[string][]byte{clusterset.MemberSecretRelayFor: []byte("*")}
 	for _, cluster := range clusters.Clusters {
 		fatal(t, cluster.Claim(t.Context(), cluster.ID, "everywhere"))
 	}
@@ -164,7 +164,7 @@ func TestHubSpeaksOnlyForThoseItMay(t *testing.T) {
 	fatal(t, err)
 	await(t, "import in west", west, ns, "web", true)
 	for _, hub := range []string{"hub-1", "hub-2"} {
-		_, err := west.Join(t.Context(), clusters.Cluster(hub), map[string][]byte{membership.RelayForKey: []byte("south,hub-1")})
+		_, err := west.Join(t.Context(), clusters.Cluster(hub), map[string][]byte{clusterset.MemberSecretRelayFor: []byte("south,hub-1")})
 		fatal(t, err)
 	}
 	await(t, "end of the import in west", west, ns, "web", false)

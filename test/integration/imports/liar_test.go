@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/test/pki"
 )
 
@@ -47,7 +47,7 @@ func (l *liar) start(t *testing.T) map[string][]byte {
 	config.AuthInfos["liar"] = &clientcmdapi.AuthInfo{Token: "anything"}
 	config.Contexts["liar"] = &clientcmdapi.Context{Cluster: "liar", AuthInfo: "liar"}
 	config.CurrentContext = "liar"
-	return map[string][]byte{membership.ClusterIDKey: []byte(l.id), membership.KubeconfigKey: must(clientcmd.Write(*config))(t)}
+	return map[string][]byte{clusterset.MemberSecretClusterID: []byte(l.id), clusterset.MemberSecretKubeconfig: must(clientcmd.Write(*config))(t)}
 }
 
 // ServeHTTP implements http.Handler.

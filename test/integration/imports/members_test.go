@@ -13,18 +13,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
-	"github.com/mcs-apiserver/mcs-apiserver/test/membership"
 )
 
 // state and reason of a member are what is looked at most.
@@ -56,7 +57,7 @@ func hasCondition(conditionType string, status metav1.ConditionStatus, reason st
 func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte) {
 	t.Helper()
 	secrets := in.Kubernetes.CoreV1().Secrets(installation.Namespace)
-	must(secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: membership.SecretType, Data: data}, metav1.CreateOptions{}))(t)
+	must(secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: clusterset.MemberSecretType, Data: data}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		if err := secrets.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
@@ -67,7 +68,7 @@ func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte
 // secretData is what the Secret of a peer holds, to be changed.
 func secretData(t *testing.T, in *fleet.Cluster, peer string) map[string][]byte {
 	t.Helper()
-	return must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Get(t.Context(), membership.SecretName(peer), metav1.GetOptions{}))(t).Data
+	return must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Get(t.Context(), clusterset.MemberSecretName(peer), metav1.GetOptions{}))(t).Data
 }
 
 // A healthy ClusterSet looks healthy.
@@ -110,7 +111,7 @@ func TestPeerSeesOnlyWhatIsExported(t *testing.T) {
 	ns := namespace(t, "curious", east())
 	export(t, east(), ns, "web")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, secretData(t, west(), "east")[membership.KubeconfigKey], 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, secretData(t, west(), "east")[clusterset.MemberSecretKubeconfig], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, resource := range []string{"exportedservices", "exportedendpointslices", "members", "clusterclaims"} {
@@ -142,7 +143,7 @@ func TestWrongMembersAreKeptOut(t *testing.T) {
 		}
 		return data
 	}
-	kubeconfig := string(secretData(t, west(), "north")[membership.KubeconfigKey])
+	kubeconfig := string(secretData(t, west(), "north")[clusterset.MemberSecretKubeconfig])
 	for _, test := range []struct {
 		name, entry string
 		data        map[string][]byte
@@ -212,39 +213,52 @@ func TestOneSidedMembershipShowsInBothClusters(t *testing.T) {
 	awaitMember(t, west(), "east", hasCondition("Mutual", "True", "Mutual"))
 }
 
-// R101: two clusters with one id are kept out on both sides. The older claim
+// R99, R101: a cluster whose id is taken cannot join. Where that could not be
+// told, two clusters with one id are kept out on both sides, and the older claim
 // stays: for the others it is still the member.
 func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
 	ns := namespace(t, "twins", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	awaitImport(t, west(), ns, "web", "east")
-	// north now claims to be east, later than east did.
-	t.Cleanup(func() { must(0, north().Claim(context.Background(), "north", "everywhere"))(t) })
-	if err := north().Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterIDClaim, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	claimed := must(east().Clientset.MulticlusterV1().ClusterClaims().Get(t.Context(), multicluster.ClusterIDClaim, metav1.GetOptions{}))(t).CreationTimestamp
-	expect.Eventually(t, "a later second", func(context.Context) error {
-		if time.Now().Unix() <= claimed.Unix() {
-			return fmt.Errorf("it is still %s", claimed)
+	t.Cleanup(func() {
+		for _, link := range north().Links {
+			must(0, link.Restore())(t)
 		}
-		return nil
+		must(0, north().Claim(context.Background(), "north", "everywhere"))(t)
 	})
-	if err := north().Claim(t.Context(), "east", "everywhere"); err != nil {
-		t.Fatal(err)
+	must(0, north().Unclaim(t.Context()))(t)
+	must(0, north().SetClaim(t.Context(), multicluster.ClusterIDClaim, "east", nil))(t)
+	refused := func(annotations map[string]string, parts ...string) {
+		t.Helper()
+		err := north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", annotations)
+		if !apierrors.IsForbidden(err) {
+			t.Fatalf("joining with an id that is taken gets %v", err)
+		}
+		expect.Contains(t, err.Error(), parts...)
 	}
+	force := map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
+	refused(nil, `the id "east" is taken in the ClusterSet "everywhere"`, "kubectl patch clusterclaim id.k8s.io")
+	// One that can be asked is enough, and then force does not help.
+	north().Links["east"].Cut()
+	refused(force, `the id "east" is taken in the ClusterSet "everywhere" by a member of "west"`)
+	north().Links["west"].Cut()
+	refused(nil, `"east" (Secret member-east): no answer`, `"west" (Secret member-west): no answer`, multicluster.IgnoreUnreachableMembersAnnotation+"=true")
+	must(0, north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", force))(t)
+	for _, link := range north().Links {
+		must(0, link.Restore())(t)
+	}
+
 	export(t, north(), ns, "forged")
 	data := secretData(t, west(), "north")
-	data[membership.ClusterIDKey] = []byte("east")
+	data[clusterset.MemberSecretClusterID] = []byte("east")
 	secret(t, west(), "twin", data)
 	awaitMember(t, west(), "secret.twin", hasCondition("Accepted", "False", "DuplicateClusterID", `"member-east"`, `"twin"`, "another id"))
-	awaitMember(t, north(), "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "as this cluster does"))
+	awaitMember(t, north(), "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "as this cluster does", "give this cluster another id"))
 	awaitImport(t, west(), ns, "web", "east")
 	awaitNoImport(t, west(), ns, "forged")
+	awaitNoImport(t, north(), ns, "web")
 	unexport(t, north(), ns, "forged")
-	if err := north().Claim(t.Context(), "north", "everywhere"); err != nil {
-		t.Fatal(err)
-	}
+	must(0, north().Claim(t.Context(), "north", "everywhere"))(t)
 	awaitMember(t, north(), "east", hasState(clustersetv1alpha1.MemberConnected))
 	awaitMember(t, west(), "north", hasState(clustersetv1alpha1.MemberConnected))
 }
@@ -404,7 +418,7 @@ func TestCredentialsAreChangedWithoutAGap(t *testing.T) {
 	export(t, east(), ns, "more")
 	awaitImport(t, west(), ns, "more", "east")
 	must(west().Join(t.Context(), east(), map[string][]byte{
-		membership.KubeconfigKey: must(west().KubeconfigFor(east(), "revoked"))(t),
+		clusterset.MemberSecretKubeconfig: must(west().KubeconfigFor(east(), "revoked"))(t),
 	}))(t)
 	awaitMember(t, west(), "east", hasCondition("Reachable", "False", "Unauthorized"))
 	must(west().Join(t.Context(), east(), nil))(t)

@@ -10,8 +10,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	apiserveradmission "k8s.io/apiserver/pkg/admission"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
@@ -37,10 +42,10 @@ func (o *MemberOptions) AddFlags(flags *pflag.FlagSet) {
 		"Namespace of the installation, where the Secrets are that make other clusters members. "+
 			"Taken from the environment variable POD_NAMESPACE when that is set.")
 	flags.DurationVar(&o.TTL, "member-ttl", o.TTL,
-		"How long a member may be silent before it counts as lost. The annotation "+member.TTLAnnotation+" on its Secret overrides it.")
+		"How long a member may be silent before it counts as lost. The annotation "+clusterset.TTLAnnotation+" on its Secret overrides it.")
 	flags.StringVar(&o.LostPolicy, "lost-member-policy", o.LostPolicy,
 		"What happens to the endpoints of a member that is lost: Withdraw takes them out of use, Keep keeps them. "+
-			"The annotation "+member.LostPolicyAnnotation+" on its Secret overrides it.")
+			"The annotation "+clusterset.LostPolicyAnnotation+" on its Secret overrides it.")
 }
 
 func (o *MemberOptions) validate() []error {
@@ -55,4 +60,15 @@ func (o *MemberOptions) validate() []error {
 		errs = append(errs, fmt.Errorf("--lost-member-policy %q: must be %s or %s", o.LostPolicy, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))
 	}
 	return errs
+}
+
+// admissionInitializers give our admission plugins what they look at.
+func (o *MemberOptions) admissionInitializers(config *genericapiserver.RecommendedConfig) ([]apiserveradmission.PluginInitializer, error) {
+	loopback := rest.CopyConfig(config.LoopbackClientConfig)
+	loopback.QPS = -1
+	client, err := versioned.NewForConfig(loopback)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for this server's own API: %w", err)
+	}
+	return []apiserveradmission.PluginInitializer{admission.NewInitializer(client, o.Namespace)}, nil
 }

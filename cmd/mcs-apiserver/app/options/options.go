@@ -21,6 +21,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiserver"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
@@ -54,6 +55,7 @@ func New() *Options {
 	// A certificate that nobody gave us is made in memory, not in whatever
 	// directory the server happens to be started in.
 	recommended.SecureServing.ServerCert.CertDirectory = ""
+	admission.AddTo(recommended.Admission)
 	run := genericoptions.NewServerRunOptions()
 	// Without it, open watches hold up the shutdown for a whole minute.
 	run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
@@ -101,6 +103,7 @@ func (o *Options) Complete() (Completed, error) {
 		return Completed{}, err
 	}
 	o.Host.shareWith(o.Recommended)
+	o.Recommended.ExtraAdmissionInitializers = o.Members.admissionInitializers
 	o.Storage.complete(o.Recommended.Etcd)
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return Completed{}, fmt.Errorf("make a self-signed serving certificate: %w", err)

@@ -244,7 +244,7 @@ type MemberStatus struct {
 	Endpoints int32 `json:"endpoints"`
 	// synced is true when these numbers are all that it exports.
 	Synced bool `json:"synced"`
-	// idClaimedAt is when its claim id.k8s.io was made. Of two clusters with one
+	// idClaimedAt is since when it claims its id in its ClusterSet. Of two with one
 	// id, the older claim counts.
 	// +optional
 	IDClaimedAt *metav1.Time `json:"idClaimedAt,omitempty"`

@@ -5,6 +5,7 @@
 package validation
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
@@ -65,21 +67,55 @@ func validateNotReserved(keys map[string]string, path *field.Path) field.ErrorLi
 	return errs
 }
 
+// reservedDomains are those in which Kubernetes and its projects alone name
+// claims. sigs.k8s.io is one of k8s.io.
+var reservedDomains = []string{"k8s.io", "kubernetes.io"}
+
 // ValidateClusterClaim checks a new ClusterClaim.
 func ValidateClusterClaim(claim *multicluster.ClusterClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&claim.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	return append(errs, validateClusterClaimSpec(&claim.Spec, field.NewPath("spec"))...)
+	errs = append(errs, validateClaimName(claim.Name, field.NewPath("metadata", "name"))...)
+	return append(errs, validateClaimValue(claim.Name, claim.Spec.Value, field.NewPath("spec", "value"))...)
 }
 
-// ValidateClusterClaimUpdate checks a change of a ClusterClaim.
+// ValidateClusterClaimUpdate checks a change of a ClusterClaim. What was stored
+// before there was a rule may stay as it is.
 func ValidateClusterClaimUpdate(claim, old *multicluster.ClusterClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&claim.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, validateClusterClaimSpec(&claim.Spec, field.NewPath("spec"))...)
+	if claim.Spec.Value == old.Spec.Value {
+		return errs
+	}
+	return append(errs, validateClaimValue(claim.Name, claim.Spec.Value, field.NewPath("spec", "value"))...)
 }
 
-func validateClusterClaimSpec(spec *multicluster.ClusterClaimSpec, path *field.Path) field.ErrorList {
-	if len(spec.Value) > MaxClaimValueBytes {
-		return field.ErrorList{field.TooLong(path.Child("value"), spec.Value, MaxClaimValueBytes)}
+func validateClaimName(name string, path *field.Path) field.ErrorList {
+	if name == multicluster.ClusterIDClaim || name == multicluster.ClusterSetClaim {
+		return nil
+	}
+	for _, domain := range reservedDomains {
+		if name == domain || strings.HasSuffix(name, "."+domain) {
+			return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+				"names in %s are reserved for Kubernetes, and of these only %s and %s are known: name the claim in a domain of your own, such as region.example.com",
+				domain, multicluster.ClusterIDClaim, multicluster.ClusterSetClaim))}
+		}
+	}
+	return nil
+}
+
+// validateClaimValue checks a value. That of clusterset.k8s.io may be anything
+// that tells one ClusterSet from another; there is more to say of an id only
+// because it is part of DNS names and labels.
+func validateClaimValue(name, value string, path *field.Path) field.ErrorList {
+	if len(value) > MaxClaimValueBytes {
+		return field.ErrorList{field.TooLong(path, value, MaxClaimValueBytes)}
+	}
+	switch name {
+	case multicluster.ClusterIDClaim:
+		return clustersetvalidation.ValidateClusterID(value, path)
+	case multicluster.ClusterSetClaim:
+		if value == "" {
+			return field.ErrorList{field.Required(path, "the name of the ClusterSet that this cluster joins; to leave one, delete the claim")}
+		}
 	}
 	return nil
 }

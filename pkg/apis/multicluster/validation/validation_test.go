@@ -100,31 +100,76 @@ func TestValidateServiceExportStatusUpdateChecksConditions(t *testing.T) {
 	})
 }
 
+func claim(name, value string) *multicluster.ClusterClaim {
+	return &multicluster.ClusterClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Spec: multicluster.ClusterClaimSpec{Value: value},
+	}
+}
+
 func TestValidateClusterClaim(t *testing.T) {
+	longest := strings.Repeat("x", MaxClaimValueBytes)
 	for _, test := range []struct {
 		name, claim, value string
 		want               []string
 	}{
-		{name: "a dotted name", claim: "id.k8s.io", value: "east"},
+		// R96
 		{name: "an empty value", claim: "region.example.com"},
-		{name: "the longest value", claim: "region.example.com", value: strings.Repeat("x", MaxClaimValueBytes)},
+		{name: "the longest value", claim: "region.example.com", value: longest},
+		{name: "a value of any bytes", claim: "region.example.com", value: "\x00 \u00e9 \n"},
+		{name: "a name without dots", claim: "region", value: "x"},
+		{name: "a domain that only ends like a reserved one", claim: "my-k8s.io", value: "x"},
+		{name: "a domain of a project outside k8s.io", claim: "a.x-k8s.io", value: "x"},
+		{name: "a domain below which a reserved one is", claim: "k8s.io.example.com", value: "x"},
 		// R95
-		{name: "a value that is one byte too long", claim: "region.example.com", value: strings.Repeat("x", MaxClaimValueBytes+1), want: []string{"spec.value"}},
+		{name: "a value that is one byte too long", claim: "region.example.com", value: longest + "x", want: []string{"spec.value"}},
 		{name: "bytes count, not characters", claim: "region.example.com", value: strings.Repeat("é", MaxClaimValueBytes/2+1), want: []string{"spec.value"}},
+		{name: "a ClusterSet name that is one byte too long", claim: "clusterset.k8s.io", value: longest + "x", want: []string{"spec.value"}},
 		// R94
 		{name: "a name that is no DNS subdomain", claim: "Region", want: []string{"metadata.name"}},
+		// R97
+		{name: "reserved: k8s.io", claim: "region.k8s.io", value: "x", want: []string{"metadata.name"}},
+		{name: "reserved: deep in k8s.io", claim: "cluster.clusterset.k8s.io", value: "x", want: []string{"metadata.name"}},
+		{name: "reserved: k8s.io itself", claim: "k8s.io", value: "x", want: []string{"metadata.name"}},
+		{name: "reserved: kubernetes.io", claim: "region.kubernetes.io", value: "x", want: []string{"metadata.name"}},
+		{name: "reserved: sigs.k8s.io", claim: "sigs.k8s.io", value: "x", want: []string{"metadata.name"}},
+		{name: "reserved: below sigs.k8s.io", claim: "a.sigs.k8s.io", value: "x", want: []string{"metadata.name"}},
+		// R98
+		{name: "a human-readable id", claim: "id.k8s.io", value: "east-1"},
+		{name: "a UID as id", claim: "id.k8s.io", value: "721ab723-13bc-11e5-aec2-42010af0021e"},
+		{name: "an id that is a number", claim: "id.k8s.io", value: "1"},
+		{name: "the longest id", claim: "id.k8s.io", value: strings.Repeat("x", 63)},
+		{name: "an id that is too long", claim: "id.k8s.io", value: strings.Repeat("x", 64), want: []string{"spec.value"}},
+		{name: "no id", claim: "id.k8s.io", want: []string{"spec.value"}},
+		{name: "an id in capitals", claim: "id.k8s.io", value: "East", want: []string{"spec.value"}},
+		{name: "an id with a hyphen at its end", claim: "id.k8s.io", value: "east-", want: []string{"spec.value"}},
+		// R5
+		{name: "an id of two labels", claim: "id.k8s.io", value: "east.example", want: []string{"spec.value"}},
+		// R111
+		{name: "a ClusterSet of any name", claim: "clusterset.k8s.io", value: "Production, Europe (2)"},
+		{name: "the longest name of a ClusterSet", claim: "clusterset.k8s.io", value: longest},
+		{name: "a ClusterSet without a name", claim: "clusterset.k8s.io", want: []string{"spec.value"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			claim := &multicluster.ClusterClaim{
-				ObjectMeta: metav1.ObjectMeta{Name: test.claim, ResourceVersion: "1"},
-				Spec:       multicluster.ClusterClaimSpec{Value: test.value},
-			}
-			expectPaths(t, ValidateClusterClaim(claim), test.want)
-			if old := claim.DeepCopy(); test.claim == "region.example.com" {
-				old.Spec.Value = "before"
-				expectPaths(t, ValidateClusterClaimUpdate(claim, old), test.want)
+			errs := ValidateClusterClaim(claim(test.claim, test.value))
+			expectPaths(t, errs, test.want)
+			if len(test.want) > 0 && test.want[0] == "spec.value" {
+				expectPaths(t, ValidateClusterClaimUpdate(claim(test.claim, test.value), claim(test.claim, "before")), test.want)
 			}
 		})
+	}
+	t.Run("a dotted id is told that ids are one label", func(t *testing.T) {
+		if message := ValidateClusterClaim(claim("id.k8s.io", "a.b")).ToAggregate().Error(); !strings.Contains(message, "one label, without dots") {
+			t.Error(message)
+		}
+	})
+}
+
+// What was stored under older rules can still be labelled.
+func TestStoredClaimsMayStayAsTheyAre(t *testing.T) {
+	for _, stored := range []*multicluster.ClusterClaim{claim("id.k8s.io", "east.example"), claim("clusterset.k8s.io", ""), claim("region.k8s.io", "x")} {
+		labelled := stored.DeepCopy()
+		labelled.Labels = map[string]string{"a": "b"}
+		expectPaths(t, ValidateClusterClaimUpdate(labelled, stored), nil)
 	}
 }
 

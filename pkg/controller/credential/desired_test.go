@@ -1,0 +1,201 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credential
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const day = 24 * time.Hour
+
+// jwtOf is a token with these claims. Nobody here looks at its signature.
+func jwtOf(t *testing.T, algorithm string, claims map[string]any) string {
+	t.Helper()
+	part := func(content map[string]any) string {
+		text, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	return part(map[string]any{"alg": algorithm, "kid": "key"}) + "." + part(claims) + "." + base64.RawURLEncoding.EncodeToString([]byte("signature"))
+}
+
+// claimsOf are those of a token of kube-apiserver for the account peer-a.
+func claimsOf(issued, expires time.Time) map[string]any {
+	return map[string]any{
+		"iss": "https://kubernetes.default.svc", "aud": []string{"https://kubernetes.default.svc"}, "sub": "system:serviceaccount:mcs-system:peer-a", "jti": "1",
+		"iat": issued.Unix(), "nbf": issued.Unix(), "exp": expires.Unix(),
+		"kubernetes.io": map[string]any{"namespace": "mcs-system", "serviceaccount": map[string]string{"name": "peer-a", "uid": "2"}},
+	}
+}
+
+// tokenOf is a token of the account peer-a.
+func tokenOf(t *testing.T, issued time.Time, life time.Duration) string {
+	t.Helper()
+	return jwtOf(t, "RS256", claimsOf(issued, issued.Add(life)))
+}
+
+func TestTokenSaysWhoseItIsAndHowLong(t *testing.T) {
+	want := token{namespace: "mcs-system", account: "peer-a", issued: epoch, expires: epoch.Add(30 * day)}
+	for _, algorithm := range []string{"RS256", "ES256", "PS512", "EdDSA"} {
+		got, err := readToken(jwtOf(t, algorithm, claimsOf(epoch, epoch.Add(30*day))))
+		if err != nil {
+			t.Errorf("%s: %v", algorithm, err)
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(token{}), cmp.Comparer(time.Time.Equal)); diff != "" {
+			t.Errorf("%s: want (-), got (+): %s", algorithm, diff)
+		}
+	}
+}
+
+// Whoever made a credential of another kind looks after it.
+func TestOtherCredentialsAreNotOurs(t *testing.T) {
+	changed := func(change func(claims map[string]any)) string {
+		claims := claimsOf(epoch, epoch.Add(day))
+		change(claims)
+		return jwtOf(t, "RS256", claims)
+	}
+	for name, text := range map[string]string{
+		"nothing":            "",
+		"a password":         "secret",
+		"three parts":        "a.b.c",
+		"another algorithm":  jwtOf(t, "XX256", claimsOf(epoch, epoch.Add(day))),
+		"without an end":     changed(func(claims map[string]any) { delete(claims, "exp") }),
+		"without a start":    changed(func(claims map[string]any) { delete(claims, "iat") }),
+		"without a name":     changed(func(claims map[string]any) { delete(claims, "sub") }),
+		"a user's":           changed(func(claims map[string]any) { claims["sub"] = "jane" }),
+		"a node's":           changed(func(claims map[string]any) { claims["sub"] = "system:node:n1:x" }),
+		"an odd name":        changed(func(claims map[string]any) { claims["sub"] = "system:serviceaccount:a:b:c" }),
+		"an end that is not": changed(func(claims map[string]any) { claims["exp"] = "tomorrow" }),
+	} {
+		if got, err := readToken(text); !errors.Is(err, errNotRenewable) || got != (token{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestTokenIsReplacedHalfwayOrAtOnce(t *testing.T) {
+	for _, test := range []struct{ life, want time.Duration }{
+		{30 * day, 15 * day},
+		{day, day / 2},
+		{time.Hour, time.Hour / 2},
+		{time.Hour - time.Second, 0}, // it is only there to be exchanged
+		{30 * time.Minute, 0},
+		{0, 0},
+		{-time.Hour, 0},
+	} {
+		if got := (token{issued: epoch, expires: epoch.Add(test.life)}).due().Sub(epoch); got != test.want {
+			t.Errorf("a token that lives %s is due after %s, want %s", test.life, got, test.want)
+		}
+	}
+}
+
+func TestTheCloserTheEndTheSoonerItIsTriedAgain(t *testing.T) {
+	for _, test := range []struct{ left, want time.Duration }{
+		{15 * day, time.Hour},
+		{10 * time.Hour, time.Hour},
+		{5 * time.Hour, 30 * time.Minute},
+		{10 * time.Minute, time.Minute},
+		{50 * time.Second, 5 * time.Second},
+		{time.Second, 5 * time.Second},
+		{0, 5 * time.Second},
+		{-day, 5 * time.Second},
+	} {
+		if got := (token{issued: epoch, expires: epoch.Add(test.left)}).retryIn(epoch); got != test.want {
+			t.Errorf("%s before the end it is tried again in %s, want %s", test.left, got, test.want)
+		}
+	}
+}
+
+// configOf leads to a member with this token.
+func configOf(server, text string) *clientcmdapi.Config {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["b"] = &clientcmdapi.Cluster{Server: server, TLSServerName: "b.example", CertificateAuthorityData: []byte("authority")}
+	config.AuthInfos["peer"] = &clientcmdapi.AuthInfo{Token: text}
+	config.Contexts["b"] = &clientcmdapi.Context{Cluster: "b", AuthInfo: "peer"}
+	config.CurrentContext = "b"
+	return config
+}
+
+// secretOf is the Secret of the member b.
+func secretOf(t *testing.T, config *clientcmdapi.Config) *corev1.Secret {
+	t.Helper()
+	kubeconfig, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-b"}, Type: clusterset.MemberSecretType,
+		Data: map[string][]byte{clusterset.MemberSecretClusterID: []byte("b"), clusterset.MemberSecretKubeconfig: kubeconfig},
+	}
+}
+
+func configIn(t *testing.T, secret *corev1.Secret) *clientcmdapi.Config {
+	t.Helper()
+	config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestOnlyTheTokenChanges(t *testing.T) {
+	config := configOf("https://b.example:6443", "old")
+	config.AuthInfos["peer"].ClientCertificateData, config.AuthInfos["peer"].ClientKeyData = []byte("certificate"), []byte("key")
+	config.AuthInfos["other"] = &clientcmdapi.AuthInfo{Token: "old"}
+	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "b", AuthInfo: "other", Namespace: "shop"}
+	config.Extensions["note"] = &runtime.Unknown{Raw: []byte(`{"text":"of somebody"}`), ContentType: runtime.ContentTypeJSON}
+	secret := secretOf(t, config)
+	secret.ResourceVersion, secret.Labels = "7", map[string]string{"team": "platform"}
+	secret.Annotations = map[string]string{clusterset.TTLAnnotation: "90s"}
+	secret.Data[clusterset.MemberSecretRelayFor] = []byte("c")
+	before := secret.DeepCopy()
+
+	got, err := withToken(secret, "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, secret); diff != "" {
+		t.Errorf("the cache was changed: %s", diff)
+	}
+	wantConfig := configIn(t, before)
+	wantConfig.AuthInfos["peer"].Token = "new"
+	if diff := cmp.Diff(wantConfig, configIn(t, got)); diff != "" {
+		t.Errorf("kubeconfig, want (-), got (+): %s", diff)
+	}
+	want := before.DeepCopy()
+	want.Data[clusterset.MemberSecretKubeconfig] = got.Data[clusterset.MemberSecretKubeconfig]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want (-), got (+): %s", diff)
+	}
+}
+
+func TestTokenGoesNowhereElse(t *testing.T) {
+	noContext, noUser := configOf("https://b", "old"), configOf("https://b", "old")
+	noContext.CurrentContext = "other"
+	delete(noUser.AuthInfos, "peer")
+	garbage := secretOf(t, noUser)
+	garbage.Data[clusterset.MemberSecretKubeconfig] = []byte("}{")
+	for name, secret := range map[string]*corev1.Secret{"no context": secretOf(t, noContext), "no user": secretOf(t, noUser), "no kubeconfig": garbage} {
+		if got, err := withToken(secret, "new"); err == nil || got != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}

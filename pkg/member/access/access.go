@@ -1,0 +1,93 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access reads kubeconfigs that lead to other clusters, and that
+// somebody else may have written.
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// ClientConfig reads a kubeconfig. It must not make this process run programs,
+// read files or trust anybody.
+func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
+	if len(kubeconfig) == 0 {
+		return nil, errors.New("required: the kubeconfig that leads to the member")
+	}
+	loaded, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("not a kubeconfig: %w", err)
+	}
+	context, ok := loaded.Contexts[loaded.CurrentContext]
+	if !ok || context == nil {
+		return nil, fmt.Errorf("current-context %q: there is no such context", loaded.CurrentContext)
+	}
+	cluster, auth := loaded.Clusters[context.Cluster], loaded.AuthInfos[context.AuthInfo]
+	if cluster == nil || auth == nil {
+		return nil, fmt.Errorf("context %q: its cluster %q or its user %q is missing", loaded.CurrentContext, context.Cluster, context.AuthInfo)
+	}
+	if err := errors.Join(vetCluster(cluster), vetUser(auth)); err != nil {
+		return nil, err
+	}
+	// Only what was looked at, whatever else the kubeconfig holds.
+	only := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{context.Cluster: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{context.AuthInfo: auth},
+		Contexts:       map[string]*clientcmdapi.Context{loaded.CurrentContext: context},
+		CurrentContext: loaded.CurrentContext,
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(only, only.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+func vetCluster(cluster *clientcmdapi.Cluster) error {
+	var errs []error
+	if server, err := url.Parse(cluster.Server); err != nil || server.Scheme != "https" {
+		errs = append(errs, fmt.Errorf("cluster: server %q must be an https URL", cluster.Server))
+	}
+	if cluster.CertificateAuthority != "" {
+		errs = append(errs, fileReference("cluster: certificate-authority", "certificate-authority-data"))
+	}
+	if cluster.InsecureSkipTLSVerify {
+		errs = append(errs, errors.New("cluster: insecure-skip-tls-verify is refused, because anybody could pose as the member: give certificate-authority-data"))
+	}
+	return errors.Join(errs...)
+}
+
+func vetUser(auth *clientcmdapi.AuthInfo) error {
+	var errs []error
+	for name, reference := range map[string]struct{ file, instead string }{
+		"client-certificate": {auth.ClientCertificate, "client-certificate-data"},
+		"client-key":         {auth.ClientKey, "client-key-data"},
+		"tokenFile":          {auth.TokenFile, "token"},
+	} {
+		if reference.file != "" {
+			errs = append(errs, fileReference("user: "+name, reference.instead))
+		}
+	}
+	if auth.Exec != nil {
+		errs = append(errs, errors.New("user: exec is refused, because it would run a program in the API server: give a token or a client certificate"))
+	}
+	if auth.AuthProvider != nil {
+		errs = append(errs, errors.New("user: auth-provider is refused, because it would run a plugin in the API server: give a token or a client certificate"))
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func fileReference(name, instead string) error {
+	return fmt.Errorf("%s is refused, because it would read a file of the API server: give %s", name, instead)
+}
