@@ -44,6 +44,7 @@ deps: ## Install missing Debian packages as root, or say which are missing.
 .PHONY: build
 build: ## Build our programs into bin/.
 	go build -ldflags "$(ldflags)" -o bin/ ./cmd/...
+	install -m 755 cmd/kubectl-mcs/kubectl_complete-mcs bin/
 
 .PHONY: test-tools
 test-tools: ## Build what test clusters consist of besides Kubernetes.

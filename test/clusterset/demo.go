@@ -12,6 +12,7 @@ import (
 
 // shown is what the demo runs: a workload in one cluster, offered to all.
 var shown = []string{
+	"kubectl mcs join --clusterset demo east west --id east=east --id west=west",
 	"kubectl --context east apply -f artifacts/examples/demo.yaml",
 	"kubectl --context east rollout status deployment/web -n demo --timeout=60s",
 	"kubectl --context east get pods -n demo -o wide",
@@ -22,7 +23,7 @@ var shown = []string{
 	"kubectl --context west wait --for=create serviceimport/web -n demo --timeout=60s",
 	"kubectl --context west wait --for=condition=Ready serviceimport/web pod/visitor -n demo --timeout=60s",
 	"kubectl --context west get serviceimports -n demo",
-	"kubectl --context west get members",
+	"kubectl mcs status west",
 	"kubectl --context west exec -n demo visitor -- dig +short web.demo.svc.clusterset.local",
 	"kubectl --context west exec -n demo visitor -- curl -sS --retry 5 --retry-connrefused http://web.demo.svc.clusterset.local",
 }
@@ -33,6 +34,8 @@ var yours = []string{
 	"kubectl --context west get serviceimport web -n demo -o yaml",
 	"kubectl --context west get services,endpointslices -n demo",
 	"kubectl --context west delete serviceimport web -n demo   # refused, with what to do instead",
+	"kubectl mcs explain web -n demo --context west",
+	"kubectl mcs leave west --from east",
 	"kubectl --context west explain serviceexports.spec",
 	"kubectl --context west get pods -A",
 }
@@ -45,19 +48,16 @@ func demo(ctx context.Context, open opener) error {
 	if err := set.Up(ctx, "east", "west"); err != nil {
 		return err
 	}
-	if err := set.Join(ctx, "demo"); err != nil {
-		return err
-	}
 	for _, line := range shown {
 		fmt.Printf("\n$ %s\n", line)
 		cmd := exec.CommandContext(ctx, "sh", "-c", line)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = set.Root, os.Stdout, os.Stdout
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+set.Kubeconfig(), "PATH="+set.Root+"/bin/kubernetes:"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+set.Kubeconfig(), "PATH="+set.Root+"/bin:"+set.Root+"/bin/kubernetes:"+os.Getenv("PATH"))
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
-	fmt.Printf("\nBoth clusters stay up; 'make down' ends them. Try:\n\n  export KUBECONFIG=%s PATH=%s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
+	fmt.Printf("\nBoth clusters stay up; 'make down' ends them. Try:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
 	for _, line := range yours {
 		fmt.Println("  " + line)
 	}

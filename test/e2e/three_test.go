@@ -11,9 +11,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
 )
 
-// R89, R91, R92: a headless service of a hundred endpoints in three clusters is
-// answered for completely.
-func TestDNSOfAHundredEndpointsInThreeClusters(t *testing.T) {
+// third is a third cluster, a member like the others.
+func third(t *testing.T) *clusters.Cluster {
+	t.Helper()
 	if err := set.Up(t.Context(), "north"); err != nil {
 		t.Fatal(err)
 	}
@@ -24,6 +24,61 @@ func TestDNSOfAHundredEndpointsInThreeClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return north
+}
+
+// mcs runs the plugin with a context per cluster. It must succeed.
+func mcs(t *testing.T, args ...string) string {
+	t.Helper()
+	output, err := set.Kubectl(t.Context(), append([]string{"mcs"}, args...)...)
+	if err != nil {
+		t.Fatalf("kubectl mcs %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// R6, R107, R113: a cluster leaves and comes back under another id. What it
+// exports goes and comes with it; traffic between the others does not notice.
+func TestClusterLeavesAndRejoinsUnderANewIDWhileTrafficFlows(t *testing.T) {
+	north := third(t)
+	ns := namespace(t, "renamed")
+	kubectl(t, north, "create", "namespace", ns)
+	deploy(t, east, ns, workload(east, 2, usual)+"---"+exportWeb)
+	deploy(t, west, ns, workload(west, 2, usual)+"---"+exportWeb)
+	deploy(t, north, ns, strings.ReplaceAll(workload(north, 1, usual)+"---"+exportWeb, "name: web", "name: polar"))
+	runClient(t, west, ns)
+	awaitReady(t, west, ns, "web")
+	awaitReady(t, west, ns, "polar")
+	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east, west)
+	polar := "polar." + ns + ".svc.clusterset.local"
+	awaitAnswers(t, west, ns, "TCP", "4", polar, north)
+	stop := load(t, west, ns, clusterSetName(ns))
+
+	mcs(t, "leave", "north", "--from", "east,west")
+	kubectl(t, west, "wait", "--for=delete", "serviceimport/polar", "-n", ns, "--timeout=60s")
+	kubectl(t, north, "wait", "--for=delete", "serviceimport/web", "-n", ns, "--timeout=60s")
+	mcs(t, "join", "--clusterset", "e2e", "east", "west", "north", "--id", "north=pole")
+	awaitReady(t, west, ns, "polar")
+	awaitAnswers(t, west, ns, "TCP", "4", polar, north)
+	if sources := kubectl(t, west, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name=polar",
+		"-o", `jsonpath={.items[*].metadata.labels.multicluster\.kubernetes\.io/source-cluster}`); strings.Trim(strings.ReplaceAll(sources, "pole", ""), " ") != "" {
+		t.Errorf("slices are from %s", sources)
+	}
+	mcs(t, "leave", "north", "--from", "east,west")
+	mcs(t, "join", "--clusterset", "e2e", "east", "west", "north", "--id", "north=north")
+	awaitAnswers(t, west, ns, "TCP", "4", polar, north)
+
+	result := stop()
+	t.Logf("%+v", result)
+	if result.failed > 0 || result.from["east"] == 0 || result.from["west"] == 0 {
+		t.Errorf("%d of %d requests between the others failed; answers came from %v", result.failed, result.requests, result.from)
+	}
+}
+
+// R89, R91, R92: a headless service of a hundred endpoints in three clusters is
+// answered for completely.
+func TestDNSOfAHundredEndpointsInThreeClusters(t *testing.T) {
+	north := third(t)
 	ns := namespace(t, "hundred")
 	kubectl(t, north, "create", "namespace", ns)
 	var all, targets []string

@@ -1,0 +1,48 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// completionTimeout is how long a shell waits for names to offer.
+const completionTimeout = 5 * time.Second
+
+// oneService is for commands that are about one Service.
+func oneService(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes the name of one Service, and was given %d: see `%s --help`", cmd.CommandPath(), len(args), cmd.CommandPath())
+	}
+	if problems := validation.IsDNS1123Label(args[0]); len(problems) > 0 {
+		return fmt.Errorf("%q cannot be the name of a Service: %s", args[0], strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// completeName offers names of the namespace for a command that takes one.
+func (f *factory) completeName(names func(ctx context.Context, c *cluster, namespace string) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, namespace, err := f.current()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		offered, err := names(ctx, c, namespace)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,40 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+func TestNamesOfTheNamespaceAreCompleted(t *testing.T) {
+	list := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: multiclusterxv1beta1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	const path = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/"
+	fleet := servers{
+		{"east", serving(map[string]any{
+			path + "shop/serviceexports":   multiclusterxv1beta1.ServiceExportList{TypeMeta: list("ServiceExportList"), Items: []multiclusterxv1beta1.ServiceExport{*newServiceExport("web")}},
+			path + "office/serviceimports": multiclusterxv1beta1.ServiceImportList{TypeMeta: list("ServiceImportList"), Items: []multiclusterxv1beta1.ServiceImport{*newImport()}},
+		})},
+		{"west", serving(nil)},
+	}
+	for _, test := range []struct{ args, want string }{
+		{"unexport|", "web\n:4\n"},
+		{"unexport|web|", ":4\n"},
+		{"explain|-n|office|", "web\n:4\n"},
+		{"explain|--context|west|", ":1\n"}, // it has no such API
+		{"status|", "east\nwest\n:4\n"},
+		{"status|east|", "west\n:4\n"},
+	} {
+		out, _, _ := fleet.run(t, append([]string{"__complete"}, strings.Split(test.args, "|")...)...)
+		if out != test.want {
+			t.Errorf("%s: offered %q, want %q", test.args, out, test.want)
+		}
+	}
+}

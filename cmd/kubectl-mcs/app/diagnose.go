@@ -1,0 +1,51 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// failed says of a request that failed where that was, what is wrong and what to
+// do about it. That an object is not there is for the caller to tell.
+func (c *cluster) failed(err error) error {
+	return fmt.Errorf("context %q: %w", c.Context, diagnose(c.Context, err))
+}
+
+// diagnose is failed for when it is clear which context is meant.
+func diagnose(name string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted: %w", err)
+	case apierrors.IsNotFound(err) && !isMissing(err):
+		return fmt.Errorf("mcs-apiserver is not installed there: install it, or choose another context (%w)", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("its kube-apiserver does not accept your credential: log in again, or correct the user of the context (%w)", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("you may not do that: ask for a role that allows it, such as view or edit in the namespace, "+
+			"or view in the whole cluster for its members (%w)", err)
+	case utilnet.IsTimeout(err):
+		return fmt.Errorf("no answer in time: check that you can reach the cluster, or allow for more with --request-timeout (%w)", err)
+	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
+		return fmt.Errorf("mcs-apiserver is installed but does not answer: "+
+			"`kubectl --context %s describe deployment -n mcs-system mcs-apiserver` may tell why (%w)", name, err)
+	case errors.As(err, &status):
+		return err // the server says what is wrong with the request
+	}
+	return fmt.Errorf("its kube-apiserver cannot be reached: check that it runs, and that the server of the context is right (%w)", err)
+}
+
+// isMissing says whether there is no such object. If the API is not served at
+// all, the answer does not come from an API.
+func isMissing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

@@ -1,0 +1,167 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+)
+
+// undoing is how long undoing may take, also after an interrupt.
+const undoing = time.Minute
+
+// execution carries out a plan and remembers how to undo it.
+type execution struct {
+	sites    map[string]*site
+	progress progress
+	timeout  time.Duration
+	// force lets clusters join although not every member can be asked.
+	force bool
+	done  []deed
+}
+
+// deed is what one step has done.
+type deed struct {
+	step  plan.Step
+	undos []undo
+}
+
+// newExecution prepares to carry out a plan for these clusters.
+func newExecution(sites []*site, progress progress) *execution {
+	e := &execution{sites: map[string]*site{}, progress: progress}
+	for _, site := range sites {
+		e.sites[site.Context] = site
+	}
+	return e
+}
+
+// run carries out the steps in order, up to the first that fails.
+func (e *execution) run(ctx context.Context, steps []plan.Step) error {
+	for _, step := range steps {
+		err := e.progress.run(step.Context+": "+step.String(), func() error {
+			undos, err := e.do(ctx, step)
+			if len(undos) > 0 {
+				e.done = append(e.done, deed{step, undos})
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("context %s could not %s: %w", step.Context, step, err)
+		}
+	}
+	return nil
+}
+
+// undo takes back everything that was done, the last first. What cannot be taken
+// back is in the error.
+func (e *execution) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+	defer cancel()
+	var errs []error
+	for _, deed := range slices.Backward(e.done) {
+		err := e.progress.run("undo "+deed.step.Context+": "+deed.step.String(), func() error {
+			var failed []error
+			for _, undo := range slices.Backward(deed.undos) {
+				failed = append(failed, undo(ctx))
+			}
+			return errors.Join(failed...)
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", deed.step.Context, deed.step, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// do carries out one step. What it returns takes back what it has done, also if
+// it failed halfway.
+func (e *execution) do(ctx context.Context, step plan.Step) ([]undo, error) {
+	at := e.sites[step.Context]
+	switch step.Action {
+	case plan.SetID:
+		undos, err := at.claim(ctx, multicluster.ClusterIDClaim, step.Value, nil)
+		if err == nil {
+			at.Found.ID = step.Value // the steps that follow are about it
+		}
+		return undos, err
+	case plan.Claim:
+		var annotations map[string]string
+		if e.force {
+			annotations = map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
+		}
+		return at.claim(ctx, multicluster.ClusterSetClaim, step.Value, annotations)
+	case plan.Unclaim:
+		return nil, remove(ctx, at.MCS.MulticlusterV1().ClusterClaims(), multicluster.ClusterSetClaim)
+	case plan.Await:
+		return nil, at.await(ctx, step.Peers, e.timeout)
+	}
+	var undos []undo
+	for _, peer := range step.Peers {
+		more, err := e.doForPeer(ctx, at, step.Action, peer)
+		undos = append(undos, more...)
+		if err != nil {
+			return undos, fmt.Errorf("%s: %w", peer, err)
+		}
+	}
+	return undos, nil
+}
+
+func (e *execution) doForPeer(ctx context.Context, at *site, action plan.Action, peer string) ([]undo, error) {
+	switch action {
+	case plan.Admit:
+		return at.admit(ctx, peer)
+	case plan.AddMembers:
+		for _, other := range e.sites {
+			if other.Found.ID == peer {
+				back, err := at.addMember(ctx, other, peer, at.Found.ID)
+				return back.list(), err
+			}
+		}
+		return nil, errors.New("no context leads to it")
+	case plan.RemoveMembers:
+		return nil, at.removeMember(ctx, peer)
+	case plan.Expel:
+		return nil, at.expel(ctx, peer)
+	}
+	return nil, fmt.Errorf("unknown step %q", action)
+}
+
+// claim makes the cluster claim a value, in place of what it claimed before.
+func (s *site) claim(ctx context.Context, name, value string, annotations map[string]string) ([]undo, error) {
+	claims := s.MCS.MulticlusterV1().ClusterClaims()
+	existing, err := claims.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		back, err := create(ctx, claims, &multiclusterv1.ClusterClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: multiclusterv1.ClusterClaimSpec{Value: value},
+		})
+		if name == multicluster.ClusterIDClaim { // it cannot be removed, and does no harm
+			return nil, err
+		}
+		return back.list(), err
+	case err != nil:
+		return nil, err
+	case existing.Spec.Value == value:
+		return nil, nil
+	}
+	before := existing.Spec.Value
+	existing.Spec.Value = value
+	if _, err := claims.Update(ctx, existing, metav1.UpdateOptions{}); err != nil {
+		return nil, err
+	}
+	return []undo{func(ctx context.Context) error {
+		_, err := s.claim(ctx, name, before, nil)
+		return err
+	}}, nil
+}

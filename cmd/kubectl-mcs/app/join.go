@@ -1,0 +1,162 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+)
+
+type joinOptions struct {
+	*factory
+	output     output
+	clusterSet string
+	ids        map[string]string
+	servers    map[string]string
+	dryRun     bool
+	force      bool
+	timeout    time.Duration
+}
+
+func newJoinCommand(f *factory) *cobra.Command {
+	o := &joinOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:   "join --clusterset NAME CONTEXT CONTEXT...",
+		Short: "Make clusters members of each other",
+		Long: `Make every named cluster a member of every other.
+
+In each cluster, every other one gets a service account that may read what is
+exported and nothing else, and a short-lived token of it goes into a Secret of the
+cluster that reads. mcs-controller exchanges the token at once, and renews it by
+the account's own right from then on. At last the clusters claim the ClusterSet.
+
+What is to be done is shown first. What is done already is left out, so that join
+can be repeated, or repeated with one cluster more. If a step fails, everything
+that was done is undone.
+
+It takes the rights of a cluster-admin in all clusters.`,
+		Example: `  # Show what would be done
+  kubectl mcs join --clusterset production east west --dry-run
+
+  # Join, with an id for a cluster that has only the default one
+  kubectl mcs join --clusterset production east west --id east=east --id west=west
+
+  # The server of the context is not where other clusters reach it
+  kubectl mcs join --clusterset production east west --server east=https://10.0.0.1:6443`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("name at least two contexts: `kubectl config get-contexts` lists those that there are")
+			}
+			return nil
+		},
+		ValidArgsFunction: f.completeContexts,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.clusterSet, "clusterset", "", "Name of the ClusterSet, the same for all its members. Required.")
+	flags.StringToStringVar(&o.ids, "id", nil, "Id for the cluster of a context, as CONTEXT=ID. Unless it is given, a cluster keeps the id that it has.")
+	flags.StringToStringVar(&o.servers, "server", nil, "Where other clusters reach the kube-apiserver of a context, as CONTEXT=URL, if not where the kubeconfig does.")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "Only show what would be done.")
+	flags.BoolVar(&o.force, "ignore-unreachable-members", false, "Join although not every member can be asked whether an id is taken.")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait for the clusters to be in touch.")
+	o.output.addTo(cmd)
+	if err := cmd.MarkFlagRequired("clusterset"); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+func (o *joinOptions) run(ctx context.Context, contexts []string) error {
+	if err := o.validate(contexts); err != nil {
+		return err
+	}
+	sites, err := o.observe(ctx, contexts, o.servers)
+	if err != nil {
+		return err
+	}
+	planned, err := plan.Join(o.clusterSet, found(sites), o.ids)
+	if err != nil {
+		return fmt.Errorf("the clusters cannot be joined, and nothing was changed:\n%w", err)
+	}
+	if done, err := o.show(planned, o.output, o.dryRun, fmt.Sprintf("All of them are in the ClusterSet %q already.", o.clusterSet)); done || err != nil {
+		return err
+	}
+	execution := newExecution(sites, newProgress(o.streams.Out))
+	execution.timeout, execution.force = o.timeout, o.force
+	waits := slices.IndexFunc(planned.Steps, func(step plan.Step) bool { return step.Action == plan.Await })
+	if err := execution.run(ctx, planned.Steps[:waits]); err != nil {
+		if failed := execution.undo(ctx); failed != nil {
+			return fmt.Errorf("%w\nnot everything could be undone; repeat join when the cause is gone, or clean up with `kubectl mcs leave`:\n%w", err, failed)
+		}
+		return fmt.Errorf("%w\neverything that was done has been undone", err)
+	}
+	if err := execution.run(ctx, planned.Steps[waits:]); err != nil {
+		return fmt.Errorf("the clusters have joined, but: %w\n`kubectl mcs status` tells how they are; if one cannot be reached where its kubeconfig says, repeat join with --server", err)
+	}
+	fmt.Fprintf(o.streams.Out, "%d clusters are members of each other in the ClusterSet %q.\n", len(sites), o.clusterSet)
+	return nil
+}
+
+func (o *joinOptions) validate(contexts []string) error {
+	errs := []error{o.output.validate(), checkContexts("--id", o.ids, contexts), checkContexts("--server", o.servers, contexts)}
+	if o.output.format != "" && !o.dryRun {
+		errs = append(errs, errors.New("--output is for the plan that --dry-run shows"))
+	}
+	if o.clusterSet == "" {
+		errs = append(errs, errors.New("--clusterset must not be empty"))
+	}
+	for i, context := range contexts {
+		if slices.Contains(contexts[:i], context) {
+			errs = append(errs, fmt.Errorf("context %s is named twice", context))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkContexts finds values for contexts that are not named.
+func checkContexts(flag string, values map[string]string, contexts []string) error {
+	var errs []error
+	for context, value := range values {
+		if !slices.Contains(contexts, context) {
+			errs = append(errs, fmt.Errorf("%s %s=%s: the context is not among those that are named", flag, context, value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func found(sites []*site) []plan.Cluster {
+	var clusters []plan.Cluster
+	for _, site := range sites {
+		clusters = append(clusters, site.Found)
+	}
+	return clusters
+}
+
+// show shows a plan, and says whether that was all there is to do.
+func (f *factory) show(planned plan.Plan, output output, dryRun bool, nothing string) (bool, error) {
+	for _, warning := range planned.Warnings {
+		fmt.Fprintln(f.streams.ErrOut, "warning:", warning)
+	}
+	err := output.print(f.streams.Out, planned, func(out io.Writer) error {
+		if len(planned.Steps) == 0 {
+			fmt.Fprintln(out, nothing)
+			return nil
+		}
+		fmt.Fprintln(out, "What is to be done:")
+		for _, step := range planned.Steps {
+			fmt.Fprintf(out, "  %s: %s\n", step.Context, step)
+		}
+		fmt.Fprintln(out)
+		return nil
+	})
+	return dryRun || len(planned.Steps) == 0, err
+}

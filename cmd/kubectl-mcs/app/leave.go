@@ -1,0 +1,85 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+)
+
+type leaveOptions struct {
+	*factory
+	output output
+	from   []string
+	dryRun bool
+}
+
+func newLeaveCommand(f *factory) *cobra.Command {
+	o := &leaveOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:   "leave CONTEXT [--from CONTEXT,...]",
+		Short: "Make a cluster leave its ClusterSet",
+		Long: `Make a cluster leave its ClusterSet.
+
+What it exports is withdrawn in all clusters, and what it imports in itself. Then
+the Secrets and accounts by which it and its members knew each other are deleted:
+in the cluster itself, and in those that --from names. ServiceExports stay, and
+count again when the cluster joins again, under whatever id.
+
+It can be repeated, if a step fails.`,
+		Example: `  # north leaves the ClusterSet that it is in with east and west
+  kubectl mcs leave north --from east,west`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("name the one context whose cluster is to leave, and the others with --from; %d are named", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return f.completeContexts(cmd, args, toComplete)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the other clusters, in which nothing of the cluster should stay.")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Only show what would be done.")
+	o.output.addTo(cmd)
+	if err := cmd.RegisterFlagCompletionFunc("from", f.completeContexts); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+func (o *leaveOptions) run(ctx context.Context, leaver string) error {
+	if err := o.output.validate(); err != nil {
+		return err
+	}
+	if o.output.format != "" && !o.dryRun {
+		return errors.New("--output is for the plan that --dry-run shows")
+	}
+	sites, err := o.observe(ctx, append([]string{leaver}, o.from...), nil)
+	if err != nil {
+		return err
+	}
+	clusters := found(sites)
+	planned, err := plan.Leave(clusters[0], clusters[1:])
+	if err != nil {
+		return err
+	}
+	if done, err := o.show(planned, o.output, o.dryRun, "The cluster is in no ClusterSet, and nothing is left of one."); done || err != nil {
+		return err
+	}
+	if err := newExecution(sites, newProgress(o.streams.Out)).run(ctx, planned.Steps); err != nil {
+		return fmt.Errorf("%w\nwhat was done before that stays done: repeat leave for the rest", err)
+	}
+	fmt.Fprintf(o.streams.Out, "%q is in no ClusterSet any more.\n", clusters[0].ID)
+	return nil
+}

@@ -1,0 +1,58 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+)
+
+// joinAdvice is what to do with a cluster that is in no ClusterSet.
+const joinAdvice = "make it a member of one with `kubectl mcs join`"
+
+// identity is who a cluster says it is, as far as it does.
+func identity(members []clustersetv1alpha1.Member) (id, clusterSet string) {
+	for i := range members {
+		if status := &members[i].Status; status.State == clustersetv1alpha1.MemberLocal {
+			return status.ClusterID, status.ClusterSet
+		}
+	}
+	return "", ""
+}
+
+// joined says whether a cluster is in a ClusterSet. Who may change things in a
+// namespace may not always read the members: then that is not known.
+func joined(ctx context.Context, c *cluster) (joined, known bool) {
+	members, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, false
+	}
+	id, clusterSet := identity(members.Items)
+	return id != "" && clusterSet != "", true
+}
+
+// memberNamed is the entry of a cluster, nil if there is none. The name of an
+// entry is the id of the cluster; one that shares its id with the rightful
+// member goes by another name.
+func memberNamed(members []clustersetv1alpha1.Member, id string) *clustersetv1alpha1.Member {
+	at := slices.IndexFunc(members, func(member clustersetv1alpha1.Member) bool { return member.Name == id })
+	if at < 0 {
+		return nil
+	}
+	return &members[at]
+}
+
+// mergeable is an exported service as pkg/merge takes it.
+func mergeable(exported *clustersetv1alpha1.ExportedService) merge.Export {
+	var hub clusterset.ExportedService
+	// It copies equal structures, which cannot fail.
+	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(exported, &hub, nil)
+	return merge.FromExported(&hub)
+}

@@ -1,0 +1,102 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+)
+
+func TestStepsAreShownOnALineEach(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	if err := p.run("first", func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	failure := errors.New("not now")
+	if err := p.run("second", func() error {
+		if got := out.String(); got != "✓ first\n" {
+			t.Errorf("while it runs %q is shown, want what has ended", got)
+		}
+		return failure
+	}); !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+	expectText(t, "✓ first\n✗ second\n", out.String())
+}
+
+func TestFileIsNoTerminal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := newProgress(file).run("step", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, "✓ step\n", string(got))
+}
+
+// On a terminal a step is shown as soon as it begins, and its outcome takes the
+// place of what has been shown of it.
+func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"success": {nil, "✓"},
+		"failure": {errors.New("not now"), "✗"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				err := progress{&out, true}.run("step", func() error {
+					time.Sleep(5 * spinInterval / 2) // of the bubble's time
+					return test.err
+				})
+				if !errors.Is(err, test.err) {
+					t.Errorf("got %v", err)
+				}
+				expectText(t, "\r⠋ step\r⠙ step\r⠹ step\r\x1b[K"+test.want+" step\n", out.String())
+			})
+		})
+	}
+}
+
+func TestExecutionShowsWhatIsDoneAndUndone(t *testing.T) {
+	sites := []*site{newSite("east", "east"), newSite("west", "west")}
+	var out bytes.Buffer
+	e := newExecution(sites, newProgress(&out))
+	steps := []plan.Step{
+		{Context: "east", Action: plan.Admit, Peers: []string{"west"}},
+		{Context: "west", Action: plan.Admit, Peers: []string{"east"}},
+		{Context: "east", Action: plan.AddMembers, Peers: []string{"south"}},
+		{Context: "east", Action: plan.Claim, Value: "production"},
+	}
+	expectError(t, e.run(t.Context(), steps), "no context leads to it")
+	if err := e.undo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expectText(t, strings.Join([]string{
+		"✓ east: let west read what is exported",
+		"✓ west: let east read what is exported",
+		"✗ east: " + steps[2].String(),
+		"✓ undo west: let east read what is exported",
+		"✓ undo east: let west read what is exported",
+		"",
+	}, "\n"), out.String())
+}

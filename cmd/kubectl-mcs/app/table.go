@@ -1,0 +1,57 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// writeTable writes rows in columns that are aligned, each behind an indent.
+// The first row are the titles. An empty cell is a dash.
+func writeTable(out io.Writer, indent string, rows [][]string) error {
+	writer := printers.GetNewTabWriter(out)
+	for _, row := range rows {
+		cells := make([]string, 0, len(row))
+		for _, cell := range row {
+			cells = append(cells, cmp.Or(printable(cell), "-"))
+		}
+		if _, err := fmt.Fprintln(writer, indent+strings.Join(cells, "\t")); err != nil {
+			return err
+		}
+	}
+	return writer.Flush()
+}
+
+// printable is a text on one line and without control characters: much of what
+// is printed is what other clusters say, and a terminal obeys some of them.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// shorten keeps a long text from flooding a terminal.
+func shorten(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// ago is how long ago something was, for people. Clocks of other machines may
+// be ahead.
+func ago(now, then time.Time) string {
+	return duration.HumanDuration(max(0, now.Sub(then)))
+}

@@ -1,0 +1,60 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+// Decision is how the value of a property came about.
+type Decision string
+
+const (
+	// Agreed is when all clusters say the same.
+	Agreed Decision = "Agreed"
+	// Oldest is when they do not, and the oldest export counts.
+	Oldest Decision = "Oldest"
+	// Union is when they do not, and what is used is put together of all.
+	Union Decision = "Union"
+)
+
+// Property is something in which exports can differ, and what came of it. All
+// values are as conflicts describe them, but never shortened; what is not set
+// is empty.
+type Property struct {
+	Name string
+	// Values are what the exporting clusters say, by their ids.
+	Values map[string]string
+	// Used is what all clusters use. Of IP families an importing cluster leaves
+	// out what it does not support.
+	Used     string
+	Decision Decision
+	// Cluster is the cluster whose value is used if the decision is Oldest.
+	Cluster string
+	// Conflict says whether Merge reports a conflict. Clusters may differ
+	// without one: more IP families than the oldest export has do no harm.
+	Conflict bool
+}
+
+// Explain tells how Merge comes to its result, property by property, always in
+// the same order. There must be at least one export.
+func Explain(exports []Export) []Property {
+	exports = byPrecedence(exports)
+	oldest, merged := exports[0], Merge(exports)
+	result := Export{Spec: merged.Spec, Labels: merged.Labels, Annotations: merged.Annotations}
+	explained := make([]Property, 0, len(properties))
+	for _, property := range properties {
+		one := Property{Name: property.name, Values: map[string]string{}, Used: property.describe(result), Decision: Agreed}
+		for _, export := range exports {
+			value := property.describe(export)
+			one.Values[export.Cluster] = value
+			agrees := property.agrees(oldest, export)
+			one.Conflict = one.Conflict || !agrees
+			if !agrees || value != property.describe(oldest) {
+				one.Decision, one.Cluster = Oldest, oldest.Cluster
+			}
+		}
+		if one.Decision == Oldest && property.reason == "PortConflict" {
+			one.Decision, one.Cluster = Union, ""
+		}
+		explained = append(explained, one)
+	}
+	return explained
+}

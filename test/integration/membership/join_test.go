@@ -1,0 +1,325 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+)
+
+func writeFile(name string, data []byte) error { return os.WriteFile(name, data, 0o600) }
+
+// R1, R2, R3: three clusters join with one command, know each other, and what
+// has one name is one service. Doing it again does nothing.
+func TestThreeClustersJoinWithOneCommand(t *testing.T) {
+	ns := namespace(t, "joined")
+	args := []string{"mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "east=east", "--id", "west=west", "--id", "north=north"}
+	planned := kubectl(t, append(args, "--dry-run")...)
+	expect.Contains(t, planned, "east: let west, north read what is exported", "west: add east, north as members", `north: join the ClusterSet "everywhere"`)
+	for _, cluster := range clusters.Clusters {
+		if made := traces(t, cluster); len(made) > 0 {
+			t.Errorf("--dry-run made %v in %s", made, cluster.ID)
+		}
+	}
+	join(t, "east", "west", "north")
+	for _, cluster := range clusters.Clusters {
+		members, err := cluster.Clientset.ClusterSetV1alpha1().Members().List(t.Context(), metav1.ListOptions{})
+		fatal(t, err)
+		if len(members.Items) != 3 {
+			t.Errorf("%s has %d members", cluster.ID, len(members.Items))
+		}
+		for _, member := range members.Items {
+			if member.Status.State != clustersetv1alpha1.MemberConnected && member.Status.State != clustersetv1alpha1.MemberLocal {
+				t.Errorf("in %s, %s is %s", cluster.ID, member.Name, member.Status.State)
+			}
+		}
+	}
+	export(t, east(), ns, "web")
+	export(t, west(), ns, "web")
+	awaitImport(t, north(), ns, "web", "east", "west")
+
+	var versions []string
+	count := func() {
+		for _, cluster := range clusters.Clusters {
+			secrets, err := cluster.Kubernetes.CoreV1().Secrets("mcs-system").List(t.Context(), metav1.ListOptions{})
+			fatal(t, err)
+			for _, secret := range secrets.Items {
+				versions = append(versions, secret.Name+secret.ResourceVersion)
+			}
+		}
+	}
+	awaitLongTokens(t)
+	count()
+	before := versions
+	versions = nil
+	expect.Contains(t, kubectl(t, args...), "All of them are in the ClusterSet \"everywhere\" already")
+	if count(); fmt.Sprint(versions) != fmt.Sprint(before) {
+		t.Error("joining again changed something")
+	}
+}
+
+// tokenLife is how long the token lives with which one cluster reads from another.
+func tokenLife(ctx context.Context, in *fleet.Cluster, peer string) (time.Duration, string, error) {
+	secret, err := in.Kubernetes.CoreV1().Secrets("mcs-system").Get(ctx, "member-"+peer, metav1.GetOptions{})
+	if err != nil {
+		return 0, "", err
+	}
+	config, err := clientcmd.Load(secret.Data["kubeconfig"])
+	if err != nil {
+		return 0, "", err
+	}
+	token := config.AuthInfos["peer"].Token
+	var claims jwt.RegisteredClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil {
+		return 0, "", err
+	}
+	return claims.ExpiresAt.Sub(claims.IssuedAt.Time), token, nil
+}
+
+// awaitLongTokens waits until mcs-controller has exchanged all tokens that
+// joining made.
+func awaitLongTokens(t *testing.T) {
+	t.Helper()
+	for _, cluster := range clusters.Clusters {
+		secrets, err := cluster.Kubernetes.CoreV1().Secrets("mcs-system").List(t.Context(), metav1.ListOptions{FieldSelector: "type=clusterset.mcs-apiserver.io/member"})
+		fatal(t, err)
+		for _, secret := range secrets.Items {
+			peer := strings.TrimPrefix(secret.Name, "member-")
+			expect.Eventually(t, "the token of "+cluster.ID+" for "+peer, func(ctx context.Context) error {
+				life, _, err := tokenLife(ctx, cluster, peer)
+				if err == nil && life < 24*time.Hour {
+					err = fmt.Errorf("it lives for %s", life)
+				}
+				return err
+			})
+		}
+	}
+}
+
+// R99: if a step fails, everything is undone: nothing half-joined remains.
+func TestFailedJoinIsUndone(t *testing.T) {
+	t.Cleanup(func() {
+		_, _ = west().Kubectl(context.Background(), "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "test-no-claims")
+	})
+	_, err := west().Kubectl(t.Context(), "apply", "-f", expect.Manifest(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: test-no-claims}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [multicluster.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [clusterclaims]}]}
+  validations: [{expression: "object.metadata.name != 'clusterset.k8s.io'", message: "nobody joins today"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: test-no-claims}
+spec: {policyName: test-no-claims, validationActions: [Deny]}
+`))
+	fatal(t, err)
+	inForce := func(want bool) {
+		t.Helper()
+		expect.Eventually(t, fmt.Sprintf("the policy in force: %t", want), func(ctx context.Context) error {
+			if output, _ := west().Kubectl(ctx, "create", "--dry-run=server", "-f", manifest(t, setName, "x")); strings.Contains(output, "nobody joins today") != want {
+				return errors.New(output)
+			}
+			return nil
+		})
+	}
+	inForce(true)
+	eastID, westID := claimed(t, east(), id), claimed(t, west(), id)
+	output, err := run(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=sunrise", "--id", "west=sunset")
+	if err == nil {
+		t.Fatalf("it succeeded:\n%s", output)
+	}
+	expect.Contains(t, output, "✓ east: join the ClusterSet", "✗ west: join the ClusterSet", "undo east: join the ClusterSet", "nobody joins today", "everything that was done has been undone")
+	for _, cluster := range []*fleet.Cluster{east(), west()} {
+		if left := traces(t, cluster); len(left) > 0 {
+			t.Errorf("half joined, %s has %v", cluster.ID, left)
+		}
+	}
+	if claimed(t, east(), id) != eastID || claimed(t, west(), id) != westID {
+		t.Errorf("the ids are %q and %q, and were %q and %q", claimed(t, east(), id), claimed(t, west(), id), eastID, westID)
+	}
+	_, err = west().Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding", "test-no-claims")
+	fatal(t, err)
+	inForce(false)
+}
+
+// Tokens that joining made are exchanged at once, tokens are renewed without a
+// gap, and one that is taken away shows within seconds.
+func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
+	ns := namespace(t, "renewed")
+	join(t, "east", "west")
+	export(t, east(), ns, "web")
+	awaitImport(t, west(), ns, "web", "east")
+	awaitLongTokens(t)
+	_, before, err := tokenLife(t.Context(), west(), "east")
+	fatal(t, err)
+
+	// A short token, as joining makes it, is replaced while the feed goes on.
+	log := follows(t, west(), "east")
+	token, err := run(t, "--context", "east", "create", "token", "peer-west", "-n", "mcs-system", "--duration=30m")
+	fatal(t, err)
+	replaceToken(t, west(), "east", strings.TrimSpace(token))
+	expect.Eventually(t, "another token", func(ctx context.Context) error {
+		life, after, err := tokenLife(ctx, west(), "east")
+		if err == nil && (after == before || life < 24*time.Hour) {
+			err = fmt.Errorf("it lives for %s", life)
+		}
+		return err
+	})
+	export(t, east(), ns, "more")
+	awaitImport(t, west(), ns, "more", "east")
+	if states := log(); len(states) > 0 {
+		t.Errorf("meanwhile the member was %v", states)
+	}
+
+	taken := time.Now()
+	fatal(t, east().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-west", metav1.DeleteOptions{}))
+	expect.Eventually(t, "the revoked credential to show", func(ctx context.Context) error {
+		output, err := run(t, "mcs", "status", "west")
+		if err == nil && !strings.Contains(output, "Unauthorized") {
+			err = errors.New(output)
+		}
+		return err
+	})
+	t.Logf("a revoked credential shows after %s", time.Since(taken).Round(100*time.Millisecond))
+	// Joining again mends it.
+	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west")
+	awaitImport(t, west(), ns, "web", "east")
+}
+
+func replaceToken(t *testing.T, in *fleet.Cluster, peer, token string) {
+	t.Helper()
+	secrets := in.Kubernetes.CoreV1().Secrets("mcs-system")
+	secret, err := secrets.Get(t.Context(), "member-"+peer, metav1.GetOptions{})
+	fatal(t, err)
+	config, err := clientcmd.Load(secret.Data["kubeconfig"])
+	fatal(t, err)
+	config.AuthInfos["peer"].Token = token
+	secret.Data["kubeconfig"], err = clientcmd.Write(*config)
+	fatal(t, err)
+	_, err = secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
+	fatal(t, err)
+}
+
+// follows watches a member. What it returns stops that, and returns every state
+// but Connected that was seen, and every time that it was not synced.
+func follows(t *testing.T, in *fleet.Cluster, member string) func() []string {
+	t.Helper()
+	watcher, err := in.Clientset.ClusterSetV1alpha1().Members().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + member})
+	fatal(t, err)
+	done := make(chan []string)
+	go func() {
+		var seen []string
+		for event := range watcher.ResultChan() {
+			if entry, ok := event.Object.(*clustersetv1alpha1.Member); ok && (entry.Status.State != clustersetv1alpha1.MemberConnected || !entry.Status.Synced) {
+				seen = append(seen, fmt.Sprintf("%s %s synced=%t", event.Type, entry.Status.State, entry.Status.Synced))
+			}
+		}
+		done <- seen
+	}()
+	return func() []string {
+		watcher.Stop()
+		return <-done
+	}
+}
+
+// The other subcommands, against real servers.
+func TestPluginExportsAndExplains(t *testing.T) {
+	ns := namespace(t, "plugged")
+	join(t, "east", "west")
+	for _, cluster := range []*fleet.Cluster{east(), west()} {
+		_, err := cluster.Service(t.Context(), ns, "web")
+		fatal(t, err)
+		_, err = cluster.EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1", "10.9.0.2"})
+		fatal(t, err)
+	}
+	refused(t, []string{"nothing", ns}, "mcs", "export", "nothing", "-n", ns, "--context", "east")
+	expect.Contains(t, kubectl(t, "mcs", "export", "web", "-n", ns, "--context", "east", "--wait"), "exported", "ready")
+	expect.Contains(t, kubectl(t, "mcs", "export", "web", "-n", ns, "--context", "east"), "already exported")
+	kubectl(t, "mcs", "export", "web", "-n", ns, "--context", "west", "--wait", "-o", "yaml")
+	awaitImport(t, west(), ns, "web", "east", "west")
+	explained := kubectl(t, "mcs", "explain", "web", "-n", ns, "--context", "west")
+	expect.Contains(t, explained, "web."+ns+".svc.clusterset.local", "east", "west", "http:80/TCP", "2/2", "all agree")
+	var data map[string]any
+	fatal(t, json.Unmarshal([]byte(kubectl(t, "mcs", "explain", "web", "-n", ns, "--context", "west", "-o", "json")), &data))
+	if len(data) == 0 {
+		t.Error("explain -o json printed nothing")
+	}
+	status := kubectl(t, "mcs", "status", "east", "west")
+	expect.Contains(t, status, "Context east: cluster east of ClusterSet everywhere", "Context west: cluster west of ClusterSet everywhere", "Connected", "Local")
+	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "east"), "still exported by west")
+	awaitImport(t, west(), ns, "web", "west")
+	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "west"), "goes away")
+	awaitImport(t, west(), ns, "web")
+}
+
+// kubectl completes what belongs to the plugin.
+func TestPluginCompletes(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"__complete", "mcs", ""}, []string{"join", "leave", "status", "export", "unexport", "explain"}},
+		{[]string{"__complete", "mcs", "join", "--clusterset", "x", "east", ""}, []string{"west", "north"}},
+		{[]string{"__complete", "mcs", "status", ""}, []string{"east", "west", "north"}},
+		{[]string{"__complete", "mcs", "export", "-n", "default", ""}, []string{"kubernetes"}},
+		{[]string{"__complete", "mcs", "status", "-o", ""}, []string{"json", "yaml"}},
+	} {
+		expect.Contains(t, kubectl(t, test.args...), test.want...)
+	}
+}
+
+// get reads something that is no object.
+func get(ctx context.Context, config *rest.Config, path string) (string, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	body, err := client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	return string(body), err
+}
+
+// R116: metrics, logs and Events say which cluster they are of.
+func TestMetricsLogsAndEventsNameTheCluster(t *testing.T) {
+	ns := namespace(t, "named")
+	join(t, "east", "west")
+	export(t, east(), ns, "web")
+	expect.Eventually(t, "an Event with the cluster's id", func(ctx context.Context) error {
+		events, err := east().Kubernetes.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.Regarding.Name == "web" && strings.Contains(event.Note, "(cluster east)") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d Events, none with it", len(events.Items))
+	})
+	config, err := east().APIServers[0].Config()
+	fatal(t, err)
+	metrics, err := get(t.Context(), config, "/metrics")
+	fatal(t, err)
+	expect.Contains(t, metrics, `mcs_apiserver_cluster_info{cluster="east",clusterset="everywhere"} 1`)
+	logged, err := os.ReadFile(east().Dir + "/mcs-apiserver.log")
+	fatal(t, err)
+	expect.Contains(t, string(logged), `"This cluster says who it is" logger="projection" cluster="east" clusterSet="everywhere"`, `cluster="west"`)
+}

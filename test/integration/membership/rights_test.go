@@ -1,0 +1,164 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+var (
+	group = []string{"multicluster.k8s.io"}
+	what  = []string{"clusterclaims"}
+	write = rbacv1.PolicyRule{APIGroups: group, Resources: what, Verbs: []string{"get", "create", "update", "patch", "delete", "deletecollection"}}
+)
+
+// mayClaim is the right to assert these claims.
+func mayClaim(names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: group, Resources: what, ResourceNames: names, Verbs: []string{"claim"}}
+}
+
+// as runs kubectl in east as somebody with these rights, and no others.
+func as(t *testing.T, user string, rules ...rbacv1.PolicyRule) func(args ...string) (string, error) {
+	t.Helper()
+	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}
+	if parts := strings.Split(user, ":"); len(parts) == 4 {
+		subject = rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: parts[2], Name: parts[3]}
+	}
+	name := "test:" + strings.ReplaceAll(user, ":", "-")
+	rbac := east().Kubernetes.RbacV1()
+	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	fatal(t, err)
+	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+	}, metav1.CreateOptions{})
+	fatal(t, err)
+	t.Cleanup(func() {
+		fatal(t, rbac.ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		fatal(t, rbac.ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+	return func(args ...string) (string, error) {
+		return run(t, append([]string{"--context", "east", "--as", user}, args...)...)
+	}
+}
+
+// R114, R115: who may write claims may still not say who the cluster is. That
+// takes the verb claim on that name, and a refusal says so.
+func TestWellKnownClaimsNeedTheVerbClaim(t *testing.T) {
+	before := claimed(t, east(), id)
+	t.Cleanup(func() { fatal(t, east().SetClaim(context.Background(), id, "east", nil)) })
+	names := 0
+	rename := func(t *testing.T) []string {
+		names++
+		return []string{"apply", "--server-side", "--force-conflicts", "-f", manifest(t, id, fmt.Sprintf("renamed-%d", names))}
+	}
+	enter := func(t *testing.T) []string { return []string{"create", "-f", manifest(t, setName, "somewhere")} }
+	exit := func(*testing.T) []string { return []string{"delete", "clusterclaim", setName} }
+	other := func(t *testing.T) []string { return []string{"apply", "-f", manifest(t, "region.example.com", "x")} }
+	label := func(*testing.T) []string { return []string{"label", "clusterclaim", id, "a=b", "--overwrite"} }
+	type step struct {
+		what    func(*testing.T) []string
+		allowed bool
+	}
+	const yes, no = true, false
+	for _, test := range []struct {
+		name, user string
+		rules      []rbacv1.PolicyRule
+		steps      []step
+	}{
+		{"create but not claim", "jane", []rbacv1.PolicyRule{write}, []step{{rename, no}, {enter, no}, {other, yes}, {label, yes}}},
+		{"claim but not create", "june", []rbacv1.PolicyRule{mayClaim(id, setName)}, []step{{rename, no}, {enter, no}, {other, no}}},
+		{"claim the ClusterSet alone", "joan", []rbacv1.PolicyRule{write, mayClaim(setName)}, []step{{rename, no}, {enter, yes}, {exit, yes}}},
+		{"claim the id alone", "jean", []rbacv1.PolicyRule{write, mayClaim(id)}, []step{{rename, yes}, {enter, no}}},
+		{"a service account", "system:serviceaccount:default:joiner", []rbacv1.PolicyRule{write, mayClaim(id, setName)}, []step{{rename, yes}, {enter, yes}, {exit, yes}}},
+		{"a service account without", "system:serviceaccount:default:other", []rbacv1.PolicyRule{write}, []step{{rename, no}, {enter, no}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			kubectlAs := as(t, test.user, test.rules...)
+			for _, step := range test.steps {
+				args := step.what(t)
+				output, err := kubectlAs(args...)
+				if (err == nil) != step.allowed {
+					t.Errorf("kubectl %s as %s: %v\n%s", strings.Join(args, " "), test.user, err, output)
+				}
+				if strings.Contains(output, "assert or remove") {
+					expect.Contains(t, output, fmt.Sprintf("user %q", test.user), `the verb "claim" on resource "clusterclaims" in API group "multicluster.k8s.io" with resourceName`, "mcs-apiserver:claims")
+				}
+			}
+		})
+	}
+	t.Run("removing needs it too", func(t *testing.T) {
+		fatal(t, east().SetClaim(t.Context(), setName, "somewhere", nil))
+		t.Cleanup(func() { fatal(t, east().Unclaim(context.Background())) })
+		kubectlAs := as(t, "judy", write)
+		for _, args := range [][]string{{"delete", "clusterclaim", setName}, {"delete", "--raw", "/apis/multicluster.k8s.io/v1/clusterclaims"}} {
+			if output, err := kubectlAs(args...); err == nil {
+				t.Errorf("kubectl %v: %s", args, output)
+			}
+		}
+		if claimed(t, east(), setName) != "somewhere" || claimed(t, east(), id) == "" {
+			t.Errorf("the claims are gone; the id was %q", before)
+		}
+	})
+}
+
+// R114: the ClusterRole that is installed is enough, and is nobody's by default.
+func TestInstalledRoleIsEnoughToClaim(t *testing.T) {
+	_, err := east().Kubernetes.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "test:claims"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "jill"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "mcs-apiserver:claims"},
+	}, metav1.CreateOptions{})
+	fatal(t, err)
+	t.Cleanup(func() {
+		fatal(t, east().Kubernetes.RbacV1().ClusterRoleBindings().Delete(context.Background(), "test:claims", metav1.DeleteOptions{}))
+	})
+	kubectl(t, "--context", "east", "--as", "jill", "create", "-f", manifest(t, setName, "somewhere"))
+	kubectl(t, "--context", "east", "--as", "jill", "delete", "clusterclaim", setName)
+	for _, role := range []string{"view", "edit", "admin"} {
+		output, _ := run(t, "--context", "east", "auth", "can-i", "claim", "clusterclaims/id.k8s.io", "--as", "someone-with-"+role)
+		if !strings.HasSuffix(strings.TrimSpace(output), "no") {
+			t.Errorf("somebody may claim without being told to: %s", output)
+		}
+	}
+}
+
+// What a peer is let in with is good for reading what is exported, and for its
+// own renewal.
+func TestCredentialOfAPeerIsGoodForNothingElse(t *testing.T) {
+	join(t, "east", "west")
+	secret, err := west().Kubernetes.CoreV1().Secrets("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{})
+	fatal(t, err)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	fatal(t, writeFile(file, secret.Data["kubeconfig"]))
+	kubectlAs := func(args ...string) (string, error) {
+		output, err := clusters.KubectlCommand(t.Context(), file, args...).CombinedOutput()
+		return string(output), err
+	}
+	for _, resource := range []string{"exportedservices", "exportedendpointslices", "members", "clusterclaims"} {
+		if output, err := kubectlAs("get", resource, "-A"); err != nil {
+			t.Errorf("a peer cannot read %s: %s", resource, output)
+		}
+	}
+	if output, err := kubectlAs("create", "token", "peer-west", "-n", "mcs-system"); err != nil {
+		t.Errorf("a peer cannot renew its own token: %s", output)
+	}
+	for _, args := range [][]string{
+		{"create", "token", "mcs-apiserver", "-n", "mcs-system"}, {"create", "token", "default", "-n", "default"},
+		{"get", "secrets", "-n", "mcs-system"}, {"get", "serviceaccounts", "-n", "mcs-system"}, {"get", "services", "-A"}, {"get", "namespaces"},
+		{"delete", "clusterclaim", setName}, {"get", "serviceimports", "-A"},
+	} {
+		if output, err := kubectlAs(args...); err == nil || !strings.Contains(strings.ToLower(output), "forbidden") {
+			t.Errorf("a peer may kubectl %s: %v %s", strings.Join(args, " "), err, output)
+		}
+	}
+}
