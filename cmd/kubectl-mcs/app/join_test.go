@@ -26,6 +26,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
 // kubeconfigWith has these contexts, which lead to these servers.
@@ -103,7 +104,7 @@ func TestContextsAreOffered(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"the first to join", []string{"join", ""}, "east north west :4"},
+		{"the first to join", []string{"join", "--clusterset", "s", ""}, "east north west :4"},
 		{"the next to join", []string{"join", "--clusterset", "s", "north", ""}, "east west :4"},
 		{"the one to leave", []string{"leave", ""}, "east north west :4"},
 		{"nobody else to leave", []string{"leave", "east", ""}, ":4"},
@@ -134,14 +135,26 @@ type apiServer struct {
 	writes []string
 }
 
-func newAPIServer(t *testing.T, context string, without ...string) *apiServer {
-	t.Helper()
-	list := func(version, kind string, items ...any) any {
-		return map[string]any{"apiVersion": version, "kind": kind + "List", "items": items}
+func list(version, kind string, items ...any) any {
+	return map[string]any{"apiVersion": version, "kind": kind + "List", "items": items}
+}
+
+const apiServicePath = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.clusterset.mcs-apiserver.io"
+
+func notInstalled(objects map[string]any) { delete(objects, apiServicePath) }
+
+// knowing has a member in touch.
+func knowing(id string) func(map[string]any) {
+	return func(objects map[string]any) {
+		objects[clusterSetPath+"members"] = list("clusterset.mcs-apiserver.io/v1alpha1", "Member", newMember(id, clustersetv1alpha1.MemberConnected))
 	}
+}
+
+func newAPIServer(t *testing.T, context string, changes ...func(objects map[string]any)) *apiServer {
+	t.Helper()
 	const namespaced, rbac = "/api/v1/namespaces/mcs-system/", "/apis/rbac.authorization.k8s.io/v1/"
 	objects := map[string]any{
-		"/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.clusterset.mcs-apiserver.io": map[string]any{
+		apiServicePath: map[string]any{
 			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": map[string]any{"service": map[string]string{"namespace": "mcs-system", "name": "mcs-apiserver"}},
 		},
 		"/api/v1/namespaces/kube-system": map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": "kube-system", "uid": "uid-" + context}},
@@ -154,8 +167,8 @@ func newAPIServer(t *testing.T, context string, without ...string) *apiServer {
 		rbac + "namespaces/mcs-system/roles":        list("rbac.authorization.k8s.io/v1", "Role"),
 		rbac + "namespaces/mcs-system/rolebindings": list("rbac.authorization.k8s.io/v1", "RoleBinding"),
 	}
-	for _, path := range without {
-		delete(objects, path)
+	for _, change := range changes {
+		change(objects)
 	}
 	s := &apiServer{}
 	read := serving(objects)
@@ -180,16 +193,16 @@ func (s *apiServer) write(t *testing.T, w http.ResponseWriter, r *http.Request) 
 	s.writes = append(s.writes, write)
 	refuse := s.refuse
 	s.mu.Unlock()
+	body, err := io.ReadAll(r.Body) // without that a server does not notice that a client has gone
+	if err != nil {
+		t.Error(err)
+	}
 	if refuse != nil && refuse(w, r, write) {
 		return
 	}
 	if r.Method == http.MethodDelete {
 		answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 		return
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Error(err)
 	}
 	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
@@ -213,7 +226,9 @@ func failing(writes ...string) func(http.ResponseWriter, *http.Request, string) 
 		if !slices.Contains(writes, write) {
 			return false
 		}
-		refusing(apierrors.NewForbidden(schema.GroupResource{Resource: write}, "x", nil))(w, nil)
+		refusal := apierrors.NewForbidden(schema.GroupResource{Resource: write}, "x", nil)
+		refusal.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		answer(w, http.StatusForbidden, refusal.ErrStatus)
 		return true
 	}
 }
@@ -228,10 +243,13 @@ func joining(t *testing.T, east, west *apiServer, more ...string) []string {
 }
 
 func TestPlanIsShownAndNothingDone(t *testing.T) {
-	east, west := newAPIServer(t, "east"), newAPIServer(t, "west")
-	out, _, err := run(t.Context(), joining(t, east, west, "--dry-run", "--id", "west=w")...)
+	east, west := newAPIServer(t, "east", knowing("north")), newAPIServer(t, "west")
+	out, warnings, err := run(t.Context(), joining(t, east, west, "--dry-run", "--id", "west=w")...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.HasPrefix(warnings, `warning: "north" is a member of east and is not named`) {
+		t.Errorf("warnings %q", warnings)
 	}
 	expectText(t, `
 What is to be done:
@@ -277,7 +295,7 @@ func TestEverythingThatIsWrongIsSaidAndNothingDone(t *testing.T) {
 }
 
 func TestClustersThatCannotBeJoinedYetAreAllNamed(t *testing.T) {
-	east, west := newAPIServer(t, "east", "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.clusterset.mcs-apiserver.io"), newAPIServer(t, "west")
+	east, west := newAPIServer(t, "east", notInstalled), newAPIServer(t, "west")
 	args := joining(t, east, west)
 	west.Close()
 	_, _, err := run(t.Context(), args...)
