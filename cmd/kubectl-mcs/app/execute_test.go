@@ -233,6 +233,7 @@ func TestClustersAreJoinedOnce(t *testing.T) {
 func TestFailureOfAnyRequestIsUndone(t *testing.T) {
 	for fails := 0; ; fails++ {
 		sites, ids := three()
+		sites = sites[:2] // with the third there are thrice as many requests, and none of another kind
 		steps, before := planned(t, sites, ids), state(t, sites)
 		requests, failed := 0, ""
 		react(sites, func(context string, action clienttesting.Action) error {
@@ -249,7 +250,7 @@ func TestFailureOfAnyRequestIsUndone(t *testing.T) {
 			if err != nil {
 				t.Errorf("nothing failed, but %v", err)
 			}
-			if fails < 30 {
+			if fails < 15 {
 				t.Errorf("there were only %d requests", fails)
 			}
 			return

@@ -9,6 +9,8 @@ package credential
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +48,10 @@ type Controller struct {
 	secrets   corev1listers.SecretNamespaceLister
 	// request asks a member for a token.
 	request func(ctx context.Context, secret *corev1.Secret, held token) (string, error)
+
+	mu sync.Mutex
+	// asked is when a token was last asked for, by the name of the Secret.
+	asked map[string]time.Time
 }
 
 // New returns a controller for the Secrets in a namespace.
@@ -56,7 +62,7 @@ func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock
 		})
 	c := &Controller{
 		client: client, namespace: namespace, clock: clock, recorder: recorder, queue: loop.NewQueue("credential"),
-		informer: informer, secrets: corev1listers.NewSecretLister(informer.GetIndexer()).Secrets(namespace), request: requestToken,
+		informer: informer, secrets: corev1listers.NewSecretLister(informer.GetIndexer()).Secrets(namespace), request: requestToken, asked: map[string]time.Time{},
 	}
 	registration, err := informer.AddEventHandler(loop.OnChange(func(object metav1.Object) {
 		c.queue.Add(types.NamespacedName{Namespace: namespace, Name: object.GetName()})
@@ -84,6 +90,9 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	secret, err := c.secrets.Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.mu.Lock()
+		delete(c.asked, key.Name)
+		c.mu.Unlock()
 		return nil
 	}
 	if err != nil {
@@ -100,6 +109,10 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	now := c.clock.Now()
 	if due := held.due(); due.After(now) {
 		c.queue.AddAfter(key, due.Sub(now))
+		return nil
+	}
+	if pause := c.pause(key.Name, now); pause > 0 {
+		c.queue.AddAfter(key, pause)
 		return nil
 	}
 	logger := klog.FromContext(ctx).WithValues("cluster", string(secret.Data[clusterset.MemberSecretClusterID]), "secret", secret.Name)
@@ -120,6 +133,18 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	logger.Info("Renewed the credential for a member")
 	return nil
+}
+
+// pause is how long to wait before a token is asked for again: a cluster that
+// gives tokens that are due at once must not keep this one busy.
+func (c *Controller) pause(secret string, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pause := c.asked[secret].Add(renewPause).Sub(now); pause > 0 {
+		return pause
+	}
+	c.asked[secret] = now
+	return 0
 }
 
 // requestToken asks the member for a token in the name of the one that there is.

@@ -198,6 +198,7 @@ func TestFailureChangesNothingAndIsTold(t *testing.T) {
 	w := newWorld(t, secret, func() (string, error) { return "", errors.New(reason) })
 	w.clock.SetTime(epoch.Add(20 * day))
 	for range 2 {
+		w.clock.SetTime(w.clock.Now().Add(renewPause))
 		if err := w.sync(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
@@ -211,11 +212,30 @@ func TestFailureChangesNothingAndIsTold(t *testing.T) {
 	}
 	// An Event has a limit.
 	reason = strings.Repeat("x", 2000)
+	w.clock.SetTime(w.clock.Now().Add(renewPause))
 	if err := w.sync(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.told(); len(got) != 1 || len(strings.TrimPrefix(got[0], "Warning CredentialNotRenewed ")) != 1000 {
 		t.Errorf("told %q", got)
+	}
+}
+
+// A cluster that gives tokens that are due at once is asked now and then, not all
+// the time.
+func TestClusterThatGivesShortTokensIsNotAskedAllTheTime(t *testing.T) {
+	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), func() (string, error) { return tokenOf(t, epoch, 20*time.Minute), nil })
+	for range 5 {
+		if err := w.sync(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.asked) != 1 {
+		t.Errorf("it was asked %d times at once", len(w.asked))
+	}
+	w.clock.SetTime(w.clock.Now().Add(renewPause))
+	if err := w.sync(t.Context(), key); err != nil || len(w.asked) != 2 {
+		t.Errorf("later it was asked %d times (%v)", len(w.asked), err)
 	}
 }
 

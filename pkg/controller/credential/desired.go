@@ -25,8 +25,10 @@ const (
 	provisional = time.Hour
 
 	requestTimeout = 10 * time.Second
-	shortestRetry  = 5 * time.Second
-	longestRetry   = time.Hour
+	// renewPause is the least time between two requests for one member's token.
+	renewPause    = 3 * time.Second
+	shortestRetry = 5 * time.Second
+	longestRetry  = time.Hour
 )
 
 // token is what a token of a service account says of itself. It is not
@@ -62,8 +64,12 @@ func (t token) due() time.Time {
 	return t.issued.Add(life / 2)
 }
 
-// retryIn is how long to wait after a failure, the less the closer the end.
+// retryIn is how long to wait after a failure, the less the closer the end. After
+// that it is most likely too late.
 func (t token) retryIn(now time.Time) time.Duration {
+	if !t.expires.After(now) {
+		return longestRetry
+	}
 	return min(max(t.expires.Sub(now)/10, shortestRetry), longestRetry)
 }
 

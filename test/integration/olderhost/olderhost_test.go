@@ -68,5 +68,5 @@ func TestAdmissionPluginsWithoutTheirAPIAreSwitchedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect.Contains(t, string(log), `"Admission plugin is off: the host cluster does not serve its API" plugin="MutatingAdmissionPolicy"`,
-		"following order: NamespaceLifecycle,MutatingAdmissionWebhook.", "following order: ValidatingAdmissionPolicy,ValidatingAdmissionWebhook.")
+		"following order: NamespaceLifecycle,MutatingAdmissionWebhook.", "following order: ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ClusterClaim.")
 }
