@@ -28,7 +28,10 @@ type ExportedServiceSpec struct {
 	// Service is the name of the Service.
 	Service string
 	// ExportedAt is when the ServiceExport was created.
-	ExportedAt            metav1.Time
+	ExportedAt metav1.Time
+	// EffectiveAt is when the export took effect: when it was created, or when
+	// the cluster joined the ClusterSet, whichever was later.
+	EffectiveAt           metav1.Time
 	Type                  ServiceType
 	Ports                 []ServicePort
 	SessionAffinity       corev1.ServiceAffinity
@@ -38,10 +41,29 @@ type ExportedServiceSpec struct {
 	TrafficDistribution   *string
 	ExportedLabels        map[string]string
 	ExportedAnnotations   map[string]string
+	// UseClusterSetIP is whether the export asks for one IP in all clusters.
+	UseClusterSetIP bool
+	// ClusterSetIP is what the exporting cluster holds to, whatever it asks for
+	// now; nil until that is decided.
+	ClusterSetIP *ClusterSetIPDecision
 	// Path is the way from the exporting cluster to this one: the clusters that
 	// showed it to the next, the exporting cluster first. It is empty for what
 	// this cluster exports itself.
 	Path []string
+}
+
+// ClusterSetIPDecision is what was decided about the IP of a service when its
+// first export took effect. It holds for as long as anybody exports the service.
+type ClusterSetIPDecision struct {
+	// IPs are the same in all clusters, at most one per IP family. If there are
+	// none, every importing cluster has its own.
+	IPs []string
+	// DecidedBy is the id of the cluster whose export was the first, and which
+	// allocated the IPs.
+	DecidedBy string
+	// Since is when it was decided, as a rule when that export took effect. Of two
+	// decisions the older stands.
+	Since metav1.Time
 }
 
 // ServiceType tells services with a virtual IP from those without.
@@ -154,6 +176,9 @@ const (
 	MemberSynced = "Synced"
 	// MemberMutual tells whether membership is mutual.
 	MemberMutual = "Mutual"
+	// MemberClusterSetIP tells whether the cluster can allocate addresses that
+	// are the same in all clusters. It is there only if the cluster has any.
+	MemberClusterSetIP = "ClusterSetIP"
 
 	// ReasonListsOthers is why membership is not mutual when the member knows
 	// this cluster, and others that this cluster does not.
@@ -179,6 +204,11 @@ type MemberStatus struct {
 	Endpoints int32
 	// Synced is true when these counts are all that it exports.
 	Synced bool
+	// ClusterSetIPCIDRs is the cluster's part of the addresses for one IP in all
+	// clusters: those that it allocates.
+	ClusterSetIPCIDRs []string
+	// ClusterSetIPRanges is where such addresses may be, as the cluster sees it.
+	ClusterSetIPRanges []string
 	// IDClaimedAt is since when it claims its id in its ClusterSet: of two with
 	// one id, the older claim counts.
 	IDClaimedAt *metav1.Time

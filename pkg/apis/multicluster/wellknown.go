@@ -50,6 +50,9 @@ const (
 	ServiceImportReasonReady                = "Ready"
 	ServiceImportReasonPending              = "Pending"
 	ServiceImportReasonIPFamilyNotSupported = "IPFamilyNotSupported"
+	// ServiceImportReasonClusterSetIPUnavailable is why an import is not ready whose
+	// IP for all clusters is not to be had in this one.
+	ServiceImportReasonClusterSetIPUnavailable = "ClusterSetIPUnavailable"
 )
 
 // IgnoreUnreachableMembersAnnotation on the claim clusterset.k8s.io, with the
@@ -60,3 +63,26 @@ const IgnoreUnreachableMembersAnnotation = ClusterSetKeyPrefix + "ignore-unreach
 // ClaimVerb is what RBAC has to allow on a well-known claim for somebody to
 // assert or remove it: create cannot be restricted to a name.
 const ClaimVerb = "claim"
+
+// What has to do with one IP for the whole ClusterSet.
+const (
+	// UseClusterSetIPAnnotation on a ServiceExport, "true" or "false", asks for
+	// the same IP in all clusters, or not to. On a ServiceImport it says whether
+	// it has one.
+	UseClusterSetIPAnnotation = ClusterSetKeyPrefix + "use-clusterset-ip"
+	// LighthouseUseClusterSetIPAnnotation is what Submariner calls it.
+	LighthouseUseClusterSetIPAnnotation = "lighthouse.submariner.io/use-clusterset-ip"
+	// ClusterSetIPAnnotation on a ServiceExport is what was decided, for as long
+	// as the export lives; it is written with the status. On a ServiceImport it is
+	// the IPs, separated by commas.
+	ClusterSetIPAnnotation = ClusterSetKeyPrefix + "clusterset-ip"
+	// ClusterSetIPAllocatedByAnnotation on a ServiceImport is the id of the
+	// cluster that allocated the IPs.
+	ClusterSetIPAllocatedByAnnotation = ClusterSetKeyPrefix + "clusterset-ip-allocated-by"
+	// ClusterSetIPProblemAnnotation on the Service that stands for an import says
+	// why it does not have the IPs, or not as it should.
+	ClusterSetIPProblemAnnotation = ClusterSetKeyPrefix + "clusterset-ip-problem"
+	// ClusterSetIPCIDRClaim is a claim for the part of the addresses that the
+	// cluster allocates, unless it is started with another.
+	ClusterSetIPCIDRClaim = "clusterset-ip-cidr.mcs-apiserver.io"
+)

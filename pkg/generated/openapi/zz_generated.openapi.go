@@ -31,6 +31,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.ClusterProperty{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterProperty(ref),
 		v1beta1.ClusterPropertyList{}.OpenAPIModelName():               schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref),
 		v1beta1.ClusterPropertySpec{}.OpenAPIModelName():               schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref),
+		v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName():             schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref),
 		v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName():            schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref),
 		v1alpha1.ExportedEndpointSliceList{}.OpenAPIModelName():        schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref),
 		v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName():        schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref),
@@ -502,6 +503,56 @@ func schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref common.ReferenceCallb
 	}
 }
 
+func schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterSetIPDecision is what was decided about the IP of a service when its first export took effect. It holds for as long as anybody exports the service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ips": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ips are the same in all clusters, at most one per IP family. If there are none, every importing cluster has its own.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"decidedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decidedBy is the id of the cluster whose export was the first, and which allocated the IPs.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "since is when it was decided, as a rule when that export took effect. Of two decisions the older stands.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"decidedBy", "since"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -828,6 +879,12 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"effectiveAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "effectiveAt is when the export took effect: when it was created, or when the cluster joined the ClusterSet, whichever was later.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
 							Description: "type tells services with a virtual IP from those without.\n\nPossible enum values:\n - `\"ClusterSetIP\"` services are reached through a virtual IP.\n - `\"Headless\"` services have no virtual IP.",
@@ -938,6 +995,19 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							},
 						},
 					},
+					"useClusterSetIP": {
+						SchemaProps: spec.SchemaProps{
+							Description: "useClusterSetIP is whether the export asks for one IP in all clusters.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"clusterSetIP": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterSetIP is what the exporting cluster holds to, whatever it asks for now. It is missing until that is decided.",
+							Ref:         ref(v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName()),
+						},
+					},
 					"path": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -963,7 +1033,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName(), v1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1146,6 +1216,46 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
+						},
+					},
+					"clusterSetIPCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterSetIPCIDRs is the cluster's part of the addresses for one IP in all clusters: those that it allocates.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"clusterSetIPRanges": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterSetIPRanges is where such addresses may be, as the cluster sees it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
 						},
 					},
 					"idClaimedAt": {

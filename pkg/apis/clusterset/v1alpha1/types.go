@@ -37,6 +37,10 @@ type ExportedServiceSpec struct {
 	Service string `json:"service"`
 	// exportedAt is when the ServiceExport was created. The oldest counts most.
 	ExportedAt metav1.Time `json:"exportedAt"`
+	// effectiveAt is when the export took effect: when it was created, or when the
+	// cluster joined the ClusterSet, whichever was later.
+	// +optional
+	EffectiveAt metav1.Time `json:"effectiveAt,omitempty,omitzero"`
 	// type tells services with a virtual IP from those without.
 	Type ServiceType `json:"type"`
 	// ports are those of the Service.
@@ -65,12 +69,35 @@ type ExportedServiceSpec struct {
 	// exportedAnnotations are those that the ServiceExport names.
 	// +optional
 	ExportedAnnotations map[string]string `json:"exportedAnnotations,omitempty"`
+	// useClusterSetIP is whether the export asks for one IP in all clusters.
+	// +optional
+	UseClusterSetIP bool `json:"useClusterSetIP,omitempty"`
+	// clusterSetIP is what the exporting cluster holds to, whatever it asks for
+	// now. It is missing until that is decided.
+	// +optional
+	ClusterSetIP *ClusterSetIPDecision `json:"clusterSetIP,omitempty"`
 	// path is the way from the exporting cluster to this one: the clusters that
 	// showed it to the next, the exporting cluster first. It is empty for what
 	// this cluster exports itself.
 	// +optional
 	// +listType=atomic
 	Path []string `json:"path,omitempty"`
+}
+
+// ClusterSetIPDecision is what was decided about the IP of a service when its
+// first export took effect. It holds for as long as anybody exports the service.
+type ClusterSetIPDecision struct {
+	// ips are the same in all clusters, at most one per IP family. If there are
+	// none, every importing cluster has its own.
+	// +optional
+	// +listType=atomic
+	IPs []string `json:"ips,omitempty"`
+	// decidedBy is the id of the cluster whose export was the first, and which
+	// allocated the IPs.
+	DecidedBy string `json:"decidedBy"`
+	// since is when it was decided, as a rule when that export took effect. Of two
+	// decisions the older stands.
+	Since metav1.Time `json:"since"`
 }
 
 // ServiceType tells services with a virtual IP from those without.
@@ -244,6 +271,15 @@ type MemberStatus struct {
 	Endpoints int32 `json:"endpoints"`
 	// synced is true when these numbers are all that it exports.
 	Synced bool `json:"synced"`
+	// clusterSetIPCIDRs is the cluster's part of the addresses for one IP in all
+	// clusters: those that it allocates.
+	// +optional
+	// +listType=atomic
+	ClusterSetIPCIDRs []string `json:"clusterSetIPCIDRs,omitempty"`
+	// clusterSetIPRanges is where such addresses may be, as the cluster sees it.
+	// +optional
+	// +listType=atomic
+	ClusterSetIPRanges []string `json:"clusterSetIPRanges,omitempty"`
 	// idClaimedAt is since when it claims its id in its ClusterSet. Of two with one
 	// id, the older claim counts.
 	// +optional

@@ -81,8 +81,34 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 			errs = append(errs, field.Invalid(path.Child("trafficDistribution"), *distribution, problem))
 		}
 	}
+	if spec.ClusterSetIP != nil {
+		errs = append(errs, validateDecision(spec.ClusterSetIP, path.Child("clusterSetIP"))...)
+	}
 	errs = append(errs, metav1validation.ValidateLabels(spec.ExportedLabels, path.Child("exportedLabels"))...)
 	return append(errs, apivalidation.ValidateAnnotations(spec.ExportedAnnotations, path.Child("exportedAnnotations"))...)
+}
+
+// validateDecision checks what was decided about the IP of a service. Whether the
+// addresses are such that may be used is for the importing cluster to say.
+func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Path) field.ErrorList {
+	errs := ValidateClusterID(decision.DecidedBy, path.Child("decidedBy"))
+	if decision.Since.IsZero() {
+		errs = append(errs, field.Required(path.Child("since"), "of two decisions the older stands"))
+	}
+	seen := map[bool]bool{}
+	for i, text := range decision.IPs {
+		at := path.Child("ips").Index(i)
+		ip, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || ip.String() != text || ip.Is4In6() || ip.Zone() != "":
+			errs = append(errs, field.Invalid(at, text, "must be an IP address in its usual form"))
+		case seen[ip.Is4()]:
+			errs = append(errs, field.Invalid(at, text, "there must be at most one per IP family"))
+		default:
+			seen[ip.Is4()] = true
+		}
+	}
+	return errs
 }
 
 // ValidateExportedEndpointSlice checks endpoints that another cluster exports.

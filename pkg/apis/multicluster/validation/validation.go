@@ -29,12 +29,25 @@ var validateServiceName = apivalidation.NameIsDNSLabel
 // ValidateServiceExport checks a new ServiceExport.
 func ValidateServiceExport(export *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&export.ObjectMeta, true, validateServiceName, field.NewPath("metadata"))
+	errs = append(errs, validateWish(export.Annotations)...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
+}
+
+// validateWish checks whether it can be told if a ClusterSet IP is wanted.
+func validateWish(annotations map[string]string) field.ErrorList {
+	switch value, given := annotations[multicluster.UseClusterSetIPAnnotation]; {
+	case !given, value == "true", value == "false":
+		return nil
+	default:
+		path := field.NewPath("metadata", "annotations").Key(multicluster.UseClusterSetIPAnnotation)
+		return field.ErrorList{field.NotSupported(path, value, []string{"true", "false"})}
+	}
 }
 
 // ValidateServiceExportUpdate checks a change of metadata or spec.
 func ValidateServiceExportUpdate(export, old *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&export.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validateWish(export.Annotations)...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }
 
