@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,18 @@ type Config struct {
 	MemberTTL time.Duration
 	// LostPolicy is what then happens to its endpoints.
 	LostPolicy clusterset.LostPolicy
+	// ClusterSetIP is about one IP in all clusters.
+	ClusterSetIP ClusterSetIPConfig
+}
+
+// ClusterSetIPConfig is about IPs that are the same in all clusters.
+type ClusterSetIPConfig struct {
+	// ByDefault is whether exports that do not say ask for one.
+	ByDefault bool
+	// Ranges are where they may be.
+	Ranges []netip.Prefix
+	// CIDRs is this cluster's part, unless it claims one.
+	CIDRs []string
 }
 
 // NewConfig returns a Config that serves our types and documents them.

@@ -107,6 +107,10 @@ func (c CompletedConfig) newComputation(stores projection.Stores) (*computation,
 		Multicluster: computed.multicluster,
 		Births:       projection.NewBirths(c.Etcd, path.Join(c.EtcdPrefix, birthsLocation), clock.RealClock{}),
 		Stores:       stores,
+
+		UseClusterSetIP:    c.ClusterSetIP.ByDefault,
+		ClusterSetIPRanges: c.ClusterSetIP.Ranges,
+		ClusterSetIPCIDRs:  c.ClusterSetIP.CIDRs,
 	}, member.Config{
 		Secrets: computed.secrets,
 		Memory:  member.NewMemory(c.Etcd, path.Join(c.EtcdPrefix, memoryLocation)),
@@ -114,6 +118,7 @@ func (c CompletedConfig) newComputation(stores projection.Stores) (*computation,
 		TTL:     c.MemberTTL,
 
 		LostPolicy: c.LostPolicy,
+		Ranges:     c.ClusterSetIP.Ranges,
 	})
 	return computed, err
 }

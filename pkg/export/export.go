@@ -8,10 +8,12 @@ package export
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -84,9 +86,18 @@ func SliceIndexers() cache.Indexers {
 	}}
 }
 
-// Exported is what the cluster with this id exports under a name: nil when it
-// exports nothing.
-func (l Local) Exported(cluster, namespace, name string) (*Exported, error) {
+// Origin is the cluster that exports.
+type Origin struct {
+	ID string
+	// JoinedAt is since when it claims its id in the ClusterSet.
+	JoinedAt time.Time
+	// UseClusterSetIP is whether its exports ask for one IP in all clusters, unless
+	// they say otherwise.
+	UseClusterSetIP bool
+}
+
+// Exported is what a cluster exports under a name: nil when it exports nothing.
+func (l Local) Exported(origin Origin, namespace, name string) (*Exported, error) {
 	exports, err := l.Exports.ServiceExports(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -101,13 +112,13 @@ func (l Local) Exported(cluster, namespace, name string) (*Exported, error) {
 	if err != nil || Check(namespace, name, service) != nil {
 		return nil, err
 	}
-	result := &Exported{Service: Service(cluster, exports, service)}
+	result := &Exported{Service: Service(origin, exports, service)}
 	slices, err := l.EndpointSlices(namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	for _, slice := range slices {
-		if exported := EndpointSlice(cluster, name, slice); exported != nil {
+		if exported := EndpointSlice(origin.ID, name, slice); exported != nil {
 			result.Slices = append(result.Slices, exported)
 		}
 	}
@@ -135,11 +146,15 @@ func (l Local) EndpointSlices(namespace, service string) ([]*discoveryv1.Endpoin
 
 // Service is what a cluster shows of an exported Service. Everything but the
 // exported labels and annotations comes from the Service.
-func Service(cluster string, export *multiclusterxv1beta1.ServiceExport, service *corev1.Service) *clusterset.ExportedService {
+func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service *corev1.Service) *clusterset.ExportedService {
+	cluster := origin.ID
 	exported := &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
 		Cluster:               cluster,
 		Service:               service.Name,
 		ExportedAt:            export.CreationTimestamp,
+		EffectiveAt:           export.CreationTimestamp,
+		UseClusterSetIP:       wants(export, origin.UseClusterSetIP),
+		ClusterSetIP:          Decision(export, origin.JoinedAt),
 		Type:                  clusterset.ClusterSetIP,
 		SessionAffinity:       service.Spec.SessionAffinity,
 		SessionAffinityConfig: service.Spec.SessionAffinityConfig.DeepCopy(),
@@ -154,6 +169,10 @@ func Service(cluster string, export *multiclusterxv1beta1.ServiceExport, service
 	exported.Labels = clusterset.SourceLabels(cluster, service.Name)
 	if service.Spec.ClusterIP == corev1.ClusterIPNone {
 		exported.Spec.Type = clusterset.Headless
+		exported.Spec.UseClusterSetIP = false // there is none to be had
+	}
+	if origin.JoinedAt.After(export.CreationTimestamp.Time) {
+		exported.Spec.EffectiveAt = metav1.NewTime(origin.JoinedAt)
 	}
 	for _, port := range service.Spec.Ports {
 		exported.Spec.Ports = append(exported.Spec.Ports, clusterset.ServicePort{

@@ -99,7 +99,7 @@ func local(objects ...metav1.Object) Local {
 
 func exported(t *testing.T, objects ...metav1.Object) *Exported {
 	t.Helper()
-	exported, err := local(objects...).Exported("east", "shop", "web")
+	exported, err := local(objects...).Exported(Origin{ID: "east"}, "shop", "web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestWhatIsExportedComesFromTheService(t *testing.T) {
 			Labels: map[string]string{multicluster.SourceClusterLabel: "east", multicluster.ServiceNameLabel: "web"},
 		},
 		Spec: clusterset.ExportedServiceSpec{
-			Cluster: "east", Service: "web", ExportedAt: created, Type: clusterset.ClusterSetIP,
+			Cluster: "east", Service: "web", ExportedAt: created, EffectiveAt: created, Type: clusterset.ClusterSetIP,
 			Ports: []clusterset.ServicePort{
 				{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, AppProtocol: ptr.To("http")},
 				{Name: "sctp", Protocol: corev1.ProtocolSCTP, Port: 81},

@@ -47,7 +47,7 @@ func TestAddressesThatCannotBePodsAreLeftOut(t *testing.T) {
 			}
 			f, err := read(slice)
 			must(t, err)
-			arrived, taken, err := arrive("a", from, f)
+			arrived, taken, err := arrive("a", from, nil, f)
 			if !taken {
 				t.Fatalf("the slice is not taken: %v", err)
 			}

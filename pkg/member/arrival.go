@@ -49,7 +49,7 @@ func essential(metadata metav1.ObjectMeta) metav1.ObjectMeta {
 // arrive judges a fact that a member told, and adds the member to its path.
 // What is not meant for this cluster is left out without an error: a hub tells
 // everything it knows to everybody. What is taken only in part has an error too.
-func arrive(self string, from *spec, f fact) (_ fact, taken bool, _ error) {
+func arrive(self string, from *spec, ranges []netip.Prefix, f fact) (_ fact, taken bool, _ error) {
 	path := pathOf(f)
 	switch {
 	case f.cluster == self, slices.Contains(path, self), slices.Contains(path, from.id):
@@ -70,6 +70,7 @@ func arrive(self string, from *spec, f fact) (_ fact, taken bool, _ error) {
 			return f, false, errs.ToAggregate()
 		}
 		object.Spec.Path = path
+		return f, true, dropOutside(object, ranges)
 	case *clusterset.ExportedEndpointSlice:
 		if errs := validation.ValidateExportedEndpointSlice(object); len(errs) > 0 {
 			return f, false, errs.ToAggregate()
@@ -78,6 +79,22 @@ func arrive(self string, from *spec, f fact) (_ fact, taken bool, _ error) {
 		return f, true, dropUnusable(object, from.allowed)
 	}
 	return f, true, nil
+}
+
+// dropOutside takes from an export addresses that may not be those of services.
+// Whoever could name any address could take the traffic to it.
+func dropOutside(service *clusterset.ExportedService, ranges []netip.Prefix) error {
+	if service.Spec.ClusterSetIP == nil {
+		return nil
+	}
+	for _, text := range service.Spec.ClusterSetIP.IPs {
+		address, err := netip.ParseAddr(text)
+		if err != nil || !slices.ContainsFunc(ranges, func(prefix netip.Prefix) bool { return prefix.Contains(address) }) {
+			service.Spec.ClusterSetIP = nil
+			return fmt.Errorf("its IP for all clusters, %s, is not in the range %v that this cluster takes them from (--clusterset-ip-range)", text, ranges)
+		}
+	}
+	return nil
 }
 
 // dropUnusable takes endpoints out of a slice that cannot be Pods of the other

@@ -52,7 +52,7 @@ func TestWhatAMemberMayTell(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f, err := read(test.object)
 			must(t, err)
-			arrived, taken, err := arrive("a", test.from, f)
+			arrived, taken, err := arrive("a", test.from, nil, f)
 			if taken != (test.path != nil) {
 				t.Errorf("taken: %v, %v", taken, err)
 			}

@@ -37,6 +37,21 @@ func (r *Registry) conditions(peer *peer) {
 	r.setCondition(&peer.conditions, reachable(peer))
 	r.setCondition(&peer.conditions, synced(peer))
 	r.setCondition(&peer.conditions, r.mutual(peer))
+	var clusterSetIP *metav1.Condition
+	if peer.entry != nil {
+		_, all := r.parts()
+		clusterSetIP = peerPart(peer).condition(all, "")
+	}
+	r.setOrRemove(&peer.conditions, clusterset.MemberClusterSetIP, clusterSetIP)
+}
+
+// setOrRemove is for conditions that are not always there.
+func (r *Registry) setOrRemove(conditions *[]metav1.Condition, conditionType string, condition *metav1.Condition) {
+	if condition == nil {
+		meta.RemoveStatusCondition(conditions, conditionType)
+		return
+	}
+	r.setCondition(conditions, *condition)
 }
 
 func (r *Registry) setCondition(conditions *[]metav1.Condition, condition metav1.Condition) {

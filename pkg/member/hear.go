@@ -122,7 +122,7 @@ func (t touched) add(f fact) { t[serviceOf{f.cluster, f.service}] = struct{}{} }
 // take holds a fact if it may be taken.
 func (r *Registry) take(peer *peer, f fact, touched touched) bool {
 	id := types.NamespacedName{Namespace: f.service.Namespace, Name: f.name}
-	arrived, taken, err := arrive(r.identity.ID, peer.spec, f)
+	arrived, taken, err := arrive(r.identity.ID, peer.spec, r.config.Ranges, f)
 	if err != nil && !taken {
 		r.lose(peer, f, touched) // what it was before is not what it is now
 	}

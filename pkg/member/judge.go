@@ -26,6 +26,9 @@ type Identity struct {
 	UID types.UID
 	// Since is when the cluster was made.
 	Since time.Time
+	// CIDRs are its part of the addresses for one IP in all clusters, separated by
+	// commas, and CIDRProblem is why it cannot use them.
+	CIDRs, CIDRProblem string
 }
 
 // claims are what a member says of itself.

@@ -46,12 +46,14 @@ type sketch struct {
 	uid   types.UID
 	fails bool
 	peers string
+	cidrs string
 }
 
 func (r *Registry) sketch(peer *peer) sketch {
 	s := sketch{state: peer.state, uid: peer.uid, fails: peer.probeError != nil}
 	if peer.entry != nil {
 		s.peers = strings.Join(peer.entry.Status.Peers, ",")
+		s.cidrs = strings.Join(peer.entry.Status.ClusterSetIPCIDRs, ",")
 	}
 	return s
 }

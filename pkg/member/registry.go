@@ -9,6 +9,7 @@ package member
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type Config struct {
 	// LostPolicy is what happens to a lost member's endpoints, unless its Secret
 	// says otherwise.
 	LostPolicy clusterset.LostPolicy
+	// Ranges are where addresses that are the same in all clusters may be.
+	Ranges []netip.Prefix
 	// ServiceChanged and MemberChanged are told what to read again. They are
 	// called with locks held and MUST NOT BLOCK or call back.
 	ServiceChanged func(types.NamespacedName)

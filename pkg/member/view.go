@@ -170,6 +170,9 @@ func (r *Registry) describe(peer *peer) *clusterset.Member {
 		status.Exports, status.Endpoints = held.exports, held.endpoints
 	}
 	status.Synced = peer.isSynced()
+	if peer.entry != nil {
+		status.ClusterSetIPCIDRs, status.ClusterSetIPRanges = peer.entry.Status.ClusterSetIPCIDRs, peer.entry.Status.ClusterSetIPRanges
+	}
 	r.conditions(peer)
 	status.Conditions = slices.Clone(peer.conditions)
 	return entry
@@ -226,6 +229,14 @@ func (r *Registry) describeOwn() *clusterset.Member {
 		mutual.Message = fmt.Sprintf("what this cluster exports is read by %s, no member here: create a Secret for it, or take its credential away", strings.Join(strangers, ", "))
 	}
 	r.setCondition(&r.ownConditions, mutual)
+	part, all := r.parts()
+	if len(part.cidrs) > 0 {
+		own.Status.ClusterSetIPCIDRs = part.cidrs
+	}
+	for _, prefix := range r.config.Ranges {
+		own.Status.ClusterSetIPRanges = append(own.Status.ClusterSetIPRanges, prefix.String())
+	}
+	r.setOrRemove(&r.ownConditions, clusterset.MemberClusterSetIP, part.condition(all, r.identity.CIDRProblem))
 	own.Status.Conditions = slices.Clone(r.ownConditions)
 	return own
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 // Conflict is a property in which exports differ and that cannot be merged.
@@ -72,6 +74,20 @@ func findConflicts(exports []Export, result Result) []Conflict {
 		})
 	}
 	return conflicts
+}
+
+// findIPConflict finds exports that ask for another kind of IP than was decided.
+// Of what was decided once, asking otherwise later changes nothing.
+func findIPConflict(exports []clustersetip.Export, inForce *clustersetip.Decision) []Conflict {
+	disagree := clustersetip.Disagree(exports, inForce)
+	if inForce == nil || len(disagree) == 0 {
+		return nil
+	}
+	return []Conflict{{
+		Reason: "ClusterSetIPConflict",
+		Message: fmt.Sprintf("Conflicting use of one IP in all clusters. Using \"%t\" from oldest service export in %q. %d/%d clusters disagree.",
+			len(inForce.IPs) > 0, inForce.DecidedBy, len(disagree), len(exports)),
+	}}
 }
 
 // hasFamiliesOf says whether an export can be reached over every IP family

@@ -6,6 +6,7 @@ package merge
 import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 // FromExported is an export as clusters tell it to each other.
@@ -14,6 +15,7 @@ func FromExported(service *clusterset.ExportedService) Export {
 	export := Export{
 		Cluster: spec.Cluster, Created: spec.ExportedAt.Time,
 		Labels: spec.ExportedLabels, Annotations: spec.ExportedAnnotations,
+		IP: clustersetip.Export{Cluster: spec.Cluster, At: spec.EffectiveAt.Time, Wants: spec.UseClusterSetIP, Decision: spec.ClusterSetIP},
 		Spec: multicluster.ServiceImportSpec{
 			Type:                  multicluster.ServiceImportType(spec.Type),
 			SessionAffinity:       spec.SessionAffinity,
@@ -22,6 +24,9 @@ func FromExported(service *clusterset.ExportedService) Export {
 			InternalTrafficPolicy: spec.InternalTrafficPolicy,
 			TrafficDistribution:   spec.TrafficDistribution,
 		},
+	}
+	if spec.EffectiveAt.IsZero() { // told by an older release
+		export.IP.At = export.Created
 	}
 	for _, port := range spec.Ports {
 		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 // Export is a service as one cluster exports it.
@@ -29,6 +30,8 @@ type Export struct {
 	Spec multicluster.ServiceImportSpec
 	// Labels and Annotations are those that the export names.
 	Labels, Annotations map[string]string
+	// IP is what the export has to say about one IP in all clusters.
+	IP clustersetip.Export
 }
 
 // Result is a service as all clusters see it.
@@ -39,6 +42,8 @@ type Result struct {
 	Labels, Annotations map[string]string
 	// Clusters are the ids of all exporting clusters, in alphabetical order.
 	Clusters []string
+	// IP is what was decided about one IP in all clusters; nil until it is.
+	IP *clustersetip.Decision
 	// Conflicts are all differences that could not be merged.
 	Conflicts []Conflict
 }
@@ -57,7 +62,12 @@ func Merge(exports []Export) Result {
 		result.Clusters = append(result.Clusters, export.Cluster)
 	}
 	slices.Sort(result.Clusters)
-	result.Conflicts = findConflicts(exports, result)
+	var ips []clustersetip.Export
+	for _, export := range exports {
+		ips = append(ips, export.IP)
+	}
+	result.IP = clustersetip.InForce(ips)
+	result.Conflicts = append(findConflicts(exports, result), findIPConflict(ips, result.IP)...)
 	return result
 }
 

@@ -5,6 +5,8 @@ package projection
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
@@ -63,14 +66,18 @@ func (p *Projection) syncClaims(ctx context.Context) error {
 func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Identity, error) {
 	var identity member.Identity
 	var id, clusterSet *multiclusterv1.ClusterClaim
+	var claimed string
 	for _, claim := range claims {
 		switch claim.Name {
 		case multicluster.ClusterIDClaim:
 			id, identity.ID = claim, claim.Spec.Value
 		case multicluster.ClusterSetClaim:
 			clusterSet, identity.ClusterSet = claim, claim.Spec.Value
+		case multicluster.ClusterSetIPCIDRClaim:
+			claimed = claim.Spec.Value
 		}
 	}
+	identity.CIDRs, identity.CIDRProblem = p.config.part(claimed)
 	identity.IDClaimedAt = member.ClaimedAt(id, clusterSet)
 	system, err := p.namespaces.Get(metav1.NamespaceSystem)
 	if apierrors.IsNotFound(err) {
@@ -81,6 +88,23 @@ func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Ide
 	}
 	identity.UID, identity.Since = system.UID, system.CreationTimestamp.Time
 	return identity, nil
+}
+
+// part is this cluster's part of the addresses for one IP in all clusters: the
+// one that it was started with, or else the one that it claims.
+func (c Config) part(claimed string) (cidrs, problem string) {
+	texts := c.ClusterSetIPCIDRs
+	if len(texts) == 0 {
+		texts = strings.FieldsFunc(claimed, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	prefixes, err := clustersetip.ParseCIDRs(texts)
+	if err != nil {
+		return "", fmt.Sprintf("the claim %s cannot be used: %v", multicluster.ClusterSetIPCIDRClaim, err)
+	}
+	if outside := clustersetip.Outside(prefixes, c.ClusterSetIPRanges); len(outside) > 0 {
+		return "", fmt.Sprintf("the claim %s cannot be used: %v is not in the range %v (--clusterset-ip-range)", multicluster.ClusterSetIPCIDRClaim, outside, c.ClusterSetIPRanges)
+	}
+	return strings.Join(texts, ","), ""
 }
 
 // properties are the claims as ClusterProperties. The id is shown twice,

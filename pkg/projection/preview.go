@@ -29,7 +29,7 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	if err != nil || export.Check(written.Namespace, written.Name, service) != nil {
 		return nil // warned of elsewhere
 	}
-	own := export.Service(identity.ID, written, service)
+	own := export.Service(p.origin(identity), written, service)
 	exports := []merge.Export{merge.FromExported(own)}
 	var clusters []string
 	for _, other := range p.members.Exports(types.NamespacedName{Namespace: written.Namespace, Name: written.Name}) {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -61,6 +62,13 @@ type Config struct {
 	Multicluster mcsinformers.SharedInformerFactory
 	Births       *Births
 	Stores       Stores
+	// UseClusterSetIP is whether the exports of this cluster ask for one IP in all
+	// clusters, unless they say otherwise.
+	UseClusterSetIP bool
+	// ClusterSetIPRanges are where such addresses may be, and ClusterSetIPCIDRs is
+	// this cluster's part of them, unless it claims one.
+	ClusterSetIPRanges []netip.Prefix
+	ClusterSetIPCIDRs  []string
 }
 
 // Projection keeps the virtual resources up to date.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
 // syncService computes everything about one service: what is shown of it to
@@ -50,7 +52,7 @@ func (p *Projection) exports(service types.NamespacedName) ([]exported, error) {
 		return nil, nil
 	}
 	var exports []exported
-	own, err := p.local.Exported(identity.ID, service.Namespace, service.Name)
+	own, err := p.local.Exported(p.origin(identity), service.Namespace, service.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +63,11 @@ func (p *Projection) exports(service types.NamespacedName) ([]exported, error) {
 		exports = append(exports, exported{other.Service, other.Slices, other.State, other.LastSeen})
 	}
 	return exports, nil
+}
+
+// origin is this cluster as one that exports.
+func (p *Projection) origin(identity member.Identity) export.Origin {
+	return export.Origin{ID: identity.ID, JoinedAt: identity.IDClaimedAt, UseClusterSetIP: p.config.UseClusterSetIP}
 }
 
 // publish shows the exports of a service, and nothing else of it. It is called

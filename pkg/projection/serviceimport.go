@@ -6,7 +6,9 @@ package projection
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,17 +60,34 @@ func newImport(key types.NamespacedName, exports []exported, around surroundings
 	if around.slices {
 		result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsPresent
 	}
-	addresses(result, around.derived)
-	result.Status.Conditions = []metav1.Condition{ready(result, merged.Spec.IPFamilies, around)}
+	showDecision(result, mergeables, merged.IP)
+	addresses(result, around.derived, merged.IP)
+	result.Status.Conditions = []metav1.Condition{ready(result, merged, around)}
 	if unreachable := membersReachable(exports); unreachable != nil {
 		result.Status.Conditions = append(result.Status.Conditions, *unreachable)
 	}
 	return result
 }
 
-// addresses gives the import the families and addresses of its derived
-// Service, as far as the exports have them: its own cluster may support less.
-func addresses(result *multicluster.ServiceImport, derived *corev1.Service) {
+// showDecision tells whether the import has one IP in all clusters, and who
+// allocated it, if there is any question of that.
+func showDecision(result *multicluster.ServiceImport, exports []merge.Export, decision *clusterset.ClusterSetIPDecision) {
+	asked := slices.ContainsFunc(exports, func(export merge.Export) bool { return export.IP.Wants })
+	if decision == nil || !asked && len(decision.IPs) == 0 {
+		return
+	}
+	result.Annotations[multicluster.UseClusterSetIPAnnotation] = strconv.FormatBool(len(decision.IPs) > 0)
+	if len(decision.IPs) > 0 && result.Spec.Type == multicluster.ClusterSetIP {
+		result.Annotations[multicluster.ClusterSetIPAnnotation] = strings.Join(decision.IPs, ",")
+		result.Annotations[multicluster.ClusterSetIPAllocatedByAnnotation] = decision.DecidedBy
+	}
+}
+
+// addresses gives the import the families of its derived Service, as far as the
+// exports have them: its own cluster may support less. The address of each
+// family is the one for all clusters, once the Service has it, or else the
+// Service's own.
+func addresses(result *multicluster.ServiceImport, derived *corev1.Service, decision *clusterset.ClusterSetIPDecision) {
 	if derived == nil {
 		return
 	}
@@ -80,6 +99,12 @@ func addresses(result *multicluster.ServiceImport, derived *corev1.Service) {
 		return
 	}
 	for _, family := range result.Spec.IPFamilies {
+		if ip := clusterSetIP(decision, family); ip != "" {
+			if slices.ContainsFunc(derived.Status.LoadBalancer.Ingress, func(ingress corev1.LoadBalancerIngress) bool { return ingress.IP == ip }) {
+				result.Spec.IPs = append(result.Spec.IPs, ip)
+			}
+			continue
+		}
 		at := slices.Index(derived.Spec.IPFamilies, family)
 		if at < len(derived.Spec.ClusterIPs) && derived.Spec.ClusterIPs[at] != corev1.ClusterIPNone {
 			result.Spec.IPs = append(result.Spec.IPs, derived.Spec.ClusterIPs[at])
@@ -87,8 +112,22 @@ func addresses(result *multicluster.ServiceImport, derived *corev1.Service) {
 	}
 }
 
-func ready(result *multicluster.ServiceImport, families []corev1.IPFamily, around surroundings) metav1.Condition {
-	derived := around.derived
+// clusterSetIP is the address of a family that was decided on; empty if there
+// is none.
+func clusterSetIP(decision *clusterset.ClusterSetIPDecision, family corev1.IPFamily) string {
+	if decision == nil {
+		return ""
+	}
+	for _, ip := range decision.IPs {
+		if address, err := netip.ParseAddr(ip); err == nil && address.Is4() == (family == corev1.IPv4Protocol) {
+			return ip
+		}
+	}
+	return ""
+}
+
+func ready(result *multicluster.ServiceImport, merged merge.Result, around surroundings) metav1.Condition {
+	derived, families := around.derived, merged.Spec.IPFamilies
 	condition := metav1.Condition{Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending}
 	name := result.Annotations[multicluster.DerivedServiceAnnotation]
 	switch headless := result.Spec.Type == multicluster.Headless; {
@@ -101,10 +140,18 @@ func ready(result *multicluster.ServiceImport, families []corev1.IPFamily, aroun
 		condition.Message = fmt.Sprintf("the service is exported with %s, and this cluster has only %s", families, derived.Spec.IPFamilies)
 	case headless != (derived.Spec.ClusterIP == corev1.ClusterIPNone):
 		condition.Message = fmt.Sprintf("the type has changed: waiting for mcs-controller to replace the Service %q", name)
+	case !headless && merged.IP == nil:
+		condition.Message = "waiting for the cluster whose export was the first to allocate one IP for all clusters: its ServiceExport says if it cannot"
+	case !headless && derived.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" && len(result.Spec.IPs) < len(result.Spec.IPFamilies):
+		condition.Reason = multicluster.ServiceImportReasonClusterSetIPUnavailable
+		condition.Message = derived.Annotations[multicluster.ClusterSetIPProblemAnnotation]
 	case !headless && len(result.Spec.IPs) < max(1, len(result.Spec.IPFamilies)):
 		condition.Message = fmt.Sprintf("waiting for the Service %q to get its IP", name)
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, multicluster.ServiceImportReasonReady, "the service can be used"
+		if problem := derived.Annotations[multicluster.ClusterSetIPProblemAnnotation]; problem != "" {
+			condition.Message += ": " + problem
+		}
 	}
 	return condition
 }

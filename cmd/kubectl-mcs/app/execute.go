@@ -95,6 +95,8 @@ func (e *execution) do(ctx context.Context, step plan.Step) ([]undo, error) {
 			at.Found.ID = step.Value // the steps that follow are about it
 		}
 		return undos, err
+	case plan.AssignIPs:
+		return at.claim(ctx, multicluster.ClusterSetIPCIDRClaim, step.Value, nil)
 	case plan.Claim:
 		var annotations map[string]string
 		if e.force {

@@ -162,6 +162,7 @@ func newAPIServer(t *testing.T, context string, changes ...func(objects map[stri
 			map[string]any{"metadata": map[string]string{"name": "id.k8s.io"}, "spec": map[string]string{"value": context}}),
 		clusterSetPath + "members":                  list("clusterset.mcs-apiserver.io/v1alpha1", "Member"),
 		namespaced + "secrets":                      list("v1", "Secret"),
+		"/api/v1/nodes":                             list("v1", "Node"),
 		namespaced + "serviceaccounts":              list("v1", "ServiceAccount"),
 		rbac + "clusterrolebindings":                list("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
 		rbac + "namespaces/mcs-system/roles":        list("rbac.authorization.k8s.io/v1", "Role"),

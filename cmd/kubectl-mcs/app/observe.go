@@ -69,7 +69,7 @@ func (f *factory) observe(ctx context.Context, contexts []string, servers map[st
 
 func observe(ctx context.Context, c *cluster, server string) (*site, error) {
 	s := &site{cluster: c, Found: plan.Cluster{Context: c.Context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{}}}
-	for _, look := range []func(context.Context) error{s.findInstallation, s.findIdentity, s.findMembers, s.findAdmitted} {
+	for _, look := range []func(context.Context) error{s.findInstallation, s.findIdentity, s.findNetworks, s.findMembers, s.findAdmitted} {
 		if err := look(ctx); err != nil {
 			return nil, c.failed(err)
 		}
@@ -140,6 +140,22 @@ func (s *site) findIdentity(ctx context.Context) error {
 	return nil
 }
 
+// findNetworks finds out which networks the cluster's Pods are in. Who may join
+// clusters need not be allowed to see nodes.
+func (s *site) findNetworks(ctx context.Context) error {
+	nodes, err := s.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		s.Found.PodCIDRs = append(s.Found.PodCIDRs, nodes.Items[i].Spec.PodCIDRs...)
+	}
+	return nil
+}
+
 // findMembers finds out whom the cluster knows, and how it reaches them.
 func (s *site) findMembers(ctx context.Context) error {
 	entries, err := s.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
@@ -153,7 +169,10 @@ func (s *site) findMembers(ctx context.Context) error {
 			(condition.Reason == string(metav1.StatusReasonUnauthorized) || condition.Reason == string(metav1.StatusReasonForbidden)) {
 			refuse.Insert(entry.Status.ClusterID)
 		}
+		s.Found.Taken = append(s.Found.Taken, entry.Status.ClusterSetIPCIDRs...)
 		switch entry.Status.State {
+		case clustersetv1alpha1.MemberLocal:
+			s.Found.Ranges, s.Found.CIDRs = entry.Status.ClusterSetIPRanges, entry.Status.ClusterSetIPCIDRs
 		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
 			s.Found.Known[entry.Status.ClusterID] = entry.Status.ClusterUID
 		}

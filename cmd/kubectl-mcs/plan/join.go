@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 // Join plans how every cluster becomes a member of every other. ids are those
@@ -49,6 +50,11 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			return !ok || member.Refuses || member.Access != peer.Access
 		})
 	}
+	steps, err := assign(clusters)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan.Steps = append(plan.Steps, steps...)
 	for _, c := range clusters {
 		if c.ClusterSet == "" {
 			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: Claim, Value: clusterSet})
@@ -59,8 +65,47 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			plan.add(c, Await, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = unnamed(clusters)
+	plan.Warnings = append(unnamed(clusters), overlapping(clusters)...)
 	return plan, nil
+}
+
+// assign gives every cluster that has none a part of the IPs that are the same in
+// all clusters, one that nobody has whom any of them knows. So it does a cluster
+// that comes back after somebody else was given its part.
+func assign(clusters []Cluster) ([]Step, error) {
+	var taken []netip.Prefix
+	parse := func(texts []string) []netip.Prefix {
+		parts, err := clustersetip.ParseCIDRs(texts)
+		if err != nil {
+			return nil // its entry says that it allocates nothing
+		}
+		return parts
+	}
+	for _, c := range clusters {
+		if c.ClusterSet != "" {
+			taken = append(taken, parse(append(slices.Clone(c.CIDRs), c.Taken...))...)
+		}
+	}
+	var steps []Step
+	for _, c := range clusters {
+		own := parse(c.CIDRs)
+		_, _, overlaps := clustersetip.Overlap(own, taken)
+		if len(c.Ranges) == 0 || len(own) > 0 && (c.ClusterSet != "" || !overlaps) {
+			taken = append(taken, own...)
+			continue
+		}
+		parts, err := clustersetip.FreePart(parse(c.Ranges), taken)
+		if err != nil {
+			return nil, fmt.Errorf("context %s: %w", c.Context, err)
+		}
+		var texts []string
+		for _, part := range parts {
+			texts = append(texts, part.String())
+		}
+		taken = append(taken, parts...)
+		steps = append(steps, Step{Context: c.Context, Action: AssignIPs, Value: strings.Join(texts, ",")})
+	}
+	return steps, nil
 }
 
 // add adds a step about the peers that need it.
@@ -179,6 +224,29 @@ func unnamed(clusters []Cluster) []string {
 	for _, id := range slices.Sorted(maps.Keys(missing)) {
 		warnings = append(warnings, fmt.Sprintf("%q is a member of %s and is not named: name all clusters of the ClusterSet, unless a hub speaks for it",
 			id, strings.Join(missing[id], ", ")))
+	}
+	return warnings
+}
+
+// overlapping warns of Pod networks that overlap. It is no error, because not
+// every network goes by what nodes say.
+func overlapping(clusters []Cluster) []string {
+	var warnings []string
+	for i, c := range clusters {
+		own, err := clustersetip.ParseCIDRs(c.PodCIDRs)
+		if err != nil {
+			continue
+		}
+		for _, other := range clusters[:i] {
+			theirs, err := clustersetip.ParseCIDRs(other.PodCIDRs)
+			if err != nil {
+				continue
+			}
+			if a, b, found := clustersetip.Overlap(theirs, own); found {
+				warnings = append(warnings, fmt.Sprintf("the Pod networks of %s (%s) and %s (%s) overlap: unless that is not what their Pods use, "+
+					"traffic will end up in the wrong cluster, since no addresses are translated", other.Context, a, c.Context, b))
+			}
+		}
 	}
 	return warnings
 }

@@ -28,6 +28,13 @@ type Cluster struct {
 	// Known are the UIDs of all clusters that are members there, by their ids,
 	// without itself.
 	Known map[string]types.UID
+	// PodCIDRs are the Pod networks of its nodes, as far as these say.
+	PodCIDRs []string
+	// Ranges are where IPs may be that are the same in all clusters, and CIDRs are
+	// the cluster's own part of them: nothing where it has none.
+	Ranges, CIDRs []string
+	// Taken are the parts of all clusters that it knows.
+	Taken []string
 	// Admitted are the ids of the clusters for which there is anything that lets
 	// them read from it, true if that is everything.
 	Admitted map[string]bool
@@ -57,6 +64,8 @@ const (
 	Admit Action = "Admit"
 	// AddMembers makes other clusters members in a cluster.
 	AddMembers Action = "AddMembers"
+	// AssignIPs gives a cluster its part of the IPs that are the same in all.
+	AssignIPs Action = "AssignIPs"
 	// Claim makes a cluster claim a ClusterSet: from then on it is a member.
 	Claim Action = "Claim"
 	// Await waits until a cluster is in touch with other clusters.
@@ -74,7 +83,7 @@ type Step struct {
 	// Context is the cluster in which it is done.
 	Context string `json:"context"`
 	Action  Action `json:"action"`
-	// Value is the id or the ClusterSet that is claimed, or no more.
+	// Value is the id, the ClusterSet or the addresses that are claimed, or no more.
 	Value string `json:"value,omitempty"`
 	// Peers are the ids of the other clusters that it is about.
 	Peers []string `json:"peers,omitempty"`
@@ -93,6 +102,8 @@ func (s Step) String() string {
 			return "add " + peers + " as a member"
 		}
 		return "add " + peers + " as members"
+	case AssignIPs:
+		return "use " + s.Value + " for IPs that are the same in all clusters"
 	case Claim:
 		return fmt.Sprintf("join the ClusterSet %q", s.Value)
 	case Await:

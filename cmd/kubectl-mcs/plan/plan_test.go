@@ -388,3 +388,44 @@ func TestClusterCannotLeaveItself(t *testing.T) {
 		t.Errorf("got %q, %v", steps(plan), err)
 	}
 }
+
+// R127: a cluster without a part of the addresses for one IP in all clusters gets
+// one that nobody has.
+func TestClustersWithoutAPartOfTheIPsGetOne(t *testing.T) {
+	east, west := Cluster{Context: "e", ClusterSet: "set", Ranges: []string{"243.0.0.0/8"}, CIDRs: []string{"243.1.0.0/16"}, Taken: []string{"243.1.0.0/16", "243.2.0.0/16"}},
+		Cluster{Context: "w", Ranges: []string{"243.0.0.0/8"}}
+	north, old := Cluster{Context: "n", Ranges: []string{"243.0.0.0/8", "fd00:243::/64"}}, Cluster{Context: "o"}
+	steps, err := assign([]Cluster{east, west, north, old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range steps {
+		got = append(got, step.Context+": "+step.String())
+	}
+	want := []string{
+		"w: use 243.3.0.0/16 for IPs that are the same in all clusters",
+		"n: use 243.4.0.0/16,fd00:243::1:0/112 for IPs that are the same in all clusters",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("planned:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	back := Cluster{Context: "b", Ranges: []string{"243.0.0.0/8"}, CIDRs: []string{"243.2.0.0/16"}}
+	if steps, err := assign([]Cluster{back, east}); err != nil || len(steps) != 1 || steps[0].Context != "b" || steps[0].Value != "243.3.0.0/16" {
+		t.Errorf("a cluster that comes back to a part that somebody else has: %v, %v", steps, err)
+	}
+	if _, err := assign([]Cluster{{Context: "w", Ranges: []string{"243.0.0.0/16"}}, {Context: "e", ClusterSet: "set", Ranges: []string{"243.0.0.0/16"}, CIDRs: []string{"243.0.0.0/16"}}}); err == nil {
+		t.Error("a range that is full has room")
+	}
+}
+
+// R134: overlapping Pod networks are pointed out where nodes say what they are.
+func TestOverlappingPodNetworksArePointedOut(t *testing.T) {
+	warnings := overlapping([]Cluster{
+		{Context: "e", PodCIDRs: []string{"10.0.0.0/24", "fd00::/64"}}, {Context: "w", PodCIDRs: []string{"10.0.1.0/24"}},
+		{Context: "n", PodCIDRs: []string{"10.0.0.128/25"}}, {Context: "unknown"}, {Context: "odd", PodCIDRs: []string{"x"}},
+	})
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "e (10.0.0.0/24) and n (10.0.0.128/25) overlap") {
+		t.Errorf("warnings: %q", warnings)
+	}
+}

@@ -39,7 +39,7 @@ func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	if err != nil {
 		return err
 	}
-	statuses, err := exportstatus.New(computed, recorder, host, ours)
+	statuses, err := exportstatus.New(computed, clock.RealClock{}, recorder, host, ours)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -60,6 +62,8 @@ type Controller struct {
 	addresses map[types.NamespacedName]address
 	// lost are the clusters whose endpoints are withdrawn.
 	lost sets.Set[string]
+	// refused are the IPs for all clusters that are not to be had.
+	refused map[types.NamespacedName]refusal
 }
 
 type address struct {
@@ -77,7 +81,7 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 	exportedSlices := own.ClusterSet().V1alpha1().ExportedEndpointSlices()
 	members := own.ClusterSet().V1alpha1().Members()
 	services := host.Core().V1().Services()
-	slices := host.Discovery().V1().EndpointSlices()
+	endpointSlices := host.Discovery().V1().EndpointSlices()
 	c := &Controller{
 		client:         client,
 		clock:          clock,
@@ -87,9 +91,13 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 		exported:       exported.Informer().GetIndexer(),
 		exportedSlices: exportedSlices.Informer().GetIndexer(),
 		services:       services.Informer().GetIndexer(),
-		slices:         slices.Informer().GetIndexer(),
+		slices:         endpointSlices.Informer().GetIndexer(),
 		addresses:      map[types.NamespacedName]address{},
 		lost:           sets.New[string](),
+		refused:        map[types.NamespacedName]refusal{},
+	}
+	if err := services.Informer().AddIndexers(cache.Indexers{byAddress: indexByAddress}); err != nil {
+		return nil, err
 	}
 	for _, watched := range []struct {
 		informer cache.SharedIndexInformer
@@ -100,7 +108,7 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 		{exported.Informer(), true, c.enqueueImport},
 		{exportedSlices.Informer(), true, c.enqueueImport},
 		{services.Informer(), false, c.serviceChanged},
-		{slices.Informer(), true, c.enqueueOwned},
+		{endpointSlices.Informer(), true, c.enqueueOwned},
 		{members.Informer(), false, c.memberChanged},
 	} {
 		if watched.indexed {
@@ -160,7 +168,11 @@ func (c *Controller) enqueueOwned(object metav1.Object) {
 // serviceChanged remembers the addresses of Services that stand for imports.
 func (c *Controller) serviceChanged(object metav1.Object) {
 	service, ok := object.(*corev1.Service)
-	if !ok || !ours(service) {
+	if !ok {
+		return
+	}
+	if !ours(service) {
+		c.foreignServiceChanged(service)
 		return
 	}
 	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Labels[multicluster.ServiceNameLabel]}
@@ -170,6 +182,24 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 		c.mu.Unlock()
 	}
 	c.queue.Add(key)
+}
+
+// foreignServiceChanged looks at imports whose IP for all clusters leads to
+// another Service, or did until now.
+func (c *Controller) foreignServiceChanged(service *corev1.Service) {
+	addresses, err := indexByAddress(service)
+	if err != nil || len(addresses) == 0 {
+		return
+	}
+	imports, err := c.imports.List(labels.Everything())
+	if err != nil {
+		return // listing a cache does not fail
+	}
+	for _, serviceImport := range imports {
+		if slices.ContainsFunc(wantedIPs(serviceImport), func(ip string) bool { return slices.Contains(addresses, ip) }) {
+			c.enqueueName(serviceImport)
+		}
+	}
 }
 
 // Run works until the context ends. One replica at a time runs it.
@@ -213,6 +243,7 @@ func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.addresses, key) // its next life may have another
+	delete(c.refused, key)
 	return nil
 }
 
@@ -247,12 +278,12 @@ func (c *Controller) exporters(key types.NamespacedName) ([]exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices, err := c.exportedSlices.ByIndex(byImport, key.String())
+	endpointSlices, err := c.exportedSlices.ByIndex(byImport, key.String())
 	if err != nil {
 		return nil, err
 	}
 	endpoints := map[string][]*clustersetv1alpha1.ExportedEndpointSlice{}
-	for _, object := range slices {
+	for _, object := range endpointSlices {
 		slice := object.(*clustersetv1alpha1.ExportedEndpointSlice)
 		endpoints[slice.Spec.Cluster] = append(endpoints[slice.Spec.Cluster], slice)
 	}

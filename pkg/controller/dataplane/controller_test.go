@@ -189,7 +189,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 func TestDeletedServiceGetsItsAddressesBack(t *testing.T) {
 	w := newWorld(t)
 	w.hold(t, "import", newImport())
-	w.serviceChanged(defaulted(desiredService(nil, newImport()))) // its end is the last that is seen of it
+	w.serviceChanged(defaulted(desiredService(nil, newImport(), variant{}))) // its end is the last that is seen of it
 	var answer error
 	var asked []string
 	w.client.PrependReactor("create", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -239,7 +239,7 @@ func TestDeletedServiceGetsItsAddressesBack(t *testing.T) {
 // R45: what has another type is deleted first, and made when it is gone.
 func TestServiceOfAnotherTypeIsReplaced(t *testing.T) {
 	w := newWorld(t)
-	existing := defaulted(desiredService(nil, newImport()))
+	existing := defaulted(desiredService(nil, newImport(), variant{}))
 	w.hold(t, "import", newImport(makeHeadless))
 	w.hold(t, "service", existing)
 	w.export(t, exportedBy("east", ready("10.1.0.1")))

@@ -140,7 +140,7 @@ func TestEndpointsStayWhereTheyAre(t *testing.T) {
 			}
 			alive = churn(random, all, alive)
 			serviceImport := newImport()
-			service := defaulted(desiredService(nil, serviceImport))
+			service := defaulted(desiredService(nil, serviceImport, variant{}))
 			sources := []exporter{exportedBy("east", ready(alive...)), others}
 			desired := desiredSlices(serviceImport, service, sources, existing)
 			after := homes(t, desired)

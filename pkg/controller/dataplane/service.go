@@ -29,7 +29,7 @@ func ours(service *corev1.Service) bool {
 
 // desiredService is the Service that stands for an import, given the one that
 // is there now. What others have added to it stays.
-func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport) *corev1.Service {
+func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport, addresses variant) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: serviceImport.Namespace, Name: multicluster.DerivedServiceName(serviceImport.Namespace, serviceImport.Name),
 	}}
@@ -41,7 +41,7 @@ func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta
 	}
 	maps.Copy(service.Labels, serviceLabels(serviceImport))
 	spec, wanted := &service.Spec, &serviceImport.Spec
-	spec.Type = corev1.ServiceTypeClusterIP
+	addresses.apply(service)
 	spec.Selector = nil
 	// The first family of a Service cannot change, so it gets all that the
 	// cluster has; the import shows those that the exports have.
@@ -102,5 +102,6 @@ func mustReplace(existing *corev1.Service, serviceImport *multiclusterxv1beta1.S
 
 // sameService says whether writing the Service would change nothing.
 func sameService(existing, desired *corev1.Service) bool {
-	return apiequality.Semantic.DeepEqual(existing.Labels, desired.Labels) && apiequality.Semantic.DeepEqual(existing.Spec, desired.Spec)
+	return apiequality.Semantic.DeepEqual(existing.Labels, desired.Labels) && apiequality.Semantic.DeepEqual(existing.Spec, desired.Spec) &&
+		existing.Annotations[multicluster.ClusterSetIPProblemAnnotation] == desired.Annotations[multicluster.ClusterSetIPProblemAnnotation]
 }

@@ -80,13 +80,13 @@ func TestServiceCarriesWhatTheImportSays(t *testing.T) {
 				Ports:                 []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(80)}},
 			}
 			test.want(&want)
-			service := desiredService(nil, newImport(test.change))
+			service := desiredService(nil, newImport(test.change), variant{})
 			if diff := cmp.Diff(want, service.Spec); diff != "" {
 				t.Errorf("want (-), got (+): %s", diff)
 			}
 			// What the API server adds is no reason to write it again.
 			existing := defaulted(service)
-			again := desiredService(existing, newImport(test.change))
+			again := desiredService(existing, newImport(test.change), variant{})
 			if !sameService(existing, again) {
 				t.Errorf("it would be written again: %s", cmp.Diff(existing, again))
 			}
@@ -95,8 +95,8 @@ func TestServiceCarriesWhatTheImportSays(t *testing.T) {
 			}
 			// An import that loses the property takes it from the Service.
 			if plain := newImport(); !mustReplace(existing, plain) {
-				back := desiredService(existing, plain)
-				if diff := cmp.Diff(defaulted(desiredService(nil, plain)).Spec, back.Spec); diff != "" {
+				back := desiredService(existing, plain, variant{})
+				if diff := cmp.Diff(defaulted(desiredService(nil, plain, variant{})).Spec, back.Spec); diff != "" {
 					t.Errorf("something is left of it: %s", diff)
 				}
 			}
@@ -107,7 +107,7 @@ func TestServiceCarriesWhatTheImportSays(t *testing.T) {
 func TestServiceIsNamedAndMarked(t *testing.T) {
 	service := desiredService(nil, newImport(func(s *multiclusterxv1beta1.ServiceImport) {
 		s.Labels, s.Annotations = map[string]string{"exported": "label"}, map[string]string{"exported": "annotation"}
-	}))
+	}), variant{})
 	want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: derived,
 		Labels: map[string]string{multicluster.ServiceNameLabel: "web", "app.kubernetes.io/managed-by": multicluster.ManagedBy},
@@ -134,17 +134,17 @@ func TestOnlyWhatCarriesBothMarksIsOurs(t *testing.T) {
 }
 
 func TestWhatOthersAddedToTheServiceStays(t *testing.T) {
-	existing := defaulted(desiredService(nil, newImport()))
+	existing := defaulted(desiredService(nil, newImport(), variant{}))
 	existing.Labels["team"], existing.Annotations, existing.Finalizers = "platform", map[string]string{"note": "x"}, []string{"example.com/hold"}
 	existing.Spec.PublishNotReadyAddresses = true
-	mended := desiredService(existing, newImport())
+	mended := desiredService(existing, newImport(), variant{})
 	if diff := cmp.Diff(existing, mended); diff != "" || !sameService(existing, mended) {
 		t.Errorf("it would be changed: %s", diff)
 	}
 }
 
 func TestWhatOthersChangedIsMended(t *testing.T) {
-	want := defaulted(desiredService(nil, newImport()))
+	want := defaulted(desiredService(nil, newImport(), variant{}))
 	for name, change := range map[string]func(*corev1.Service){
 		"label":    func(s *corev1.Service) { s.Labels[multicluster.ServiceNameLabel] = "other" },
 		"selector": func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "mine"} },
@@ -158,7 +158,7 @@ func TestWhatOthersChangedIsMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			existing := want.DeepCopy()
 			change(existing)
-			mended := desiredService(existing, newImport())
+			mended := desiredService(existing, newImport(), variant{})
 			if sameService(existing, mended) {
 				t.Error("the change would stay")
 			}
@@ -182,7 +182,7 @@ func TestServiceIsReplacedWhenTheTypeChanges(t *testing.T) {
 		{"becomes headless", virtual, headless, true},
 		{"gets an IP", headless, virtual, true},
 	} {
-		if got := mustReplace(defaulted(desiredService(nil, test.was)), test.now); got != test.want {
+		if got := mustReplace(defaulted(desiredService(nil, test.was, variant{})), test.now); got != test.want {
 			t.Errorf("%s: replaced is %t, want %t", test.name, got, test.want)
 		}
 	}

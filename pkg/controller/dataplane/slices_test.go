@@ -142,7 +142,7 @@ func TestSlicesHaveTheFamiliesOfImportAndCluster(t *testing.T) {
 				}).slices...)
 			}
 			serviceImport := newImport(func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.IPFamilies = test.imported })
-			service := defaulted(desiredService(nil, serviceImport))
+			service := defaulted(desiredService(nil, serviceImport, variant{}))
 			service.Spec.IPFamilies = test.cluster
 			var found []corev1.IPFamily
 			for _, slice := range desiredSlices(serviceImport, service, []exporter{east}, nil) {

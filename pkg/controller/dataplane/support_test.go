@@ -112,7 +112,7 @@ func exportedBy(cluster string, endpoints []discoveryv1.Endpoint, changes ...fun
 
 // slicesOf are the slices of an import that nobody has slices of yet.
 func slicesOf(serviceImport *multiclusterxv1beta1.ServiceImport, exporters ...exporter) map[string]*discoveryv1.EndpointSlice {
-	return desiredSlices(serviceImport, defaulted(desiredService(nil, serviceImport)), exporters, nil)
+	return desiredSlices(serviceImport, defaulted(desiredService(nil, serviceImport, variant{})), exporters, nil)
 }
 
 // only is the one slice that there must be.

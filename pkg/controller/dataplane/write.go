@@ -25,14 +25,32 @@ func (c *Controller) applyService(ctx context.Context, key types.NamespacedName,
 	if existing != nil && !ours(existing) {
 		return nil, fmt.Errorf("service %q is in the way of the one that stands for an import, and was not made by mcs-controller: delete it", existing.Name)
 	}
-	desired := desiredService(existing, serviceImport)
+	if existing != nil && existing.DeletionTimestamp != nil {
+		return nil, nil // its end will be noticed
+	}
+	if existing != nil && mustReplace(existing, serviceImport) {
+		return nil, c.deleteService(ctx, existing)
+	}
+	wanted := c.variantFor(key, serviceImport, existing)
+	for {
+		service, err := c.writeService(ctx, key, existing, desiredService(existing, serviceImport, wanted))
+		if err == nil {
+			return c.applyIngress(ctx, service, wanted)
+		}
+		instead, other := wanted.nextBest(err)
+		if !other {
+			return nil, err
+		}
+		c.refuse(key, wanted.ips, instead)
+		wanted = instead
+	}
+}
+
+// writeService creates or updates a Service, unless it is as it should be.
+func (c *Controller) writeService(ctx context.Context, key types.NamespacedName, existing, desired *corev1.Service) (*corev1.Service, error) {
 	switch {
 	case existing == nil:
 		return c.createService(ctx, key, desired)
-	case existing.DeletionTimestamp != nil:
-		return nil, nil // its end will be noticed
-	case mustReplace(existing, serviceImport):
-		return nil, c.deleteService(ctx, existing)
 	case sameService(existing, desired):
 		return existing, nil
 	}

@@ -6,6 +6,7 @@ package exportstatus
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,6 +40,18 @@ type facts struct {
 	self *clustersetv1alpha1.Member
 	// exported are all exports of the service in the ClusterSet.
 	exported []*clustersetv1alpha1.ExportedService
+	// members are all entries.
+	members []*clustersetv1alpha1.Member
+	// problem is why the service has no IP for all clusters, although it should.
+	problem *export.Problem
+}
+
+// joinedAt is when this cluster joined its ClusterSet.
+func (f facts) joinedAt() time.Time {
+	if f.self == nil || f.self.Status.IDClaimedAt == nil {
+		return time.Time{}
+	}
+	return f.self.Status.IDClaimedAt.Time
 }
 
 // conditions are what an export's conditions should be.
@@ -78,6 +91,8 @@ func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceE
 		condition.Message = fmt.Sprintf("this cluster is in no ClusterSet: create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
 	case !offered(serviceExport, known):
 		condition.Message = "waiting for mcs-apiserver to offer the Service to the other clusters"
+	case known.problem != nil:
+		condition.Reason, condition.Message = known.problem.Reason, known.problem.Message
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonReady, "the Service is offered to the other clusters"
 	}
@@ -86,6 +101,9 @@ func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceE
 
 // offered says whether this very export is what others can see.
 func offered(serviceExport *multiclusterxv1beta1.ServiceExport, known facts) bool {
+	if known.self == nil {
+		return false
+	}
 	for _, exported := range known.exported {
 		if exported.Spec.Cluster == known.self.Status.ClusterID && exported.UID == serviceExport.UID {
 			return true

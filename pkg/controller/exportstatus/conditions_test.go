@@ -85,40 +85,40 @@ func TestConditions(t *testing.T) {
 		known facts
 		want  []string
 	}{
-		{"R20: healthy", facts{newService(), self("set"), exports{own}}, []string{isValid, isReady, noConflicts}},
-		{"R20: healthy with others", facts{newService(), self("set"), exports{own, exported("east", "x", 0), exported("west", "y", 2)}}, []string{isValid, isReady, noConflicts}},
-		{"R19: no Service", facts{nil, self("set"), nil}, []string{
+		{"R20: healthy", facts{service: newService(), self: self("set"), exported: exports{own}}, []string{isValid, isReady, noConflicts}},
+		{"R20: healthy with others", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 0), exported("west", "y", 2)}}, []string{isValid, isReady, noConflicts}},
+		{"R19: no Service", facts{service: nil, self: self("set"), exported: nil}, []string{
 			`Valid=False/NoService: nothing is exported until there is a Service "web" in namespace "shop"`,
 			`Ready=False/Failed: the export is not valid: nothing is exported until there is a Service "web" in namespace "shop"`, noConflicts,
 		}},
 		{"R18: ExternalName, although others disagree among themselves", facts{
-			newService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), self("set"),
-			exports{exported("east", "x", 0), exported("west", "y", 2, headless)},
+			service: newService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), self: self("set"),
+			exported: exports{exported("east", "x", 0), exported("west", "y", 2, headless)},
 		}, []string{
 			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`,
 			`Ready=False/Failed: the export is not valid: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`, noConflicts,
 		}},
 		{"R23: a Service that stands for an import", facts{
-			newService(func(s *corev1.Service) {
+			service: newService(func(s *corev1.Service) {
 				s.Name, s.Labels = multicluster.DerivedServiceName("shop", "db"), map[string]string{multicluster.ServiceNameLabel: "db"}
-			}), self("set"), nil,
+			}), self: self("set"),
 		}, []string{
 			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`,
 			`Ready=False/Failed: the export is not valid: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`, noConflicts,
 		}},
-		{"R21: no id", facts{newService(), nil, nil}, []string{isValid, inNoSet, noConflicts}},
-		{"R21: no ClusterSet", facts{newService(), self(""), nil}, []string{isValid, inNoSet, noConflicts}},
-		{"not offered yet", facts{newService(), self("set"), nil}, []string{isValid, waiting, noConflicts}},
-		{"only another cluster's is offered", facts{newService(), self("set"), exports{exported("east", "export", 1)}}, []string{isValid, waiting, noConflicts}},
-		{"only its predecessor is offered", facts{newService(), self("set"), exports{exported("here", "former", 0)}}, []string{isValid, waiting, noConflicts}},
-		{"R51, R121: another type", facts{newService(), self("set"), exports{own, exported("east", "x", 0, headless)}}, []string{isValid, isReady,
+		{"R21: no id", facts{service: newService(), self: nil, exported: nil}, []string{isValid, inNoSet, noConflicts}},
+		{"R21: no ClusterSet", facts{service: newService(), self: self(""), exported: nil}, []string{isValid, inNoSet, noConflicts}},
+		{"not offered yet", facts{service: newService(), self: self("set"), exported: nil}, []string{isValid, waiting, noConflicts}},
+		{"only another cluster's is offered", facts{service: newService(), self: self("set"), exported: exports{exported("east", "export", 1)}}, []string{isValid, waiting, noConflicts}},
+		{"only its predecessor is offered", facts{service: newService(), self: self("set"), exported: exports{exported("here", "former", 0)}}, []string{isValid, waiting, noConflicts}},
+		{"R51, R121: another type", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 0, headless)}}, []string{isValid, isReady,
 			`Conflict=True/TypeConflict: Conflicting type. Using "Headless" from oldest service export in "east". 1/2 clusters disagree.`}},
-		{"R51: others disagree, not this one", facts{newService(), self("set"), exports{own, exported("west", "y", 2, headless), exported("east", "x", 3, headless)}}, []string{isValid, isReady,
+		{"R51: others disagree, not this one", facts{service: newService(), self: self("set"), exported: exports{own, exported("west", "y", 2, headless), exported("east", "x", 3, headless)}}, []string{isValid, isReady,
 			`Conflict=True/TypeConflict: Conflicting type. Using "ClusterSetIP" from oldest service export in "here". 2/3 clusters disagree.`}},
-		{"R51: two conflicts", facts{newService(), self("set"), exports{own, exported("east", "x", 2, headless, otherPort)}}, []string{isValid, isReady,
+		{"R51: two conflicts", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 2, headless, otherPort)}}, []string{isValid, isReady,
 			`Conflict=True/TypeConflict,PortConflict: Conflicting type. Using "ClusterSetIP" from oldest service export in "here". 1/2 clusters disagree. ` +
 				`Conflicting ports. Using "http:80/TCP", preferring those of the oldest service export in "here". 1/2 clusters disagree.`}},
-		{"R51: everything else", facts{newService(), self("set"), exports{own, exported("east", "x", 2, everythingElse)}}, []string{isValid, isReady,
+		{"R51: everything else", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 2, everythingElse)}}, []string{isValid, isReady,
 			`Conflict=True/SessionAffinityConflict,SessionAffinityConfigConflict,InternalTrafficPolicyConflict,TrafficDistributionConflict,LabelsConflict,AnnotationsConflict: ` +
 				`Conflicting session affinity. Using "None" from oldest service export in "here". 1/2 clusters disagree. ` +
 				`Conflicting session affinity config. Using "" from oldest service export in "here". 1/2 clusters disagree. ` +

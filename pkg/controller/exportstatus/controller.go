@@ -19,11 +19,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	recorder "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
@@ -47,21 +49,24 @@ type Controller struct {
 	services corev1listers.ServiceLister
 	members  clustersetlisters.MemberLister
 	exported cache.Indexer
+	clock    clock.PassiveClock
+	ledger   *ledger
 }
 
 // New returns a controller. own are informers of our API, host those of the
 // cluster's.
-func New(client versioned.Interface, recorder recorder.EventRecorder, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder.EventRecorder, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
 	exports := own.MulticlusterX().V1beta1().ServiceExports()
 	exported := own.ClusterSet().V1alpha1().ExportedServices()
 	members := own.ClusterSet().V1alpha1().Members()
 	services := host.Core().V1().Services()
-	if err := exported.Informer().AddIndexers(cache.Indexers{byService: indexByService}); err != nil {
+	if err := exported.Informer().AddIndexers(exportedIndexers()); err != nil {
 		return nil, err
 	}
 	c := &Controller{
 		client: client, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
+		clock: clock, ledger: newLedger(),
 	}
 	for informer, handle := range map[cache.SharedIndexInformer]func(metav1.Object){
 		exports.Informer():  c.enqueue,
@@ -99,6 +104,16 @@ func (c *Controller) enqueue(object metav1.Object) {
 }
 
 func (c *Controller) enqueueExported(object metav1.Object) {
+	if exported, ok := object.(*clustersetv1alpha1.ExportedService); ok && exported.Spec.ClusterSetIP != nil && len(exported.Spec.ClusterSetIP.IPs) > 0 {
+		for _, ip := range exported.Spec.ClusterSetIP.IPs { // who else holds it has to look again
+			for holder := range c.holders(ip) {
+				c.queue.Add(holder)
+			}
+		}
+		for _, key := range c.ledger.all() { // and who waits for one
+			c.queue.Add(key)
+		}
+	}
 	if name := object.GetLabels()[multicluster.ServiceNameLabel]; name != "" {
 		c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
 	}
@@ -106,6 +121,9 @@ func (c *Controller) enqueueExported(object metav1.Object) {
 
 // memberChanged looks at everything again when this cluster joins or leaves.
 func (c *Controller) memberChanged(old, object any) {
+	for _, key := range c.ledger.all() {
+		c.queue.Add(key)
+	}
 	if clusterSetOf(old) == clusterSetOf(object) {
 		return
 	}
@@ -124,7 +142,7 @@ func clusterSetOf(object any) string {
 		object = final.Obj
 	}
 	if entry, ok := object.(*clustersetv1alpha1.Member); ok && entry.Status.State == clustersetv1alpha1.MemberLocal {
-		return entry.Name + "/" + entry.Status.ClusterSet
+		return entry.Name + "/" + entry.Status.ClusterSet + "/" + entry.Status.IDClaimedAt.String()
 	}
 	return ""
 }
@@ -138,28 +156,42 @@ func (c *Controller) Run(ctx context.Context) error {
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	held, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || err == nil && held.DeletionTimestamp != nil {
+		c.ledger.release(key, nil)
+		c.ledger.wait(key, false)
 		return nil
 	}
-	if err != nil || held.DeletionTimestamp != nil {
+	if err != nil {
 		return err
 	}
 	known, err := c.facts(key)
 	if err != nil {
 		return err
 	}
-	export := held.DeepCopy()
-	if !apply(&export.Status.Conditions, conditions(export, known)) {
+	serviceExport := held.DeepCopy()
+	decided := decision{}
+	if offered(serviceExport, known) {
+		if decided, err = c.decide(key, serviceExport, known); err != nil {
+			return err
+		}
+	}
+	c.ledger.wait(key, decided.problem != nil || decided.wait > 0)
+	if decided.wait > 0 {
+		c.queue.AddAfter(key, decided.wait)
+	}
+	known.problem = decided.problem
+	changed := export.SetDecision(serviceExport, decided.held, known.joinedAt())
+	if !apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) && !changed {
 		return nil
 	}
-	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(key.Namespace).UpdateStatus(ctx, export, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(key.Namespace).UpdateStatus(ctx, serviceExport, metav1.UpdateOptions{}); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("write the status of a ServiceExport: %w", err)
 	}
-	for _, event := range events(held.Status.Conditions, export.Status.Conditions) {
-		c.recorder.Eventf(regarding(export), nil, event.eventType, event.reason, "Export", "%s", note(event.message, known.self))
+	for _, event := range events(held.Status.Conditions, serviceExport.Status.Conditions) {
+		c.recorder.Eventf(regarding(serviceExport), nil, event.eventType, event.reason, "Export", "%s", note(event.message, known.self))
 	}
 	return nil
 }
@@ -187,6 +219,7 @@ func (c *Controller) facts(key types.NamespacedName) (facts, error) {
 	if err != nil {
 		return known, err
 	}
+	known.members = entries
 	for _, entry := range entries {
 		if entry.Status.State == clustersetv1alpha1.MemberLocal {
 			known.self = entry

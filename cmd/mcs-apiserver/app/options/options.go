@@ -34,6 +34,7 @@ type Options struct {
 	Host        *HostOptions
 	Storage     *StorageOptions
 	Members     *MemberOptions
+	ClusterSet  *ClusterSetIPOptions
 	Logs        *logs.Options
 }
 
@@ -65,6 +66,7 @@ func New() *Options {
 		Host:        &HostOptions{},
 		Storage:     &StorageOptions{DataDir: defaultDataDir},
 		Members:     newMemberOptions(),
+		ClusterSet:  newClusterSetIPOptions(),
 		Logs:        logs.NewOptions(),
 	}
 }
@@ -74,6 +76,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	o.Host.AddFlags(sections.FlagSet("host cluster"))
 	o.Members.AddFlags(sections.FlagSet("members"))
+	o.ClusterSet.AddFlags(sections.FlagSet("clusterset IP"))
 	o.Storage.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.Etcd.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.SecureServing.AddFlags(sections.FlagSet("serving"))
@@ -117,6 +120,7 @@ func (o Completed) Validate() error {
 	errs = append(errs, o.Recommended.Validate()...)
 	errs = append(errs, o.Storage.validate()...)
 	errs = append(errs, o.Members.validate()...)
+	errs = append(errs, o.ClusterSet.validate()...)
 	return errors.Join(errs...)
 }
 
@@ -136,6 +140,9 @@ func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	config := apiserver.NewConfig()
 	config.Etcd, config.EtcdPrefix = client, o.Recommended.Etcd.StorageConfig.Prefix
 	config.Namespace, config.MemberTTL, config.LostPolicy = o.Members.Namespace, o.Members.TTL, clusterset.LostPolicy(o.Members.LostPolicy)
+	if config.ClusterSetIP, err = o.ClusterSet.config(); err != nil {
+		return nil, err
+	}
 	if err := o.ServerRun.ApplyTo(&config.Generic.Config); err != nil {
 		return nil, err
 	}

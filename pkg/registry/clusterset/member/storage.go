@@ -46,6 +46,9 @@ func newTable(clock clock.PassiveClock) *table.Convertor[*clusterset.Member] {
 		}},
 		column{Name: "Exports", Description: "How many services the cluster exports.", Cell: func(m *clusterset.Member) any { return m.Status.Exports }},
 		column{Name: "Endpoints", Description: "How many endpoints these have.", Cell: func(m *clusterset.Member) any { return m.Status.Endpoints }},
+		column{Name: "ClusterSet-IPs", Description: "The cluster's part of the addresses for one IP in all clusters.", Wide: true, Cell: func(m *clusterset.Member) any {
+			return orNone(strings.Join(m.Status.ClusterSetIPCIDRs, ","))
+		}},
 		column{Name: "Reason", Description: "What is wrong, if anything.", Wide: true, Cell: func(m *clusterset.Member) any { return orNone(problems(m)) }},
 	)
 	convertor.RenameFirst("ID")

@@ -24,7 +24,7 @@ func TestTableOfMembers(t *testing.T) {
 	seen := metav1.NewTime(now.Add(-90 * time.Second))
 	list := &clusterset.MemberList{Items: []clusterset.Member{
 		entry("a", clusterset.MemberStatus{ClusterSet: "set", State: clusterset.MemberLocal, Exports: 3, Endpoints: 7, LastSeen: &seen}),
-		entry("b", clusterset.MemberStatus{ClusterSet: "set", State: clusterset.MemberLost, LastSeen: &seen, Exports: 1, Endpoints: 2}),
+		entry("b", clusterset.MemberStatus{ClusterSet: "set", State: clusterset.MemberLost, LastSeen: &seen, Exports: 1, Endpoints: 2, ClusterSetIPCIDRs: []string{"243.1.0.0/16", "fd00::/112"}}),
 		entry("secret.c", clusterset.MemberStatus{State: clusterset.MemberRefused}),
 	}}
 	table, err := newTable(testingclock.NewFakePassiveClock(now)).ConvertToTable(t.Context(), list, nil)
@@ -38,10 +38,10 @@ func TestTableOfMembers(t *testing.T) {
 			wide = append(wide, column.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{"ID", "ClusterSet", "State", "Last-Seen", "Exports", "Endpoints", "Reason", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"ID", "ClusterSet", "State", "Last-Seen", "Exports", "Endpoints", "ClusterSet-IPs", "Reason", "Age"}, columns); diff != "" {
 		t.Errorf("columns: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"Reason"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"ClusterSet-IPs", "Reason"}, wide); diff != "" {
 		t.Errorf("wide columns: %s", diff)
 	}
 	var rows [][]any
@@ -49,9 +49,9 @@ func TestTableOfMembers(t *testing.T) {
 		rows = append(rows, row.Cells)
 	}
 	want := [][]any{
-		{"a", "set", "Local", "-", int32(3), int32(7), "<none>", "2d"},
-		{"b", "set", "Lost", "90s", int32(1), int32(2), "<none>", "2d"},
-		{"secret.c", "<none>", "Refused", "never", int32(0), int32(0), "<none>", "2d"},
+		{"a", "set", "Local", "-", int32(3), int32(7), "<none>", "<none>", "2d"},
+		{"b", "set", "Lost", "90s", int32(1), int32(2), "243.1.0.0/16,fd00::/112", "<none>", "2d"},
+		{"secret.c", "<none>", "Refused", "never", int32(0), int32(0), "<none>", "<none>", "2d"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows: %s", diff)

@@ -7,6 +7,7 @@ package serviceexport
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -68,11 +69,13 @@ func (*strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
 	export := object.(*multicluster.ServiceExport)
 	export.Status = multicluster.ServiceExportStatus{}
 	export.Generation = 1
+	keepDecision(export, nil)
 }
 
 func (*strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
 	export.Status = oldExport.Status
+	keepDecision(export, oldExport.Annotations)
 	if !apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) {
 		export.Generation = oldExport.Generation + 1
 	}
@@ -107,7 +110,8 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, object runtime.Object) 
 // WarningsOnUpdate warns of conflicts again when the export itself changes.
 func (s *strategy) WarningsOnUpdate(ctx context.Context, object, old runtime.Object) []string {
 	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
-	if export.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) {
+	same := apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) && apiequality.Semantic.DeepEqual(export.Annotations, oldExport.Annotations)
+	if export.DeletionTimestamp != nil || same {
 		return nil
 	}
 	return s.WarningsOnCreate(ctx, export)
@@ -132,7 +136,24 @@ func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set
 func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
 	export.Spec = oldExport.Spec
+	written := export.Annotations
 	metav1.ResetObjectMetaForStatus(&export.ObjectMeta, &oldExport.ObjectMeta)
+	export.Annotations = maps.Clone(export.Annotations)
+	keepDecision(export, written)
+}
+
+// keepDecision makes an export hold to the decision about its IP in some
+// annotations: that is part of its status, which upstream's type has no room for.
+func keepDecision(export *multicluster.ServiceExport, annotations map[string]string) {
+	decision, decided := annotations[multicluster.ClusterSetIPAnnotation]
+	if !decided {
+		delete(export.Annotations, multicluster.ClusterSetIPAnnotation)
+		return
+	}
+	if export.Annotations == nil {
+		export.Annotations = map[string]string{}
+	}
+	export.Annotations[multicluster.ClusterSetIPAnnotation] = decision
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {

@@ -1,0 +1,81 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exportstatus
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+)
+
+// R129: nothing is allocated before every member has been heard, as far as it can
+// be; one that cannot be is not waited for for ever.
+func TestNothingIsAllocatedBeforeMembersAreHeard(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	member := func(state clustersetv1alpha1.MemberState, synced bool, age time.Duration) *clustersetv1alpha1.Member {
+		return &clustersetv1alpha1.Member{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))},
+			Status:     clustersetv1alpha1.MemberStatus{State: state, Synced: synced, TTLSeconds: 60},
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		member *clustersetv1alpha1.Member
+		want   bool
+		wait   time.Duration
+	}{
+		{"heard", member(clustersetv1alpha1.MemberConnected, true, 0), true, 0},
+		{"being read", member(clustersetv1alpha1.MemberConnected, false, time.Hour), false, time.Minute},
+		{"new, and not reached yet", member(clustersetv1alpha1.MemberConnecting, false, 20*time.Second), false, 40 * time.Second},
+		{"never reached", member(clustersetv1alpha1.MemberConnecting, false, time.Hour), true, 0},
+		{"silent, and remembered", member(clustersetv1alpha1.MemberStale, false, time.Hour), true, 0},
+		{"lost", member(clustersetv1alpha1.MemberLost, false, time.Hour), true, 0},
+		{"kept out", member(clustersetv1alpha1.MemberRefused, false, 0), true, 0},
+	} {
+		got, wait := settled([]*clustersetv1alpha1.Member{member(clustersetv1alpha1.MemberLocal, true, 0), test.member}, now)
+		if got != test.want || wait != test.wait {
+			t.Errorf("%s: settled %t, wait %s", test.name, got, wait)
+		}
+	}
+}
+
+// Of two clusters that allocate at the same time the older export's address
+// stands, but an export that had to wait for one does not displace others.
+func TestDecisionIsAsOldAsTheExportUnlessItHadToWait(t *testing.T) {
+	key, now := types.NamespacedName{Namespace: "shop", Name: "web"}, time.Now()
+	at := func(ago time.Duration) []clustersetip.Export {
+		return []clustersetip.Export{{Cluster: "other", At: now.Add(-time.Hour)}, {Cluster: "self", At: now.Add(-ago)}}
+	}
+	ledger := newLedger()
+	if got := ledger.since(key, "self", at(5*time.Second), now); !got.Equal(now.Add(-5 * time.Second)) {
+		t.Errorf("a new export decides since %s", got)
+	}
+	if got := ledger.since(key, "self", at(time.Hour), now); !got.Equal(now) {
+		t.Errorf("an old export decides since %s", got)
+	}
+	ledger.wait(key, true)
+	if got := ledger.since(key, "self", at(5*time.Second), now); !got.Equal(now) {
+		t.Errorf("one that had to wait decides since %s", got)
+	}
+}
+
+func TestClusterWithoutAPartSaysSo(t *testing.T) {
+	self := &clustersetv1alpha1.Member{}
+	if problem := cannotAllocate(self); problem == nil || problem.Reason != "NoClusterSetIPRange" {
+		t.Errorf("no part: %+v", problem)
+	}
+	self.Status.Conditions = []metav1.Condition{{Type: "ClusterSetIP", Status: metav1.ConditionFalse, Reason: "Overlaps", Message: "with b"}}
+	if problem := cannotAllocate(self); problem == nil || problem.Reason != "ClusterSetIPRangeOverlaps" {
+		t.Errorf("an overlapping part: %+v", problem)
+	}
+	self.Status.Conditions[0].Status = metav1.ConditionTrue
+	if problem := cannotAllocate(self); problem != nil {
+		t.Errorf("a part of its own: %+v", problem)
+	}
+}

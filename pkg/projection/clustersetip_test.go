@@ -1,0 +1,73 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+// R130, R133: an import shows the IP that all clusters have, once its Service has
+// it here, and who allocated it; until then it says what is missing.
+func TestImportShowsTheIPOfAllClusters(t *testing.T) {
+	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "east", Since: metav1.NewTime(epoch)}
+	derived := func(ingress, problem string) *corev1.Service {
+		service := &corev1.Service{Spec: corev1.ServiceSpec{
+			ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1", "fd00::1"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
+		}}
+		if ingress != "" {
+			service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ingress}}
+		}
+		if problem != "" {
+			service.Annotations = map[string]string{multicluster.ClusterSetIPProblemAnnotation: problem}
+		}
+		return service
+	}
+	for _, test := range []struct {
+		name     string
+		wants    bool
+		decision *clusterset.ClusterSetIPDecision
+		derived  *corev1.Service
+		ips      string
+		shown    string
+		ready    string
+	}{
+		{"as ever", false, nil, derived("", ""), "10.0.0.1 fd00::1", "", "True/Ready: the service can be used"},
+		{"not decided yet", true, nil, derived("", ""), "10.0.0.1 fd00::1", "", "False/Pending: waiting for the cluster whose export was the first"},
+		{"not there yet", true, decision, derived("", ""), "fd00::1", "true east 243.1.0.1", "False/Pending: waiting"},
+		{"there", true, decision, derived("243.1.0.1", ""), "243.1.0.1 fd00::1", "true east 243.1.0.1", "True/Ready: the service can be used"},
+		{"there, with a reservation", true, decision, derived("243.1.0.1", "client addresses are lost"), "243.1.0.1 fd00::1", "true east 243.1.0.1", "True/Ready: the service can be used: client addresses are lost"},
+		{"not to be had", true, decision, derived("", "a quota"), "fd00::1", "true east 243.1.0.1", "False/ClusterSetIPUnavailable: a quota"},
+		{"decided against", true, &clusterset.ClusterSetIPDecision{DecidedBy: "east", Since: metav1.NewTime(epoch)}, derived("", ""), "10.0.0.1 fd00::1", "false  ", "True/Ready"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			exports := []exported{{service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
+				Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: clusterset.ClusterSetIP, UseClusterSetIP: test.wants, ClusterSetIP: test.decision,
+				IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
+			}}}}
+			result := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, surroundings{derived: test.derived})
+			if got := strings.Join(result.Spec.IPs, " "); got != test.ips {
+				t.Errorf("the IPs are %s, want %s", got, test.ips)
+			}
+			shown := ""
+			if use, ok := result.Annotations[multicluster.UseClusterSetIPAnnotation]; ok {
+				shown = use + " " + result.Annotations[multicluster.ClusterSetIPAllocatedByAnnotation] + " " + result.Annotations[multicluster.ClusterSetIPAnnotation]
+			}
+			if shown != test.shown {
+				t.Errorf("the annotations say %q, want %q", shown, test.shown)
+			}
+			condition := result.Status.Conditions[0]
+			if got := string(condition.Status) + "/" + condition.Reason + ": " + condition.Message; !strings.HasPrefix(got, test.ready) {
+				t.Errorf("it is %q, want %q", got, test.ready)
+			}
+		})
+	}
+}

@@ -1,0 +1,159 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+)
+
+const exportWithOneIP = `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: web, annotations: {clusterset.mcs-apiserver.io/use-clusterset-ip: "true"}}
+`
+
+// importIPs are the IPs of an import; empty if there is none.
+func importIPs(t *testing.T, cluster *clusters.Cluster, ns string) string {
+	t.Helper()
+	return kubectl(t, cluster, "get", "serviceimport", "web", "-n", ns, "--ignore-not-found", "-o", "jsonpath={.spec.ips[0]}")
+}
+
+// R50, R126, R128, R130, R133: one IP in three clusters, over TCP and UDP and by
+// name, which outlives the cluster that allocated it. Ordinary Services never get
+// an address of its range.
+func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
+	north := third(t)
+	all := []*clusters.Cluster{east, west, north}
+	ns := namespace(t, "one-ip")
+	kubectl(t, north, "create", "namespace", ns)
+	deploy(t, east, ns, workload(east, 2, usual)+"---"+exportWithOneIP)
+	for _, cluster := range all {
+		runClient(t, cluster, ns)
+		awaitReady(t, cluster, ns, "web")
+	}
+	ip := importIPs(t, north, ns)
+	if !strings.HasPrefix(ip, "243.") {
+		t.Fatalf("the IP is %q", ip)
+	}
+	deploy(t, west, ns, workload(west, 2, usual)+"---"+exportWithOneIP)
+	name := clusterSetName(ns)
+	for _, cluster := range all {
+		if got := importIPs(t, cluster, ns); got != ip {
+			t.Errorf("in %s the IP is %s, want %s", cluster.Name, got, ip)
+		}
+		for _, protocol := range []string{"TCP", "UDP"} {
+			awaitAnswers(t, cluster, ns, protocol, "4", ip, east, west)
+		}
+		awaitDNS(t, cluster, ns, name, "A", ip)
+	}
+	if by := kubectl(t, north, "get", "serviceimport", "web", "-n", ns, "-o", `jsonpath={.metadata.annotations.clusterset\.mcs-apiserver\.io/clusterset-ip-allocated-by}`); by != "east" {
+		t.Errorf("it was allocated by %q", by)
+	}
+
+	stop := load(t, north, ns, name)
+	talk := converse(t, ns, north)
+	var ordinary []string
+	for i := range 200 {
+		ordinary = append(ordinary, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: ordinary-%d}\nspec: {ports: [{port: 80}]}\n", i))
+	}
+	apply(t, west, ns, strings.Join(ordinary, "---\n"))
+	if ips := kubectl(t, west, "get", "services", "-n", ns, "-o", "jsonpath={.items[*].spec.clusterIPs}"); strings.Contains(ips, `"243.`) {
+		t.Errorf("an ordinary Service got an address of the range: %s", ips)
+	}
+	mcs(t, "leave", "east", "--from", "west,north")
+	for _, cluster := range []*clusters.Cluster{west, north} {
+		kubectl(t, cluster, "wait", "--for=jsonpath={.status.clusters[*].cluster}=west", "serviceimport/web", "-n", ns, "--timeout=60s")
+		if got := importIPs(t, cluster, ns); got != ip {
+			t.Errorf("without its allocator the IP in %s is %s, and was %s", cluster.Name, got, ip)
+		}
+		awaitDNS(t, cluster, ns, name, "A", ip)
+		awaitAnswers(t, cluster, ns, "TCP", "4", ip, west)
+	}
+	if said := talk(); said != "before\nafter" {
+		t.Errorf("a connection that was open all the time said %q", said)
+	}
+	result := stop()
+	t.Logf("%+v", result)
+	if result.failed > 0 || result.from["west"] == 0 {
+		t.Errorf("%d of %d requests failed; answers came from %v", result.failed, result.requests, result.from)
+	}
+	kubectl(t, west, "delete", "serviceexport", "web", "-n", ns)
+	kubectl(t, north, "wait", "--for=delete", "serviceimport/web", "-n", ns, "--timeout=60s")
+	// east comes back, with its export, and gets the address that has become free.
+	mcs(t, "join", "--clusterset", "e2e", "east", "west", "north")
+	expect.Eventually(t, "the address again", func(context.Context) error {
+		if got := importIPs(t, north, ns); got != ip {
+			return fmt.Errorf("the IP is %q, want %q", got, ip)
+		}
+		return nil
+	})
+}
+
+// converse opens a connection to another service of one IP, which east allocates
+// and west serves. What it returns says a last word through the connection, and
+// returns everything that came back.
+func converse(t *testing.T, ns string, from *clusters.Cluster) func() string {
+	t.Helper()
+	const exported = `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: echo, annotations: {clusterset.mcs-apiserver.io/use-clusterset-ip: "true"}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo}
+spec: {selector: {app: echo}, ports: [{port: 82}]}
+`
+	apply(t, east, ns, exported)
+	awaitReady(t, west, ns, "echo")
+	apply(t, west, ns, exported+`
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: echo}
+spec:
+  selector: {matchLabels: {app: echo}}
+  template:
+    metadata: {labels: {app: echo}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: echo, image: alpine/socat, args: ["TCP-LISTEN:82,fork,reuseaddr", "PIPE"]}]
+`)
+	kubectl(t, west, "rollout", "status", "deployment/echo", "-n", ns, "--timeout=100s")
+	ip := kubectl(t, from, "get", "serviceimport", "echo", "-n", ns, "-o", "jsonpath={.spec.ips[0]}")
+	expect.Eventually(t, "an echo at "+ip, func(ctx context.Context) error {
+		said, err := exec(ctx, from, ns, "client", "sh", "-c", "echo hello | socat -t2 - TCP:"+ip+":82,connect-timeout=2")
+		if err == nil && said != "hello" {
+			err = fmt.Errorf("it said %q", said)
+		}
+		return err
+	})
+	const began, end = "/tmp/conversation", "/tmp/last-word"
+	result := make(chan string, 1)
+	go func() {
+		said, _ := exec(context.Background(), from, ns, "client", "sh", "-c", fmt.Sprintf(
+			"(echo before; while [ ! -e %s ]; do sleep 0.1; done; echo after) | socat -t5 - TCP:%s:82 | tee %s", end, ip, began))
+		result <- said
+	}()
+	expect.Eventually(t, "the first word", func(ctx context.Context) error {
+		said, err := exec(ctx, from, ns, "client", "cat", began)
+		if err == nil && said != "before" {
+			err = fmt.Errorf("it said %q", said)
+		}
+		return err
+	})
+	return func() string {
+		t.Helper()
+		if output, err := exec(t.Context(), from, ns, "client", "touch", end); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		return <-result
+	}
+}

@@ -1,0 +1,441 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clustersetip tests one IP for the whole ClusterSet on real control
+// planes: who allocates it, who adopts it, and what becomes of it.
+package clustersetip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+)
+
+var clusters *fleet.Fleet
+
+// west asks for one IP by default; the part of north is tiny, and so is the range
+// of its node ports.
+func TestMain(m *testing.M) {
+	fleet.Main(m, &clusters, fleet.Config{
+		Names: []string{"east", "west", "north"}, ClusterSet: "everywhere",
+		Configure: func(id string, plane *controlplane.Config, installed *installation.Config) {
+			if id == "north" {
+				plane.APIServerFlags = []string{"--service-node-port-range=30000-30002"}
+			}
+			installed.APIServerFlags = map[string][]string{
+				"east":  {"--clusterset-ip-cidr=243.1.0.0/16"},
+				"west":  {"--clusterset-ip-cidr=243.2.0.0/16", "--clusterset-ip-mode=ClusterSet"},
+				"north": {"--clusterset-ip-cidr=243.3.0.0/30"},
+			}[id]
+		},
+	})
+}
+
+func east() *fleet.Cluster  { return clusters.Cluster("east") }
+func west() *fleet.Cluster  { return clusters.Cluster("west") }
+func north() *fleet.Cluster { return clusters.Cluster("north") }
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	for _, cluster := range clusters.Clusters {
+		fatal(t, cluster.Namespace(t.Context(), name))
+		t.Cleanup(func() {
+			_ = cluster.Kubernetes.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+	return name
+}
+
+// wants is what an export asks for.
+func wants(value string) func(*multiclusterxv1beta1.ServiceExport) {
+	return func(export *multiclusterxv1beta1.ServiceExport) {
+		if value != "" {
+			export.Annotations = map[string]string{multicluster.UseClusterSetIPAnnotation: value}
+		}
+	}
+}
+
+// export makes a Service, unless there is one, and exports it.
+func export(t *testing.T, in *fleet.Cluster, ns, name, wish string) {
+	t.Helper()
+	if _, err := in.Service(t.Context(), ns, name); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	_, err := in.Export(t.Context(), ns, name, wants(wish))
+	fatal(t, err)
+}
+
+// imported is an import that is ready in a cluster, from exactly these clusters.
+func imported(t *testing.T, in *fleet.Cluster, ns, name string, from ...string) *multiclusterxv1beta1.ServiceImport {
+	t.Helper()
+	var found *multiclusterxv1beta1.ServiceImport
+	expect.Eventually(t, fmt.Sprintf("import %s/%s in %s", ns, name, in.ID), func(ctx context.Context) (err error) {
+		if found, err = in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		var clusters []string
+		for _, cluster := range found.Status.Clusters {
+			clusters = append(clusters, cluster.Cluster)
+		}
+		if strings.Join(clusters, ",") != strings.Join(from, ",") || !meta.IsStatusConditionTrue(found.Status.Conditions, "Ready") {
+			return fmt.Errorf("from %v: %+v", clusters, found.Status.Conditions)
+		}
+		return nil
+	})
+	return found
+}
+
+// oneIP checks that an import has one IP in all clusters, and returns it.
+func oneIP(t *testing.T, ns, name string, from ...string) string {
+	t.Helper()
+	ip := ""
+	for _, cluster := range clusters.Clusters {
+		found := imported(t, cluster, ns, name, from...)
+		if ip == "" {
+			ip = found.Spec.IPs[0]
+		}
+		if found.Spec.IPs[0] != ip || !strings.HasPrefix(ip, "243.") || found.Annotations[multicluster.UseClusterSetIPAnnotation] != "true" {
+			t.Errorf("in %s the import has %v and annotations %v, want %s", cluster.ID, found.Spec.IPs, found.Annotations, ip)
+		}
+	}
+	return ip
+}
+
+func gone(t *testing.T, in *fleet.Cluster, ns, name string) {
+	t.Helper()
+	expect.Eventually(t, "end of the import in "+in.ID, func(ctx context.Context) error {
+		_, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, errors.New("it is still there"))
+	})
+}
+
+// exportCondition waits until a condition of an export is as it should be.
+func exportCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType string, status metav1.ConditionStatus, parts ...string) {
+	t.Helper()
+	expect.Eventually(t, conditionType+" of the export in "+in.ID, func(ctx context.Context) error {
+		found, err := in.Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		condition := meta.FindStatusCondition(found.Status.Conditions, conditionType)
+		if condition == nil || condition.Status != status {
+			return fmt.Errorf("%+v", found.Status.Conditions)
+		}
+		for _, part := range parts {
+			if !strings.Contains(condition.Reason+": "+condition.Message, part) {
+				return fmt.Errorf("%q is missing in %s: %s", part, condition.Reason, condition.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// R126: by annotation, whatever the flag says, or else by the flag.
+func TestAnnotationOrFlagChoosesOneIP(t *testing.T) {
+	ns := namespace(t, "chosen")
+	export(t, east(), ns, "by-annotation", "true")
+	export(t, west(), ns, "by-flag", "")
+	export(t, west(), ns, "not-by-annotation", "false")
+	export(t, east(), ns, "by-nothing", "")
+	if ip := oneIP(t, ns, "by-annotation", "east"); !strings.HasPrefix(ip, "243.1.") {
+		t.Errorf("east allocated %s", ip)
+	}
+	if ip := oneIP(t, ns, "by-flag", "west"); !strings.HasPrefix(ip, "243.2.") {
+		t.Errorf("west allocated %s", ip)
+	}
+	for name, from := range map[string]string{"not-by-annotation": "west", "by-nothing": "east"} {
+		if found := imported(t, north(), ns, name, from); strings.HasPrefix(found.Spec.IPs[0], "243.") || found.Annotations[multicluster.UseClusterSetIPAnnotation] == "true" {
+			t.Errorf("%s has %v and annotations %v", name, found.Spec.IPs, found.Annotations)
+		}
+	}
+	_, err := east().Service(t.Context(), ns, "odd")
+	fatal(t, err)
+	if _, err := east().Export(t.Context(), ns, "odd", wants("maybe")); !apierrors.IsInvalid(err) {
+		t.Errorf("an annotation that says neither: %v", err)
+	}
+}
+
+// R127: members show their parts, which must not overlap.
+func TestPartsOfTheRangeAreShown(t *testing.T) {
+	for _, cluster := range clusters.Clusters {
+		for id, want := range map[string]string{"east": "243.1.0.0/16", "west": "243.2.0.0/16", "north": "243.3.0.0/30"} {
+			expect.Eventually(t, "the part of "+id+" in "+cluster.ID, func(ctx context.Context) error {
+				entry, err := cluster.Clientset.ClusterSetV1alpha1().Members().Get(ctx, id, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if strings.Join(entry.Status.ClusterSetIPCIDRs, ",") != want || !meta.IsStatusConditionTrue(entry.Status.Conditions, "ClusterSetIP") {
+					return fmt.Errorf("%v, %+v", entry.Status.ClusterSetIPCIDRs, entry.Status.Conditions)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// R128, R130: the first exporter allocates, later ones adopt, and the address
+// outlives the first. It is free when the last is gone.
+func TestAddressLivesAsLongAsAnyExport(t *testing.T) {
+	ns := namespace(t, "living")
+	export(t, east(), ns, "web", "true")
+	ip := oneIP(t, ns, "web", "east")
+	export(t, west(), ns, "web", "true")
+	if got := oneIP(t, ns, "web", "east", "west"); got != ip {
+		t.Errorf("with another exporter the IP is %s, and was %s", got, ip)
+	}
+	adopted(t, west(), ns, "web", ip)
+	fatal(t, east().Unexport(t.Context(), ns, "web"))
+	if got := oneIP(t, ns, "web", "west"); got != ip {
+		t.Errorf("without its allocator the IP is %s, and was %s", got, ip)
+	}
+	if by := imported(t, north(), ns, "web", "west").Annotations[multicluster.ClusterSetIPAllocatedByAnnotation]; by != "east" {
+		t.Errorf("it was allocated by %q", by)
+	}
+	// It is not given to anybody else, whatever comes first in east's part.
+	for i := range 5 {
+		export(t, east(), ns, fmt.Sprintf("other-%d", i), "true")
+		if got := oneIP(t, ns, fmt.Sprintf("other-%d", i), "east"); got == ip {
+			t.Errorf("%s was given away", ip)
+		}
+	}
+	fatal(t, west().Unexport(t.Context(), ns, "web"))
+	gone(t, north(), ns, "web")
+	gone(t, east(), ns, "web")
+	export(t, east(), ns, "web", "true")
+	if got := oneIP(t, ns, "web", "east"); got != ip {
+		t.Errorf("the address is not free again: %s, and was %s", got, ip)
+	}
+}
+
+// adopted waits until a cluster remembers an address in its own export.
+func adopted(t *testing.T, in *fleet.Cluster, ns, name, ip string) {
+	t.Helper()
+	expect.Eventually(t, in.ID+" to remember "+ip, func(ctx context.Context) error {
+		found, err := in.Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !strings.Contains(found.Annotations[multicluster.ClusterSetIPAnnotation], ip) {
+			err = fmt.Errorf("it remembers %v", found.Annotations)
+		}
+		return err
+	})
+}
+
+// R131, R132: the first export's setting stands, all others are told, and later
+// changes change nothing else.
+func TestFirstSettingStands(t *testing.T) {
+	ns := namespace(t, "disagreeing")
+	export(t, east(), ns, "web", "true")
+	ip := oneIP(t, ns, "web", "east")
+	export(t, west(), ns, "web", "false")
+	for _, cluster := range []*fleet.Cluster{east(), west()} {
+		exportCondition(t, cluster, ns, "web", "Conflict", metav1.ConditionTrue, "ClusterSetIPConflict", `Using "true" from oldest service export in "east"`, "1/2 clusters disagree")
+		exportCondition(t, cluster, ns, "web", "Valid", metav1.ConditionTrue)
+		exportCondition(t, cluster, ns, "web", "Ready", metav1.ConditionTrue)
+	}
+	oneIP(t, ns, "web", "east", "west")
+	annotate := func(in *fleet.Cluster, value string) {
+		t.Helper()
+		if output, err := in.Kubectl(t.Context(), "annotate", "serviceexport", "web", "-n", ns, "--overwrite", multicluster.UseClusterSetIPAnnotation+"="+value); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+	annotate(west(), "true")
+	exportCondition(t, east(), ns, "web", "Conflict", metav1.ConditionFalse)
+	annotate(east(), "false")
+	exportCondition(t, west(), ns, "web", "Conflict", metav1.ConditionTrue, "ClusterSetIPConflict")
+	if got := oneIP(t, ns, "web", "east", "west"); got != ip {
+		t.Errorf("the IP is %s, and was %s", got, ip)
+	}
+	// Nor can anybody say otherwise.
+	if output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "web", "-n", ns, "--overwrite", multicluster.ClusterSetIPAnnotation+"=x"); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	adopted(t, east(), ns, "web", ip)
+
+	export(t, east(), ns, "plain", "false")
+	before := imported(t, north(), ns, "plain", "east").Spec.IPs
+	if output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "plain", "-n", ns, "--overwrite", multicluster.UseClusterSetIPAnnotation+"=true"); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	exportCondition(t, east(), ns, "plain", "Conflict", metav1.ConditionTrue, "ClusterSetIPConflict", `Using "false"`)
+	if after := imported(t, north(), ns, "plain", "east").Spec.IPs; fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the IPs are %v, and were %v", after, before)
+	}
+}
+
+// Exhaustion is told, and harms nobody else.
+func TestFullPartIsTold(t *testing.T) {
+	ns := namespace(t, "full")
+	for _, name := range []string{"one", "two"} {
+		export(t, north(), ns, name, "true")
+		oneIP(t, ns, name, "north")
+	}
+	export(t, north(), ns, "three", "true")
+	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted", "243.3.0.0/30")
+	export(t, north(), ns, "plain", "")
+	imported(t, east(), ns, "plain", "north")
+	// Room is made.
+	fatal(t, north().Unexport(t.Context(), ns, "one"))
+	oneIP(t, ns, "three", "north")
+	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionTrue)
+}
+
+// An import whose address is not to be had in a cluster says why, there and
+// nowhere else.
+func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
+	ns := namespace(t, "refused")
+	_, err := west().Kubernetes.CoreV1().ResourceQuotas(ns).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceServicesLoadBalancers: resource.MustParse("0")}},
+	}, metav1.CreateOptions{})
+	fatal(t, err)
+	expect.Eventually(t, "the quota", func(ctx context.Context) error {
+		found, err := west().Kubernetes.CoreV1().ResourceQuotas(ns).Get(ctx, "none", metav1.GetOptions{})
+		if err == nil && len(found.Status.Hard) == 0 {
+			err = errors.New("it is not in force yet")
+		}
+		return err
+	})
+	export(t, east(), ns, "web", "true")
+	imported(t, north(), ns, "web", "east")
+	imported(t, east(), ns, "web", "east")
+	unavailable(t, west(), ns, "web", "quota")
+
+	// Something older has the address: it is known before, because a service that
+	// comes back gets what it had.
+	ip := imported(t, north(), ns, "web", "east").Spec.IPs[0]
+	fatal(t, east().Unexport(t.Context(), ns, "web"))
+	gone(t, north(), ns, "web")
+	_, err = north().Kubernetes.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "older"}, Spec: corev1.ServiceSpec{ExternalIPs: []string{ip}, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	fatal(t, err)
+	export(t, east(), ns, "web", "true")
+	imported(t, east(), ns, "web", "east")
+	unavailable(t, north(), ns, "web", ip, `"older"`)
+	fatal(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "older", metav1.DeleteOptions{}))
+	if got := imported(t, north(), ns, "web", "east").Spec.IPs[0]; got != ip {
+		t.Errorf("the IP is %s, want %s", got, ip)
+	}
+}
+
+// When a cluster has no port left for health checks of load balancers, the IP is
+// had without, and that is said.
+func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
+	ns := namespace(t, "unhealthy")
+	for i := range 5 { // more than north has ports
+		name := fmt.Sprintf("web-%d", i)
+		export(t, east(), ns, name, "true")
+		oneIP(t, ns, name, "east")
+	}
+	policies := map[corev1.ServiceExternalTrafficPolicy]int{}
+	for i := range 5 {
+		name := fmt.Sprintf("web-%d", i)
+		service, err := north().Kubernetes.CoreV1().Services(ns).Get(t.Context(), multicluster.DerivedServiceName(ns, name), metav1.GetOptions{})
+		fatal(t, err)
+		policies[service.Spec.ExternalTrafficPolicy]++
+		ready := meta.FindStatusCondition(imported(t, north(), ns, name, "east").Status.Conditions, "Ready")
+		if told := strings.Contains(ready.Message, "the address of clients is not kept"); told != (service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster) {
+			t.Errorf("%s has the policy %s, and says %q", name, service.Spec.ExternalTrafficPolicy, ready.Message)
+		}
+	}
+	if policies[corev1.ServiceExternalTrafficPolicyCluster] < 2 {
+		t.Errorf("the policies are %v", policies)
+	}
+}
+
+func unavailable(t *testing.T, in *fleet.Cluster, ns, name string, parts ...string) {
+	t.Helper()
+	expect.Eventually(t, "why the import has no IP in "+in.ID, func(ctx context.Context) error {
+		found, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		condition := meta.FindStatusCondition(found.Status.Conditions, "Ready")
+		if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != "ClusterSetIPUnavailable" {
+			return fmt.Errorf("%+v", condition)
+		}
+		for _, part := range parts {
+			if !strings.Contains(condition.Message, part) {
+				return fmt.Errorf("%q is missing in %q", part, condition.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// R129, R132: restarting everything between any two steps changes nothing, and
+// no address in use is handed out.
+func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
+	ns := namespace(t, "restarted")
+	ip := ""
+	for _, step := range []struct {
+		name string
+		do   func()
+		from []string
+	}{
+		{"east exports", func() { export(t, east(), ns, "web", "true") }, []string{"east"}},
+		{"west exports", func() { export(t, west(), ns, "web", "") }, []string{"east", "west"}},
+		{"north exports and disagrees", func() { export(t, north(), ns, "web", "false") }, []string{"east", "north", "west"}},
+		{"east withdraws", func() { fatal(t, east().Unexport(t.Context(), ns, "web")) }, []string{"north", "west"}},
+		{"east exports another", func() {
+			export(t, east(), ns, "other", "true")
+			if got := oneIP(t, ns, "other", "east"); got == ip {
+				t.Errorf("%s was given away", ip)
+			}
+		}, []string{"north", "west"}},
+		{"west withdraws", func() { fatal(t, west().Unexport(t.Context(), ns, "web")) }, []string{"north"}},
+		{"east exports again", func() { export(t, east(), ns, "web", "true") }, []string{"east", "north"}},
+	} {
+		step.do()
+		got := oneIP(t, ns, "web", step.from...)
+		if ip == "" {
+			ip = got
+		}
+		if got != ip {
+			t.Fatalf("%s: the IP is %s, and was %s", step.name, got, ip)
+		}
+		for _, id := range step.from {
+			adopted(t, clusters.Cluster(id), ns, "web", ip)
+		}
+		restartAll(t)
+		if got := oneIP(t, ns, "web", step.from...); got != ip {
+			t.Fatalf("%s, then everything is restarted: the IP is %s, and was %s", step.name, got, ip)
+		}
+	}
+}
+
+func restartAll(t *testing.T) {
+	t.Helper()
+	for _, cluster := range clusters.Clusters {
+		fatal(t, cluster.Stop())
+		fatal(t, cluster.StartController(t.Context()))
+		fatal(t, cluster.StartAPIServers())
+	}
+	for _, cluster := range clusters.Clusters {
+		fatal(t, cluster.AwaitAvailable(t.Context()))
+	}
+}
