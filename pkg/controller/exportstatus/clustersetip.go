@@ -66,18 +66,6 @@ func (l *ledger) wait(key types.NamespacedName, waits bool) {
 	}
 }
 
-// holds says whether all these addresses are reserved for an export.
-func (l *ledger) holds(key types.NamespacedName, ips []string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, ip := range ips {
-		if address, err := netip.ParseAddr(ip); err != nil || l.reserved[address] != key {
-			return false
-		}
-	}
-	return len(ips) > 0
-}
-
 func (l *ledger) all() []types.NamespacedName {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +98,11 @@ type decision struct {
 func (c *Controller) decide(key types.NamespacedName, serviceExport *multiclusterxv1beta1.ServiceExport, known facts) (decision, error) {
 	var exports []clustersetip.Export
 	for _, exported := range known.exported {
-		exports = append(exports, mergeable(exported).IP)
+		told := mergeable(exported).IP
+		if told.Cluster == known.self.Status.ClusterID && told.Decision == nil {
+			told.Decision = export.Decision(serviceExport, known.joinedAt()) // written a moment ago
+		}
+		exports = append(exports, told)
 	}
 	exports = c.standing(key, exports)
 	settled, wait := settled(known.members, c.clock.Now())
@@ -120,10 +112,6 @@ func (c *Controller) decide(key types.NamespacedName, serviceExport *multicluste
 		c.ledger.release(key, verdict.Record.IPs)
 		return decision{held: verdict.Record}, nil
 	case verdict.Allocate:
-		// What was decided a moment ago may not have come back yet.
-		if held := export.Decision(serviceExport, known.joinedAt()); held != nil && c.ledger.holds(key, held.IPs) {
-			return decision{held: held}, nil
-		}
 		return c.allocate(key, known, exports)
 	}
 	return decision{wait: wait}, nil

@@ -9,9 +9,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 )
 
 // R129: nothing is allocated before every member has been heard, as far as it can
@@ -77,5 +80,29 @@ func TestClusterWithoutAPartSaysSo(t *testing.T) {
 	self.Status.Conditions[0].Status = metav1.ConditionTrue
 	if problem := cannotAllocate(self); problem != nil {
 		t.Errorf("a part of its own: %+v", problem)
+	}
+}
+
+// R128: what was written a moment ago counts, although the caches do not show it
+// yet: an address must not be lost because whoever told it has just withdrawn.
+func TestDecisionThatIsNotShownYetIsKept(t *testing.T) {
+	joined := metav1.NewTime(epoch)
+	local := self("set")
+	local.Status.IDClaimedAt = &joined
+	held := clustersetip.NewDecision("gone", []string{"243.1.0.1"}, epoch)
+	written := newExport()
+	export.SetDecision(written, held, joined.Time)
+	asks := func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.UseClusterSetIP = true }
+	c := &Controller{
+		exported: cache.NewIndexer(cache.MetaNamespaceKeyFunc, exportedIndexers()), clock: testingclock.NewFakePassiveClock(epoch), ledger: newLedger(),
+	}
+	for name, exports := range map[string][]*clustersetv1alpha1.ExportedService{
+		"alone":                               {exported("here", "export", 1, asks)},
+		"an older one has not decided either": {exported("here", "export", 1, asks), exported("east", "x", 0, asks)},
+	} {
+		got, err := c.decide(types.NamespacedName{Namespace: "shop", Name: "web"}, written, facts{service: newService(), self: local, exported: exports, members: []*clustersetv1alpha1.Member{local}})
+		if err != nil || !clustersetip.Equal(got.held, held) {
+			t.Errorf("%s: it holds to %+v (%v), want %+v", name, got.held, err, held)
+		}
 	}
 }
