@@ -36,6 +36,16 @@ type record struct {
 	JoinedAt metav1.Time `json:"joinedAt"`
 }
 
+// RecordedIPs are the addresses that an export remembers, of whatever membership.
+func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
+	var held record
+	text, ok := export.Annotations[multicluster.ClusterSetIPAnnotation]
+	if !ok || json.Unmarshal([]byte(text), &held) != nil {
+		return nil
+	}
+	return held.IPs
+}
+
 // Decision is what an export of a cluster that joined at a time holds to, nil if
 // nothing has been decided yet.
 func Decision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *clusterset.ClusterSetIPDecision {

@@ -5,6 +5,7 @@ package merge
 
 import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
@@ -32,4 +33,12 @@ func FromExported(service *clusterset.ExportedService) Export {
 		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))
 	}
 	return export
+}
+
+// FromV1alpha1 is an export as it is read from the API.
+func FromV1alpha1(service *clustersetv1alpha1.ExportedService) Export {
+	var hub clusterset.ExportedService
+	// It copies equal structures, which cannot fail.
+	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(service, &hub, nil)
+	return FromExported(&hub)
 }

@@ -116,7 +116,7 @@ func newExplanation(facts serviceFacts) explanation {
 	facts.exports = exports
 	var mergeables []merge.Export
 	for i := range exports {
-		mergeables = append(mergeables, mergeable(&exports[i]))
+		mergeables = append(mergeables, merge.FromV1alpha1(&exports[i]))
 	}
 	merged := merge.Merge(mergeables)
 	report := explanation{

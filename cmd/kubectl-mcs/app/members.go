@@ -9,9 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
 // joinAdvice is what to do with a cluster that is in no ClusterSet.
@@ -47,12 +45,4 @@ func memberNamed(members []clustersetv1alpha1.Member, id string) *clustersetv1al
 		return nil
 	}
 	return &members[at]
-}
-
-// mergeable is an exported service as pkg/merge takes it.
-func mergeable(exported *clustersetv1alpha1.ExportedService) merge.Export {
-	var hub clusterset.ExportedService
-	// It copies equal structures, which cannot fail.
-	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(exported, &hub, nil)
-	return merge.FromExported(&hub)
 }

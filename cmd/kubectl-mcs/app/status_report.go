@@ -69,7 +69,7 @@ func conflictsByCluster(exported []clustersetv1alpha1.ExportedService) map[strin
 	services := map[types.NamespacedName][]merge.Export{}
 	for i := range exported {
 		key := types.NamespacedName{Namespace: exported[i].Namespace, Name: exported[i].Spec.Service}
-		services[key] = append(services[key], mergeable(&exported[i]))
+		services[key] = append(services[key], merge.FromV1alpha1(&exported[i]))
 	}
 	conflicts := map[string]int{}
 	for _, exports := range services {

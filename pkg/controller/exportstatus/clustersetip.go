@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -23,9 +22,11 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
-// byIP indexes exports of all clusters by the addresses that they hold to.
+// byIP indexes exports, those of all clusters and this cluster's own, by the
+// addresses that they hold to.
 const byIP = "exportsByClusterSetIP"
 
 // sameTime is how long after another an export may be made and still be made at
@@ -33,18 +34,21 @@ const byIP = "exportsByClusterSetIP"
 const sameTime = time.Minute
 
 func indexByIP(object any) ([]string, error) {
-	exported, ok := object.(*clustersetv1alpha1.ExportedService)
-	if !ok {
-		return nil, fmt.Errorf("%T is no ExportedService", object)
+	switch object := object.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		if object.Spec.ClusterSetIP == nil {
+			return nil, nil
+		}
+		return object.Spec.ClusterSetIP.IPs, nil
+	case *multiclusterxv1beta1.ServiceExport:
+		return export.RecordedIPs(object), nil
 	}
-	if exported.Spec.ClusterSetIP == nil {
-		return nil, nil
-	}
-	return exported.Spec.ClusterSetIP.IPs, nil
+	return nil, fmt.Errorf("%T has no IP", object)
 }
 
-// ledger knows the addresses that this cluster has just allocated, until the
-// caches show them, and the exports that wait for something.
+// ledger knows the addresses that this process allocated, for as long as the
+// exports hold to them, since caches may not show them yet; and the exports that
+// wait for something.
 type ledger struct {
 	mu       sync.Mutex
 	reserved map[netip.Addr]types.NamespacedName
@@ -94,11 +98,19 @@ type decision struct {
 	wait    time.Duration
 }
 
+// ips are the addresses that the export should hold to.
+func (d decision) ips() []string {
+	if d.held == nil {
+		return nil
+	}
+	return d.held.IPs
+}
+
 // decide decides about the IP of a service that this cluster exports.
 func (c *Controller) decide(key types.NamespacedName, serviceExport *multiclusterxv1beta1.ServiceExport, known facts) (decision, error) {
 	var exports []clustersetip.Export
 	for _, exported := range known.exported {
-		told := mergeable(exported).IP
+		told := merge.FromV1alpha1(exported).IP
 		if told.Cluster == known.self.Status.ClusterID && told.Decision == nil {
 			told.Decision = export.Decision(serviceExport, known.joinedAt()) // written a moment ago
 		}
@@ -109,7 +121,6 @@ func (c *Controller) decide(key types.NamespacedName, serviceExport *multicluste
 	verdict := clustersetip.Decide(known.self.Status.ClusterID, exports, settled)
 	switch {
 	case verdict.Record != nil:
-		c.ledger.release(key, verdict.Record.IPs)
 		return decision{held: verdict.Record}, nil
 	case verdict.Allocate:
 		return c.allocate(key, known, exports)
@@ -137,7 +148,7 @@ func (c *Controller) standing(key types.NamespacedName, exports []clustersetip.E
 	for _, object := range c.exported.List() {
 		exported := object.(*clustersetv1alpha1.ExportedService)
 		service := exported.Namespace + "/" + exported.Spec.Service
-		services[service] = append(services[service], mergeable(exported).IP)
+		services[service] = append(services[service], merge.FromV1alpha1(exported).IP)
 	}
 	return clustersetip.NewClaims(services).Standing(key.String(), exports)
 }
@@ -188,10 +199,7 @@ func (c *Controller) allocate(key types.NamespacedName, known facts, exports []c
 	}
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
-	used, err := c.used(key, known.joinedAt())
-	if err != nil {
-		return decision{}, err
-	}
+	used := c.used(key)
 	ips, err := clustersetip.NewPool(cidrs).Allocate(key.String(), known.service.Spec.IPFamilies, used)
 	var exhausted *clustersetip.ExhaustedError
 	switch {
@@ -235,26 +243,14 @@ func cannotAllocate(self *clustersetv1alpha1.Member) *export.Problem {
 }
 
 // used are the addresses that services hold to, in any cluster. What this cluster
-// wrote a moment ago is in its own exports already, or reserved for another
+// wrote is in its own exports before others tell it back, or reserved for another
 // export than this one. The ledger is locked.
-func (c *Controller) used(by types.NamespacedName, joinedAt time.Time) (map[netip.Addr]bool, error) {
+func (c *Controller) used(by types.NamespacedName) map[netip.Addr]bool {
 	used := map[netip.Addr]bool{}
-	add := func(ip string) {
-		if address, err := netip.ParseAddr(ip); err == nil {
-			used[address] = true
-		}
-	}
-	for _, ip := range c.exported.ListIndexFuncValues(byIP) {
-		add(ip)
-	}
-	exports, err := c.exports.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	for _, serviceExport := range exports {
-		if held := export.Decision(serviceExport, joinedAt); held != nil {
-			for _, ip := range held.IPs {
-				add(ip)
+	for _, index := range []cache.Indexer{c.exported, c.own} {
+		for _, ip := range index.ListIndexFuncValues(byIP) {
+			if address, err := netip.ParseAddr(ip); err == nil {
+				used[address] = true
 			}
 		}
 	}
@@ -263,7 +259,7 @@ func (c *Controller) used(by types.NamespacedName, joinedAt time.Time) (map[neti
 			used[address] = true
 		}
 	}
-	return used, nil
+	return used
 }
 
 // exportedIndexers are those of the exports of all clusters.

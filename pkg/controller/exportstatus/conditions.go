@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
@@ -119,7 +118,7 @@ func conflict(problem *export.Problem, known facts) metav1.Condition {
 	}
 	var exports []merge.Export
 	for _, exported := range known.exported {
-		exports = append(exports, mergeable(exported))
+		exports = append(exports, merge.FromV1alpha1(exported))
 	}
 	var reasons, messages []string
 	for _, conflict := range merge.Merge(exports).Conflicts {
@@ -129,13 +128,6 @@ func conflict(problem *export.Problem, known facts) metav1.Condition {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, strings.Join(reasons, ","), strings.Join(messages, " ")
 	}
 	return condition
-}
-
-func mergeable(exported *clustersetv1alpha1.ExportedService) merge.Export {
-	var hub clusterset.ExportedService
-	// It copies equal structures, which cannot fail.
-	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(exported, &hub, nil)
-	return merge.FromExported(&hub)
 }
 
 // apply sets conditions and says whether that changed anything. Times move

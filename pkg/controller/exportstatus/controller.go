@@ -49,8 +49,10 @@ type Controller struct {
 	services corev1listers.ServiceLister
 	members  clustersetlisters.MemberLister
 	exported cache.Indexer
-	clock    clock.PassiveClock
-	ledger   *ledger
+	// own are the exports of this cluster.
+	own    cache.Indexer
+	clock  clock.PassiveClock
+	ledger *ledger
 }
 
 // New returns a controller. own are informers of our API, host those of the
@@ -63,10 +65,13 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 	if err := exported.Informer().AddIndexers(exportedIndexers()); err != nil {
 		return nil, err
 	}
+	if err := exports.Informer().AddIndexers(cache.Indexers{byIP: indexByIP}); err != nil {
+		return nil, err
+	}
 	c := &Controller{
 		client: client, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
-		clock: clock, ledger: newLedger(),
+		own: exports.Informer().GetIndexer(), clock: clock, ledger: newLedger(),
 	}
 	for informer, handle := range map[cache.SharedIndexInformer]func(metav1.Object){
 		exports.Informer():  c.enqueue,
@@ -179,6 +184,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if decided.wait > 0 {
 		c.queue.AddAfter(key, decided.wait)
 	}
+	c.ledger.release(key, decided.ips())
 	known.problem = decided.problem
 	changed := export.SetDecision(serviceExport, decided.held, known.joinedAt())
 	if !apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) && !changed {

@@ -302,6 +302,11 @@ func TestFullPartIsTold(t *testing.T) {
 	fatal(t, north().Unexport(t.Context(), ns, "one"))
 	oneIP(t, ns, "three", "north")
 	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionTrue)
+	// So it is by an export that is not in effect any more, although it exists.
+	export(t, north(), ns, "four", "true")
+	exportCondition(t, north(), ns, "four", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted")
+	fatal(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "two", metav1.DeleteOptions{}))
+	oneIP(t, ns, "four", "north")
 }
 
 // An import whose address is not to be had in a cluster says why, there and
@@ -437,5 +442,19 @@ func restartAll(t *testing.T) {
 	}
 	for _, cluster := range clusters.Clusters {
 		fatal(t, cluster.AwaitAvailable(t.Context()))
+	}
+	for _, cluster := range clusters.Clusters {
+		expect.Eventually(t, "the members of "+cluster.ID+" to be heard again", func(ctx context.Context) error {
+			members, err := cluster.Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			for _, member := range members.Items {
+				if !member.Status.Synced || member.Status.State != "Local" && member.Status.State != "Connected" {
+					return fmt.Errorf("%s is %s, synced: %t", member.Name, member.Status.State, member.Status.Synced)
+				}
+			}
+			return nil
+		})
 	}
 }
