@@ -280,7 +280,7 @@ func (m *model) allocate(c *cluster, key string, used map[netip.Addr]bool) (*Dec
 	if m.rules.quarantine {
 		maps.Copy(used, c.recent)
 	}
-	ips, err := m.pool(c).Allocate(key, nil, used)
+	ips, err := m.pool(c).Allocate(key, nil, in(used))
 	if exhausted := (*ExhaustedError)(nil); errors.As(err, &exhausted) {
 		return nil, nil
 	} else if err != nil {

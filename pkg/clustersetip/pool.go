@@ -48,13 +48,12 @@ func (e *ExhaustedError) Error() string {
 //
 // The search starts at a hash of the key (namespace/name), so that a service
 // that comes back tends to get what it had, and another service does not get
-// it right away. It goes on to the next CIDR of the family only when one is
-// full. At most len(used)+1 addresses of each CIDR are looked at: if all but
-// one of them are used, that one is free. So a huge CIDR costs no more than a
+// it right away. It ends at the first free address and goes on to the next CIDR
+// of the family only when one is full, so that a huge CIDR costs no more than a
 // small one.
 //
 // It fails with an [*ExhaustedError] when a family has no address left.
-func (p Pool) Allocate(key string, families []corev1.IPFamily, used map[netip.Addr]bool) ([]string, error) {
+func (p Pool) Allocate(key string, families []corev1.IPFamily, used func(netip.Addr) bool) ([]string, error) {
 	byFamily, own := p.byFamily()
 	if len(own) == 0 {
 		return nil, fmt.Errorf("the cluster has no CIDR to allocate an address for %s from", key)
@@ -93,13 +92,13 @@ func (p Pool) byFamily() (byFamily map[corev1.IPFamily][]netip.Prefix, families 
 	return byFamily, families
 }
 
-func firstFree(cidrs []netip.Prefix, start uint64, used map[netip.Addr]bool) (netip.Addr, bool) {
+func firstFree(cidrs []netip.Prefix, start uint64, used func(netip.Addr) bool) (netip.Addr, bool) {
 	for _, cidr := range cidrs {
 		first, count := usable(cidr)
-		for i := range min(count, uint64(len(used))+1) {
+		for i := range count {
 			// count is at most 1<<63, so this does not overflow.
 			addr := addressAt(cidr, first+(start%count+i)%count)
-			if !used[addr] {
+			if !used(addr) {
 				return addr, true
 			}
 		}

@@ -22,13 +22,17 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
+func in(used map[netip.Addr]bool) func(netip.Addr) bool {
+	return func(address netip.Addr) bool { return used[address] }
+}
+
 // all allocates until nothing is left.
 func all(t *testing.T, pool Pool) []string {
 	t.Helper()
 	used := map[netip.Addr]bool{}
 	var ips []string
 	for {
-		got, err := pool.Allocate("ns/web", nil, used)
+		got, err := pool.Allocate("ns/web", nil, in(used))
 		if exhausted := (*ExhaustedError)(nil); errors.As(err, &exhausted) {
 			slices.Sort(ips)
 			return ips
@@ -69,12 +73,12 @@ func TestAllUsableAddressesAreGiven(t *testing.T) {
 
 func TestServiceThatComesBackGetsTheAddressItHad(t *testing.T) {
 	pool := NewPool(prefixes("243.1.0.0/16", "fd00:243:0:1::/64"))
-	first, err := pool.Allocate("ns/web", nil, nil)
+	first, err := pool.Allocate("ns/web", nil, in(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := pool.Allocate("ns/web", nil, map[netip.Addr]bool{netip.MustParseAddr("243.1.0.1"): true})
-	other, _ := pool.Allocate("ns/other", nil, nil)
+	again, _ := pool.Allocate("ns/web", nil, in(map[netip.Addr]bool{netip.MustParseAddr("243.1.0.1"): true}))
+	other, _ := pool.Allocate("ns/other", nil, in(nil))
 	if !slices.Equal(first, again) || first[0] == other[0] || first[1] == other[1] {
 		t.Errorf("web got %v, then %v, and other %v", first, again, other)
 	}
@@ -104,7 +108,7 @@ func TestAddressPerWantedFamily(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := map[netip.Addr]bool{netip.MustParseAddr("fd00::e"): true, netip.MustParseAddr("fd00::f"): true, netip.MustParseAddr("243.1.0.9"): true}
-			got, err := NewPool(test.cidrs).Allocate("ns/web", test.families, used)
+			got, err := NewPool(test.cidrs).Allocate("ns/web", test.families, in(used))
 			if !slices.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v (%v), want %v (%s)", got, err, test.want, test.err)
 			}
@@ -120,7 +124,7 @@ func TestHugeCIDRsCostNoMoreThanSmallOnes(t *testing.T) {
 		prefix := netip.MustParsePrefix(cidr)
 		pool, used := NewPool(prefixes(cidr)), map[netip.Addr]bool{}
 		for range 100 {
-			ips, err := pool.Allocate("ns/web", nil, used)
+			ips, err := pool.Allocate("ns/web", nil, in(used))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +146,7 @@ func TestLastFreeAddressIsFound(t *testing.T) {
 			used[netip.AddrFrom4([4]byte{243, 1, 0, byte(i)})] = i != free
 		}
 		want := fmt.Sprintf("243.1.0.%d", free)
-		if got, err := pool.Allocate("ns/web", nil, used); err != nil || got[0] != want {
+		if got, err := pool.Allocate("ns/web", nil, in(used)); err != nil || got[0] != want {
 			t.Fatalf("got %v (%v), want %s", got, err, want)
 		}
 	}
@@ -157,7 +161,7 @@ func BenchmarkAllocate(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := pool.Allocate("ns/web", nil, used); err != nil {
+				if _, err := pool.Allocate("ns/web", nil, in(used)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -239,7 +239,7 @@ func (m *model) checkService(key string, exports []Export, owner map[netip.Addr]
 	for addr := range owner {
 		used[addr] = true
 	}
-	if ips, err := m.pool(m.clusters[i]).Allocate(key, nil, used); err == nil {
+	if ips, err := m.pool(m.clusters[i]).Allocate(key, nil, in(used)); err == nil {
 		return fmt.Errorf("nothing is decided for %s, although %s could give it %v", key, first.Cluster, ips)
 	}
 	return nil

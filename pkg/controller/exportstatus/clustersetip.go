@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -199,8 +200,9 @@ func (c *Controller) allocate(key types.NamespacedName, known facts, exports []c
 	}
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
-	used := c.used(key)
-	ips, err := clustersetip.NewPool(cidrs).Allocate(key.String(), known.service.Spec.IPFamilies, used)
+	ips, err := clustersetip.NewPool(cidrs).Allocate(key.String(), known.service.Spec.IPFamilies, func(address netip.Addr) bool {
+		return c.taken(address, key, known.joinedAt())
+	})
 	var exhausted *clustersetip.ExhaustedError
 	switch {
 	case errors.As(err, &exhausted):
@@ -242,24 +244,21 @@ func cannotAllocate(self *clustersetv1alpha1.Member) *export.Problem {
 	return nil
 }
 
-// used are the addresses that services hold to, in any cluster. What this cluster
-// wrote is in its own exports before others tell it back, or reserved for another
-// export than this one. The ledger is locked.
-func (c *Controller) used(by types.NamespacedName) map[netip.Addr]bool {
-	used := map[netip.Addr]bool{}
-	for _, index := range []cache.Indexer{c.exported, c.own} {
-		for _, ip := range index.ListIndexFuncValues(byIP) {
-			if address, err := netip.ParseAddr(ip); err == nil {
-				used[address] = true
-			}
-		}
+// taken says whether another service than one holds to an address, in any
+// cluster. What this cluster wrote is in its own exports before others tell it
+// back, or reserved. The ledger is locked.
+func (c *Controller) taken(address netip.Addr, by types.NamespacedName, joinedAt time.Time) bool {
+	if holder, reserved := c.ledger.reserved[address]; reserved && holder != by {
+		return true
 	}
-	for address, holder := range c.ledger.reserved {
-		if holder != by {
-			used[address] = true
-		}
+	if c.holders(address.String()).Delete(by).Len() > 0 {
+		return true
 	}
-	return used
+	own, err := c.own.ByIndex(byIP, address.String())
+	return err == nil && slices.ContainsFunc(own, func(object any) bool { // there is such an index
+		other := object.(*multiclusterxv1beta1.ServiceExport)
+		return (other.Namespace != by.Namespace || other.Name != by.Name) && export.Decision(other, joinedAt) != nil
+	})
 }
 
 // exportedIndexers are those of the exports of all clusters.

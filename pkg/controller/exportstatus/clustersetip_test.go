@@ -4,6 +4,7 @@
 package exportstatus
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 )
@@ -103,6 +106,49 @@ func TestDecisionThatIsNotShownYetIsKept(t *testing.T) {
 		got, err := c.decide(types.NamespacedName{Namespace: "shop", Name: "web"}, written, facts{service: newService(), self: local, exported: exports, members: []*clustersetv1alpha1.Member{local}})
 		if err != nil || !clustersetip.Equal(got.held, held) {
 			t.Errorf("%s: it holds to %+v (%v), want %+v", name, got.held, err, held)
+		}
+	}
+}
+
+// R128, R129: a service that comes back gets the address that it had, unless another
+// holds it by now: what was decided in an earlier membership keeps nobody from it.
+func TestAddressOfAnEarlierMembershipIsFree(t *testing.T) {
+	const had = "243.1.0.1" // the part has no other address
+	joined := metav1.NewTime(epoch)
+	local := self("set")
+	local.Status.IDClaimedAt = &joined
+	local.Status.ClusterSetIPCIDRs = []string{had + "/32"}
+	local.Status.Conditions = []metav1.Condition{{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionTrue}}
+	asks := func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.UseClusterSetIP = true }
+	record := func(name string, joinedAt time.Time) *multiclusterxv1beta1.ServiceExport {
+		written := newExport()
+		written.Name = name
+		export.SetDecision(written, clustersetip.NewDecision("here", []string{had}, epoch), joinedAt)
+		return written
+	}
+	for name, test := range map[string]struct {
+		own  *multiclusterxv1beta1.ServiceExport
+		free bool
+	}{
+		"its own, of an earlier membership":       {record("web", epoch.Add(-time.Hour)), true},
+		"another's, of an earlier membership":     {record("other", epoch.Add(-time.Hour)), true},
+		"another's, which nobody has told so far": {record("other", epoch), false},
+	} {
+		own := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byIP: indexByIP})
+		if err := own.Add(test.own); err != nil {
+			t.Fatal(err)
+		}
+		c := &Controller{
+			exported: cache.NewIndexer(cache.MetaNamespaceKeyFunc, exportedIndexers()), own: own,
+			clock: testingclock.NewFakePassiveClock(epoch), ledger: newLedger(),
+		}
+		known := facts{
+			service: newService(), self: local, members: []*clustersetv1alpha1.Member{local},
+			exported: []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks)},
+		}
+		got, err := c.decide(types.NamespacedName{Namespace: "shop", Name: "web"}, newExport(), known)
+		if err != nil || slices.Equal(got.ips(), []string{had}) != test.free {
+			t.Errorf("%s: it gets %v (%v)", name, got.ips(), err)
 		}
 	}
 }
