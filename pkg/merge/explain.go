@@ -3,6 +3,14 @@
 
 package merge
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+)
+
 // Decision is how the value of a property came about.
 type Decision string
 
@@ -55,6 +63,29 @@ func Explain(exports []Export) []Property {
 			one.Decision, one.Cluster = Union, ""
 		}
 		explained = append(explained, one)
+	}
+	return append(explained, explainIP(exports, merged.IP))
+}
+
+// explainIP tells what was decided about one IP in all clusters. Whoever decided
+// may not export the service any more.
+func explainIP(exports []Export, inForce *clustersetip.Decision) Property {
+	explained := Property{Name: "one IP in all clusters", Values: map[string]string{}, Decision: Agreed}
+	var wishes []clustersetip.Export
+	for _, export := range exports {
+		explained.Values[export.Cluster] = strconv.FormatBool(export.IP.Wants)
+		wishes = append(wishes, export.IP)
+	}
+	switch {
+	case inForce == nil:
+		explained.Used = "not decided yet"
+	case len(inForce.IPs) == 0:
+		explained.Used = "false"
+	default:
+		explained.Used = fmt.Sprintf("true (%s)", strings.Join(inForce.IPs, ","))
+	}
+	if len(clustersetip.Disagree(wishes, inForce)) > 0 {
+		explained.Decision, explained.Cluster, explained.Conflict = Oldest, inForce.DecidedBy, true
 	}
 	return explained
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 func explained(t *testing.T, name string, exports ...Export) Property {
@@ -29,6 +31,14 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 		return func(e *Export) { e.Spec.IPFamilies = families }
 	}
 	distribution := func(e *Export) { e.Spec.TrafficDistribution = ptr.To("PreferSameZone") }
+	asks := func(wants bool, held ...string) func(*Export) {
+		return func(e *Export) {
+			e.IP = clustersetip.Export{Cluster: e.Cluster, At: e.Created, Wants: wants}
+			if len(held) > 0 {
+				e.IP.Decision = clustersetip.NewDecision("gone", held, e.Created)
+			}
+		}
+	}
 	long := strings.Repeat("x", 1000)
 	for _, test := range []struct {
 		name    string
@@ -65,6 +75,18 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 		{
 			name: "annotations", exports: []Export{exported(1, func(e *Export) { e.Annotations = map[string]string{"a": long} })},
 			want: Property{Values: map[string]string{"cluster-1": "a=" + long}, Used: "a=" + long, Decision: Agreed},
+		},
+		{
+			name: "one IP in all clusters", exports: []Export{exported(1, asks(true)), exported(2, asks(false))},
+			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "not decided yet", Decision: Agreed},
+		},
+		{ // Whoever decided exports it no more.
+			name: "one IP in all clusters", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
+			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Decision: Oldest, Cluster: "gone", Conflict: true},
+		},
+		{
+			name: "one IP in all clusters", exports: []Export{exported(1, asks(false)), exported(2, asks(true))},
+			want: Property{Values: map[string]string{"cluster-1": "false", "cluster-2": "true"}, Used: "false", Decision: Oldest, Cluster: "cluster-1", Conflict: true},
 		},
 	} {
 		test.want.Name = test.name

@@ -5,6 +5,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -73,15 +75,25 @@ type creator[T any] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// create creates an object unless there is one, and returns how to undo that.
+// create creates an object unless there is one, and returns how to undo that,
+// also when it may have been created although there is an error.
 func create[T metav1.Object](ctx context.Context, client creator[T], object T) (undo, error) {
-	if _, err := client.Create(ctx, object, metav1.CreateOptions{}); err != nil {
-		if apierrors.IsAlreadyExists(err) {
-			return nil, nil
-		}
-		return nil, err
+	back := func(ctx context.Context) error { return remove(ctx, client, object.GetName()) }
+	_, err := client.Create(ctx, object, metav1.CreateOptions{})
+	switch {
+	case err == nil || uncertain(err):
+		return back, err
+	case apierrors.IsAlreadyExists(err):
+		return nil, nil
 	}
-	return func(ctx context.Context) error { return remove(ctx, client, object.GetName()) }, nil
+	return nil, err
+}
+
+// uncertain says whether something may have been written although there is an
+// error: nobody answered, or not the one who writes.
+func uncertain(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && (!errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError)
 }
 
 // remove deletes an object, if there is one.
@@ -96,13 +108,19 @@ func remove[T any](ctx context.Context, client creator[T], name string) error {
 func (s *site) admit(ctx context.Context, peer string) ([]undo, error) {
 	wanted, core, rbac := newAdmission(s.Namespace, peer), s.Kubernetes.CoreV1(), s.Kubernetes.RbacV1()
 	var undos []undo
-	for _, step := range []func() (undo, error){
-		func() (undo, error) { return create(ctx, core.ServiceAccounts(s.Namespace), wanted.account) },
-		func() (undo, error) { return create(ctx, rbac.ClusterRoleBindings(), wanted.clusterBinding) },
-		func() (undo, error) { return create(ctx, rbac.Roles(s.Namespace), wanted.role) },
-		func() (undo, error) { return create(ctx, rbac.RoleBindings(s.Namespace), wanted.binding) },
+	for _, part := range []struct {
+		object metav1.Object
+		create func() (undo, error)
+	}{
+		{wanted.account, func() (undo, error) { return create(ctx, core.ServiceAccounts(s.Namespace), wanted.account) }},
+		{wanted.clusterBinding, func() (undo, error) { return create(ctx, rbac.ClusterRoleBindings(), wanted.clusterBinding) }},
+		{wanted.role, func() (undo, error) { return create(ctx, rbac.Roles(s.Namespace), wanted.role) }},
+		{wanted.binding, func() (undo, error) { return create(ctx, rbac.RoleBindings(s.Namespace), wanted.binding) }},
 	} {
-		back, err := step()
+		if s.parts.Has(partOf(part.object)) {
+			continue
+		}
+		back, err := part.create()
 		undos = append(undos, back.list()...)
 		if err != nil {
 			return undos, err
@@ -167,14 +185,14 @@ func (s *site) addMember(ctx context.Context, peer *site, peerID, ownID string) 
 		existing.Data = map[string][]byte{}
 	}
 	existing.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
-	if _, err := secrets.Update(ctx, existing, metav1.UpdateOptions{}); err != nil {
+	if _, err = secrets.Update(ctx, existing, metav1.UpdateOptions{}); err != nil && !uncertain(err) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		before.ResourceVersion = "" // whatever has become of it meanwhile
 		_, err := secrets.Update(ctx, before, metav1.UpdateOptions{})
 		return err
-	}, nil
+	}, err
 }
 
 // removeMember ends that a cluster is a member here.

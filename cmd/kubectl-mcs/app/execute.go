@@ -159,11 +159,11 @@ func (s *site) claim(ctx context.Context, name, value string, annotations map[st
 	}
 	before := existing.Spec.Value
 	existing.Spec.Value = value
-	if _, err := claims.Update(ctx, existing, metav1.UpdateOptions{}); err != nil {
+	if _, err = claims.Update(ctx, existing, metav1.UpdateOptions{}); err != nil && !uncertain(err) {
 		return nil, err
 	}
 	return []undo{func(ctx context.Context) error {
 		_, err := s.claim(ctx, name, before, nil)
 		return err
-	}}, nil
+	}}, err
 }

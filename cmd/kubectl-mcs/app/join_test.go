@@ -384,6 +384,10 @@ func TestLeavingWithNothingToDoSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectText(t, "The cluster is in no ClusterSet, and nothing is left of one.\n", out)
+	out, _, err = run(t.Context(), "leave", "east", "--from", "west", "--kubeconfig", kubeconfigWith(t, map[string]string{"east": east.URL, "west": west.URL}), "--dry-run", "-o", "json")
+	if err != nil || !strings.Contains(out, `"steps": []`) {
+		t.Errorf("as JSON: %s (%v)", out, err)
+	}
 	if writes := append(east.written(), west.written()...); len(writes) > 0 {
 		t.Errorf("written: %v", writes)
 	}

@@ -44,7 +44,12 @@ type site struct {
 	Namespace string
 	// Found is how it was found.
 	Found plan.Cluster
+	// parts are what it had already of what lets peers read from it.
+	parts sets.Set[string]
 }
+
+// partOf tells the parts of what lets peers read apart.
+func partOf(object metav1.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
 
 // observe looks at clusters, all at once. servers are where other clusters reach
 // them, by their contexts, unless that is where the user does.
@@ -68,7 +73,7 @@ func (f *factory) observe(ctx context.Context, contexts []string, servers map[st
 }
 
 func observe(ctx context.Context, c *cluster, server string) (*site, error) {
-	s := &site{cluster: c, Found: plan.Cluster{Context: c.Context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{}}}
+	s := &site{cluster: c, parts: sets.New[string](), Found: plan.Cluster{Context: c.Context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{}}}
 	for _, look := range []func(context.Context) error{s.findInstallation, s.findIdentity, s.findNetworks, s.findMembers, s.findAdmitted} {
 		if err := look(ctx); err != nil {
 			return nil, c.failed(err)
@@ -227,17 +232,21 @@ func (s *site) findAdmitted(ctx context.Context) error {
 		return err
 	}
 	found := map[string]int{}
+	note := func(part metav1.Object) {
+		found[part.GetLabels()[peerLabel]]++
+		s.parts.Insert(partOf(part))
+	}
 	for i := range accounts.Items {
-		found[accounts.Items[i].Labels[peerLabel]]++
+		note(&accounts.Items[i])
 	}
 	for i := range clusterBindings.Items {
-		found[clusterBindings.Items[i].Labels[peerLabel]]++
+		note(&clusterBindings.Items[i])
 	}
 	for i := range roles.Items {
-		found[roles.Items[i].Labels[peerLabel]]++
+		note(&roles.Items[i])
 	}
 	for i := range bindings.Items {
-		found[bindings.Items[i].Labels[peerLabel]]++
+		note(&bindings.Items[i])
 	}
 	for id, count := range found {
 		s.Found.Admitted[id] = count == 4

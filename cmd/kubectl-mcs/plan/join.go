@@ -26,7 +26,7 @@ import (
 // as it should be already is left out. The error has everything that is wrong.
 func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, error) {
 	clusters = slices.Clone(clusters)
-	var plan Plan
+	plan := Plan{Steps: []Step{}} // "nothing" is an empty list
 	var errs []error
 	for i := range clusters {
 		c := &clusters[i]

@@ -14,7 +14,7 @@ import (
 // Leave plans how a cluster ceases to be a member, here and in the peers. What
 // it exports and imports is withdrawn by the first step.
 func Leave(leaver Cluster, peers []Cluster) (Plan, error) {
-	var plan Plan
+	plan := Plan{Steps: []Step{}}
 	for _, peer := range peers {
 		if peer.UID == leaver.UID {
 			return plan, fmt.Errorf("context %s leads to the cluster that is to leave: name the others with --from", peer.Context)
