@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// quitPatience is how long a program that hangs may take to say where.
+const quitPatience = 5 * time.Second
+
 // Command is a program to run.
 type Command struct {
 	// Name is what messages call it.
@@ -64,15 +67,27 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Stop asks the program to end and waits until it has.
+// Stop asks the program to end and waits until it has. If it does not, its log
+// shows what it was doing.
 func (p *Process) Stop(patience time.Duration) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if p.exits(patience) {
+		return nil
+	}
+	tail := p.LogTail(20)
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // a Go program writes down all its goroutines
+	if !p.exits(quitPatience) {
+		p.Kill()
+	}
+	return fmt.Errorf("%s did not stop within %s\n%s", p.command.Name, patience, tail)
+}
+
+func (p *Process) exits(patience time.Duration) bool {
 	select {
 	case <-p.exited:
-		return nil
+		return true
 	case <-time.After(patience):
-		p.Kill()
-		return fmt.Errorf("%s did not stop within %s\n%s", p.command.Name, patience, p.LogTail(20))
+		return false
 	}
 }
 

@@ -37,11 +37,11 @@ func TestMain(m *testing.M) {
 			if id == "north" {
 				plane.APIServerFlags = []string{"--service-node-port-range=30000-30002"}
 			}
-			installed.APIServerFlags = map[string][]string{
-				"east":  {"--clusterset-ip-cidr=243.1.0.0/16"},
+			installed.APIServerFlags = append([]string{"--clusterset-ip-range=243.0.0.0/8,fd00:243::/32"}, map[string][]string{
+				"east":  {"--clusterset-ip-cidr=243.1.0.0/16,fd00:243:1::/64"},
 				"west":  {"--clusterset-ip-cidr=243.2.0.0/16", "--clusterset-ip-mode=ClusterSet"},
 				"north": {"--clusterset-ip-cidr=243.3.0.0/30"},
-			}[id]
+			}[id]...)
 		},
 	})
 }
@@ -183,7 +183,7 @@ func TestAnnotationOrFlagChoosesOneIP(t *testing.T) {
 // R127: members show their parts, which must not overlap.
 func TestPartsOfTheRangeAreShown(t *testing.T) {
 	for _, cluster := range clusters.Clusters {
-		for id, want := range map[string]string{"east": "243.1.0.0/16", "west": "243.2.0.0/16", "north": "243.3.0.0/30"} {
+		for id, want := range map[string]string{"east": "243.1.0.0/16,fd00:243:1::/64", "west": "243.2.0.0/16", "north": "243.3.0.0/30"} {
 			expect.Eventually(t, "the part of "+id+" in "+cluster.ID, func(ctx context.Context) error {
 				entry, err := cluster.Clientset.ClusterSetV1alpha1().Members().Get(ctx, id, metav1.GetOptions{})
 				if err != nil {

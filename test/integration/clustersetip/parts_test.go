@@ -1,0 +1,141 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clustersetip
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+)
+
+// restart stops the processes of a cluster and starts them again.
+func restart(t *testing.T, cluster *fleet.Cluster) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // also when the test is over
+	fatal(t, cluster.Stop())
+	fatal(t, cluster.StartController(ctx))
+	fatal(t, cluster.StartAPIServers())
+	fatal(t, cluster.AwaitAvailable(ctx))
+}
+
+// givePart restarts a cluster with another part of the range, until the test ends.
+func givePart(t *testing.T, cluster *fleet.Cluster, part string) {
+	t.Helper()
+	before := cluster.APIServerFlags
+	give := func(flags []string) {
+		t.Helper()
+		cluster.APIServerFlags = flags
+		restart(t, cluster)
+	}
+	give(append(slices.DeleteFunc(slices.Clone(before), func(flag string) bool { return strings.HasPrefix(flag, "--clusterset-ip-cidr=") }), "--clusterset-ip-cidr="+part))
+	t.Cleanup(func() { give(before) })
+}
+
+// canAllocate waits until a cluster shows whether a member can allocate.
+func canAllocate(t *testing.T, in *fleet.Cluster, id string, status metav1.ConditionStatus, reason string, parts ...string) {
+	t.Helper()
+	expect.Eventually(t, fmt.Sprintf("%s of %s in %s", reason, id, in.ID), func(ctx context.Context) error {
+		entry, err := in.Clientset.ClusterSetV1alpha1().Members().Get(ctx, id, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		condition := meta.FindStatusCondition(entry.Status.Conditions, "ClusterSetIP")
+		if condition == nil || condition.Status != status || condition.Reason != reason {
+			return fmt.Errorf("%+v", condition)
+		}
+		for _, part := range parts {
+			if !strings.Contains(condition.Message, part) {
+				return fmt.Errorf("%q is missing in %q", part, condition.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// R127, R129: a part that another member has is shown, and nothing is allocated of
+// it twice. Whoever inherits it, after a restart too, hands out nothing that is in
+// use, but what is free.
+func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
+	const part = "243.9.0.0/30" // two addresses
+	ns := namespace(t, "inheriting")
+	givePart(t, east(), part)
+	export(t, east(), ns, "web", "true")
+	ip := oneIP(t, ns, "web", "east")
+	export(t, west(), ns, "web", "true")
+	adopted(t, west(), ns, "web", ip)
+
+	// east joined first.
+	givePart(t, north(), part)
+	for _, cluster := range clusters.Clusters {
+		canAllocate(t, cluster, "north", metav1.ConditionFalse, "Overlaps", part, `"east"`)
+		canAllocate(t, cluster, "east", metav1.ConditionTrue, "Allocates")
+	}
+	export(t, north(), ns, "other", "true")
+	exportCondition(t, north(), ns, "other", "Ready", metav1.ConditionFalse, "ClusterSetIPRangeOverlaps", part)
+
+	fatal(t, east().Unclaim(t.Context()))
+	t.Cleanup(func() { fatal(t, east().Claim(context.Background(), "east", "everywhere")) })
+	canAllocate(t, north(), "north", metav1.ConditionTrue, "Allocates")
+	if got := imported(t, west(), ns, "other", "north").Spec.IPs[0]; got == ip || !netip.MustParsePrefix(part).Contains(netip.MustParseAddr(got)) {
+		t.Errorf("north gave %s", got)
+	}
+	restart(t, north())
+	export(t, north(), ns, "third", "true")
+	exportCondition(t, north(), ns, "third", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted", part)
+	for _, cluster := range []*fleet.Cluster{west(), north()} {
+		if got := imported(t, cluster, ns, "web", "west").Spec.IPs[0]; got != ip {
+			t.Errorf("in %s the IP is %s, and was %s", cluster.ID, got, ip)
+		}
+	}
+	fatal(t, west().Unexport(t.Context(), ns, "web"))
+	if got := imported(t, west(), ns, "third", "north").Spec.IPs[0]; got != ip {
+		t.Errorf("%s has become free, and %s was given", ip, got)
+	}
+}
+
+// R126: IPv6 as well, if the Service has it.
+func TestOneIPPerFamilyOfTheService(t *testing.T) {
+	ns := namespace(t, "families")
+	for name, families := range map[string][]corev1.IPFamily{
+		"dual": {corev1.IPv6Protocol, corev1.IPv4Protocol},
+		"six":  {corev1.IPv6Protocol},
+		"four": {corev1.IPv4Protocol},
+	} {
+		_, err := east().Service(t.Context(), ns, name, func(service *corev1.Service) {
+			service.Spec.IPFamilies = families
+			if len(families) > 1 {
+				service.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+			}
+		})
+		fatal(t, err)
+		export(t, east(), ns, name, "true")
+		var ips []string
+		for _, cluster := range clusters.Clusters {
+			found := imported(t, cluster, ns, name, "east")
+			if ips == nil {
+				ips = found.Spec.IPs
+			}
+			if len(found.Spec.IPs) != len(families) || !slices.Equal(found.Spec.IPs, ips) || !slices.Equal(found.Spec.IPFamilies, families) {
+				t.Errorf("%s: in %s the IPs are %v (%v), and %v elsewhere", name, cluster.ID, found.Spec.IPs, found.Spec.IPFamilies, ips)
+			}
+		}
+		for i, family := range families {
+			want := map[corev1.IPFamily]string{corev1.IPv4Protocol: "243.1.", corev1.IPv6Protocol: "fd00:243:1:"}[family]
+			if i >= len(ips) || !strings.HasPrefix(ips[i], want) {
+				t.Errorf("%s: the IPs are %v, want %s… at %d", name, ips, want, i)
+			}
+		}
+	}
+}
