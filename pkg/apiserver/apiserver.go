@@ -99,6 +99,11 @@ type Server struct {
 	computed *computation
 }
 
+// shutdownTimeout is how long connections are waited for that have been told to
+// go, or that nobody tells: HTTP/2 forgets those that are being made when the
+// server begins to stop. It is well below the time that a Pod has.
+const shutdownTimeout = 10 * time.Second
+
 // New assembles the server. Nothing runs yet.
 func (c CompletedConfig) New() (*Server, error) {
 	// True of the etcd too, whose version has been checked.
@@ -116,6 +121,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	server.ShutdownTimeout = shutdownTimeout
 	groups, err := c.groups(stores, computed)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package lifecycle
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -218,6 +219,37 @@ func TestShutdownIsGracefulAndQuick(t *testing.T) {
 			t.Fatal("the watch is still open")
 		}
 	}
+	restart(t)
+}
+
+// Nobody tells a connection to go that was being made when the server began to
+// stop. It is not waited for for long: a Pod would be killed in the end.
+func TestConnectionMadeWhileStoppingIsNotWaitedForForLong(t *testing.T) {
+	replica := installed.APIServers[0]
+	address := strings.TrimPrefix(replica.URL(), "https://")
+	plain, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	started, stopped := time.Now(), make(chan error, 1)
+	go func() { stopped <- replica.Stop(30 * time.Second) }()
+	expect.Eventually(t, "end of listening", func(context.Context) error {
+		another, err := net.Dial("tcp", address)
+		if err != nil {
+			return nil //nolint:nilerr // this is what is waited for
+		}
+		return errors.Join(another.Close(), errors.New("it still listens"))
+	})
+	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // it is not about whom it talks to
+	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // none
+	if _, err := io.WriteString(connection, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	t.Logf("shutting down took %s", time.Since(started))
 	restart(t)
 }
 
