@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
 
@@ -66,8 +67,23 @@ func ask(ctx context.Context, secret *corev1.Secret) Answer {
 	if err == nil {
 		answer.Members, err = readEntries(list)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		_, answer.Problem = explain(err)
+	case !identified(answer.Members):
+		answer.Members = nil
+		answer.Problem = "it does not say who it is: it may have just been started, or have no claim " + multicluster.ClusterIDClaim
 	}
 	return answer
+}
+
+// identified says whether there is the entry of the one that answers. Without, what
+// it knows of others is not all there is.
+func identified(members map[string]*clusterset.Member) bool {
+	for _, entry := range members {
+		if entry.Status.State == clusterset.MemberLocal && entry.Status.ClusterUID != "" {
+			return true
+		}
+	}
+	return false
 }

@@ -158,6 +158,13 @@ func TestMemberThatCannotBeAskedSaysWhy(t *testing.T) {
 		{"no JSON", secretOf("c", answering(t, saying(http.StatusOK, "Hello")).kubeconfig("x")), "c", "cannot be read"},
 		{"another JSON", secretOf("c", answering(t, saying(http.StatusOK, `{"items":"none"}`)).kubeconfig("x")), "c", "cannot be read"},
 		{"no UID", secretOf("c", answering(t, saying(http.StatusOK, `{"items":[{"metadata":{"name":"c"},"status":{"clusterUID":"../x"}}]}`)).kubeconfig("x")), "c", `its answer is not understood: clusterUID "../x"`},
+		{"nothing", secretOf("c", answering(t, saying(http.StatusOK, `{}`)).kubeconfig("x")), "c", "it does not say who it is"},
+		{"only of others", secretOf("c", answering(t, saying(http.StatusOK, `{"items":[{"metadata":{"name":"a"},"status":{"clusterID":"a","clusterUID":"x","state":"Connected"}}]}`)).kubeconfig("x")), "c",
+			"it does not say who it is"},
+		{"elsewhere", secretOf("c", answering(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, good.URL+r.URL.Path, http.StatusFound)
+		}).kubeconfig("token-1")), "c",
+			"wants to redirect to"},
 		{"gone", secretOf("c", closed.kubeconfig("token-1")), "c", "no answer: "},
 		{"somebody else", secretOf("c", impostor), "c", "no answer: "},
 	} {

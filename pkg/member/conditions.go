@@ -6,7 +6,9 @@ package member
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,12 +39,9 @@ func (r *Registry) conditions(peer *peer) {
 	r.setCondition(&peer.conditions, reachable(peer))
 	r.setCondition(&peer.conditions, synced(peer))
 	r.setCondition(&peer.conditions, r.mutual(peer))
-	var clusterSetIP *metav1.Condition
-	if peer.entry != nil {
-		_, all := r.parts()
-		clusterSetIP = peerPart(peer).condition(all, "")
-	}
-	r.setOrRemove(&peer.conditions, clusterset.MemberClusterSetIP, clusterSetIP)
+	_, all := r.parts()
+	own := part{peer.spec.id, peer.claimedAt, peer.cidrs}
+	r.setOrRemove(&peer.conditions, clusterset.MemberClusterSetIP, own.condition(all, own.outside(r.config.Ranges)))
 }
 
 // setOrRemove is for conditions that are not always there.
@@ -157,6 +156,27 @@ func firstRejected(peer *peer) (string, int) {
 	return first, count
 }
 
+// namesakes are the ids by which a hub knows another cluster than this one does,
+// each with whom it knows.
+func (r *Registry) namesakes(hub *peer) []string {
+	known := map[string]types.UID{r.identity.ID: r.identity.UID}
+	for _, peer := range r.peers {
+		if peer.verdict.accepted && peer != hub {
+			known[peer.spec.id] = peer.uid
+		}
+	}
+	var namesakes []string
+	for _, id := range slices.Sorted(maps.Keys(hub.relayed)) {
+		status := &hub.relayed[id].Status
+		uid, here := known[id]
+		if here && uid != "" && status.ClusterUID != "" && status.ClusterUID != uid &&
+			status.ClusterSet == r.identity.ClusterSet && status.State != clusterset.MemberRefused {
+			namesakes = append(namesakes, fmt.Sprintf("%q (UID %s)", id, status.ClusterUID))
+		}
+	}
+	return namesakes
+}
+
 // mutual compares whom the member lists with whom this cluster lists.
 func (r *Registry) mutual(peer *peer) metav1.Condition {
 	condition := metav1.Condition{Type: clusterset.MemberMutual, Status: metav1.ConditionUnknown, Reason: reasonUnknown, Message: "it has not said yet who its members are"}
@@ -165,7 +185,11 @@ func (r *Registry) mutual(peer *peer) metav1.Condition {
 	}
 	theirs := sets.New(peer.entry.Status.Peers...)
 	unknown := sets.List(theirs.Difference(r.listed()).Delete(r.identity.ID))
+	namesakes := r.namesakes(peer)
 	switch {
+	case len(namesakes) > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, reasonDuplicateID
+		condition.Message = fmt.Sprintf("by these ids it knows other clusters than this cluster does: %s; of each two, whoever joined last has to take another id", strings.Join(namesakes, ", "))
 	case !theirs.Has(r.identity.ID):
 		condition.Status, condition.Reason = metav1.ConditionFalse, "NotListed"
 		condition.Message = fmt.Sprintf("it does not list this cluster, %q, as a member: create a Secret for it there", r.identity.ID)

@@ -16,7 +16,7 @@ import (
 func (r *Registry) evaluate() {
 	var candidates []candidate
 	for _, peer := range r.peers {
-		candidates = append(candidates, candidate{peer.spec, peer.claims, peer.uid, peer.remembered})
+		candidates = append(candidates, candidate{peer.spec, peer.claims, peer.uid, peer.remembered, peer.claimedAt})
 	}
 	verdicts := judge(r.identity, candidates)
 	direct := map[string]bool{}
@@ -28,7 +28,7 @@ func (r *Registry) evaluate() {
 		was := peer.state
 		peer.state = r.stateOf(peer)
 		if peer.state == clusterset.MemberLost && was != peer.state {
-			r.memory.lost(peer.spec.id, peer.uid, peer.lastSeen, peer.relayed)
+			r.memory.lost(peer.spec.id, peer.uid, peer.sight())
 		}
 		switch {
 		case peer.verdict.accepted && !before.accepted:
@@ -55,13 +55,18 @@ func (r *Registry) evaluate() {
 // rememberAll writes down what is known of a member that has just been accepted.
 func (r *Registry) rememberAll(peer *peer) {
 	if !peer.lastSeen.IsZero() {
-		r.memory.seen(peer.spec.id, peer.uid, peer.lastSeen, peer.relayed)
+		r.memory.seen(peer.spec.id, peer.uid, peer.sight())
 	}
 	for cluster, held := range peer.holdings {
 		for key := range held.facts {
 			r.remember(peer, cluster, key)
 		}
 	}
+}
+
+// sight is what is written down of a peer besides what it exports.
+func (p *peer) sight() sight {
+	return sight{at: p.lastSeen, claimedAt: p.claimedAt, secret: p.spec.secret, cidrs: p.cidrs, relayed: p.relayed}
 }
 
 func (r *Registry) stateOf(peer *peer) clusterset.MemberState {

@@ -202,7 +202,7 @@ func (r *Registry) claimed(f *feed, told *claims) {
 		if told.id == "" && peer.verdict.accepted {
 			return
 		}
-		peer.claims = told
+		peer.claims, peer.claimedAt = told, told.idClaimedAt
 		r.evaluate()
 	})
 }

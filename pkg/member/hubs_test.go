@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
 const connected = clusterset.MemberConnected
@@ -145,5 +146,34 @@ func TestMemberDisplacesTheHubOnceItHasBeenHeard(t *testing.T) {
 	w.removeSecret(t.Context(), secretOf("x", goodKubeconfig))
 	if got := pathOf(); got != "x,h" {
 		t.Errorf("web is known by %q without the Secret, want x,h", got)
+	}
+}
+
+// R101: also a cluster that is known to be another one by way of a hub can be seen.
+func TestNamesakesThatAHubKnowsAreShown(t *testing.T) {
+	w := newWorld(t, nil)
+	w.join("b")
+	h := w.join("h", hubFor("*"))
+	refused := relayedEntry("a", withUID("uid-other"))
+	refused.Status.State = "Refused"
+	for name, test := range map[string]struct {
+		entries []clustersetv1alpha1.Member
+		reason  string
+		message string
+	}{
+		"none":             {[]clustersetv1alpha1.Member{relayedEntry("a"), relayedEntry("b"), relayedEntry("x")}, "Mutual", ""},
+		"mine":             {[]clustersetv1alpha1.Member{relayedEntry("a", withUID("uid-other")), relayedEntry("b")}, reasonDuplicateID, `"a" (UID uid-other); of each two`},
+		"a member's":       {[]clustersetv1alpha1.Member{relayedEntry("a"), relayedEntry("b", withUID("uid-other"))}, reasonDuplicateID, `"b" (UID uid-other); of each two`},
+		"of another set":   {[]clustersetv1alpha1.Member{relayedEntry("a", withUID("uid-other"), func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSet = "another" })}, "Mutual", ""},
+		"one it keeps out": {[]clustersetv1alpha1.Member{refused}, "Mutual", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.answers(h, append(test.entries, own("h"))...)
+			status := metav1.ConditionTrue
+			if test.reason == reasonDuplicateID {
+				status = metav1.ConditionFalse
+			}
+			expectCondition(t, w.Entry("h"), clusterset.MemberMutual, status, test.reason, test.message)
+		})
 	}
 }

@@ -59,6 +59,9 @@ type candidate struct {
 	clusterUID types.UID
 	// remembered is true when the member was accepted before a restart.
 	remembered bool
+	// claimedAt is since when it claims its id, as it said or as is remembered; zero
+	// if neither.
+	claimedAt time.Time
 }
 
 // Reasons of the condition Accepted.
@@ -110,30 +113,28 @@ func judge(self Identity, candidates []candidate) map[*spec]verdict {
 }
 
 // byClaim puts the oldest claim first, and of two Secrets that lead to one
-// cluster the older. A member that has not said when it claimed comes last:
-// it must not displace one that has.
+// cluster the older.
 func byClaim(a, b candidate) int {
 	return cmp.Or(
-		cmp.Compare(unclaimed(a), unclaimed(b)),
-		claimedAt(a).Compare(claimedAt(b)),
-		cmp.Compare(a.clusterUID, b.clusterUID),
+		olderClaim(a.claimedAt, a.clusterUID, b.claimedAt, b.clusterUID),
 		a.created.Compare(b.created.Time),
 		cmp.Compare(a.secret, b.secret),
 	)
 }
 
-func unclaimed(c candidate) int {
-	if c.claims == nil {
-		return 1
-	}
-	return 0
+// olderClaim is negative if the first of two clusters that claim one id keeps it.
+// Times are whole seconds, so that there are ties; all clusters decide the same.
+func olderClaim(at time.Time, uid types.UID, otherAt time.Time, otherUID types.UID) int {
+	return cmp.Or(byAge(at, otherAt), cmp.Compare(uid, otherUID))
 }
 
-func claimedAt(c candidate) time.Time {
-	if c.claims == nil {
-		return time.Time{}
+// byAge puts older times first, and times that are not known last: they must not
+// displace any that are.
+func byAge(a, b time.Time) int {
+	if a.IsZero() != b.IsZero() {
+		return -a.Compare(b)
 	}
-	return c.claims.idClaimedAt
+	return a.Compare(b)
 }
 
 func displaced(holder, other candidate) verdict {
@@ -174,7 +175,7 @@ func judgeOne(self Identity, c candidate) verdict {
 		return verdict{reason: reasonSelf, message: fmt.Sprintf("Secret %q leads to this very cluster: delete it", c.secret)}
 	case c.id == self.ID:
 		older, younger := "this cluster", "the other"
-		if c.claims.idClaimedAt.Before(self.IDClaimedAt) {
+		if olderClaim(c.claimedAt, c.clusterUID, self.IDClaimedAt, self.UID) < 0 {
 			older, younger = "the other", "this cluster"
 		}
 		return verdict{reason: reasonDuplicateID, message: fmt.Sprintf(

@@ -19,6 +19,7 @@ func applicant(secret string, changes ...func(*candidate)) candidate {
 		spec:       &spec{secret: secret, id: "b", created: metav1.NewTime(epoch)},
 		claims:     &claims{id: "b", clusterSet: "set", idClaimedAt: epoch},
 		clusterUID: "uid-b",
+		claimedAt:  epoch,
 	}
 	for _, change := range changes {
 		change(&c)
@@ -27,8 +28,10 @@ func applicant(secret string, changes ...func(*candidate)) candidate {
 }
 
 func TestVerdictOnOneCluster(t *testing.T) {
-	claiming := func(told claims) func(*candidate) { return func(c *candidate) { c.claims = &told } }
-	unasked := func(c *candidate) { c.claims, c.clusterUID = nil, "" }
+	claiming := func(told claims) func(*candidate) {
+		return func(c *candidate) { c.claims, c.claimedAt = &told, told.idClaimedAt }
+	}
+	unasked := func(c *candidate) { c.claims, c.clusterUID, c.claimedAt = nil, "", time.Time{} }
 	remembered := func(c *candidate) { c.claims, c.remembered = nil, true }
 	named := func(id string) func(*candidate) { return func(c *candidate) { c.id = id } }
 	uid := func(uid types.UID) func(*candidate) { return func(c *candidate) { c.clusterUID = uid } }
@@ -58,6 +61,10 @@ func TestVerdictOnOneCluster(t *testing.T) {
 			reason: reasonDuplicateID, message: "the older claim is that of this cluster: give the other another id"},
 		{name: "our id, older", self: me, changes: []func(*candidate){named("a"), claiming(claims{id: "a", clusterSet: "set", idClaimedAt: epoch.Add(-time.Hour)})},
 			reason: reasonDuplicateID, message: "the older claim is that of the other: give this cluster another id"},
+		{name: "our id, equally old, with a smaller UID", self: me, changes: []func(*candidate){named("a"), claiming(claims{id: "a", clusterSet: "set", idClaimedAt: epoch}), uid("uid-0")},
+			reason: reasonDuplicateID, message: "the older claim is that of the other: give this cluster another id"},
+		{name: "our id, equally old, with a greater UID", self: me, changes: []func(*candidate){named("a"), claiming(claims{id: "a", clusterSet: "set", idClaimedAt: epoch}), uid("uid-z")},
+			reason: reasonDuplicateID, message: "the older claim is that of this cluster: give the other another id"},
 		{name: "unknown", self: me, changes: []func(*candidate){unasked}, reason: reasonUnknown},
 		{name: "claims known, and not whose they are", self: me, changes: []func(*candidate){uid("")}, reason: reasonUnknown},
 		{name: "remembered", self: me, changes: []func(*candidate){remembered}, reason: reasonAccepted, message: "has not been asked yet"},
@@ -81,8 +88,11 @@ func TestVerdictOnOneCluster(t *testing.T) {
 func TestVerdictOnRivals(t *testing.T) {
 	claimedAt := func(uid types.UID, at time.Time) func(*candidate) {
 		return func(c *candidate) {
-			c.clusterUID, c.claims = uid, &claims{id: "b", clusterSet: "set", idClaimedAt: at}
+			c.clusterUID, c.claims, c.claimedAt = uid, &claims{id: "b", clusterSet: "set", idClaimedAt: at}, at
 		}
+	}
+	rememberedSince := func(uid types.UID, at time.Time) func(*candidate) {
+		return func(c *candidate) { c.clusterUID, c.claims, c.remembered, c.claimedAt = uid, nil, true, at }
 	}
 	created := func(at time.Time) func(*candidate) {
 		return func(c *candidate) { c.created = metav1.NewTime(at) }
@@ -97,8 +107,9 @@ func TestVerdictOnRivals(t *testing.T) {
 		{"two clusters, equally old", applicant("z", claimedAt("uid-1", epoch)), applicant("a", claimedAt("uid-2", epoch)), reasonDuplicateID},
 		{"two Secrets", applicant("z"), applicant("a", created(epoch.Add(time.Second))), reasonDuplicateSecrets},
 		{"two Secrets, equally old", applicant("a"), applicant("z"), reasonDuplicateSecrets},
-		{"one has not been asked", applicant("z", claimedAt("uid-1", epoch.Add(time.Hour))),
-			applicant("a", func(c *candidate) { c.claims, c.remembered, c.clusterUID = nil, true, "uid-2" }), reasonDuplicateID},
+		{"the older has not been asked since a restart", applicant("z", rememberedSince("uid-1", epoch)), applicant("a", claimedAt("uid-2", epoch.Add(time.Second))), reasonDuplicateID},
+		{"the younger has not been asked since a restart", applicant("z", claimedAt("uid-1", epoch)), applicant("a", rememberedSince("uid-2", epoch.Add(time.Second))), reasonDuplicateID},
+		{"one was remembered by a release that did not know since when", applicant("z", claimedAt("uid-1", epoch.Add(time.Hour))), applicant("a", rememberedSince("uid-2", time.Time{})), reasonDuplicateID},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, order := range [][]candidate{{test.holder, test.other}, {test.other, test.holder}} {

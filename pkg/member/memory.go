@@ -50,6 +50,12 @@ const (
 type Remembered struct {
 	UID      types.UID
 	LastSeen time.Time
+	// claimedAt is since when it claims its id, and secret the name of the Secret
+	// that led to it: another cluster may claim the same.
+	claimedAt time.Time
+	secret    string
+	// cidrs are its part of the addresses for one IP in all clusters.
+	cidrs []string
 	// lost is true if it counted as lost: a server that did not run for a while
 	// cannot tell that from when it last saw the member.
 	lost  bool
@@ -66,9 +72,12 @@ type record struct {
 
 // sighting is when a member was last seen, as it is written.
 type sighting struct {
-	LastSeen time.Time                   `json:"lastSeen"`
-	Lost     bool                        `json:"lost,omitempty"`
-	Relayed  []clustersetv1alpha1.Member `json:"relayed,omitempty"`
+	LastSeen  time.Time                   `json:"lastSeen"`
+	ClaimedAt time.Time                   `json:"claimedAt,omitzero"`
+	Secret    string                      `json:"secret,omitempty"`
+	CIDRs     []string                    `json:"cidrs,omitempty"`
+	Lost      bool                        `json:"lost,omitempty"`
+	Relayed   []clustersetv1alpha1.Member `json:"relayed,omitempty"`
 }
 
 // recordKey is where a record is kept, below the prefix.
@@ -137,6 +146,7 @@ func (m *Memory) recall(members map[string]map[types.UID]*Remembered, key string
 			return err
 		}
 		remembered.LastSeen, remembered.lost = seen.LastSeen, seen.Lost
+		remembered.claimedAt, remembered.secret, remembered.cidrs = seen.ClaimedAt, seen.Secret, seen.CIDRs
 		if len(seen.Relayed) > 0 {
 			entries, err := readEntries(&clustersetv1alpha1.MemberList{Items: seen.Relayed})
 			if err != nil {
@@ -229,7 +239,7 @@ func encodeFacts(facts []fact) ([]byte, error) {
 }
 
 func encodeSighting(sight sight) ([]byte, error) {
-	seen := sighting{LastSeen: sight.at, Lost: sight.lost}
+	seen := sighting{LastSeen: sight.at, ClaimedAt: sight.claimedAt, Secret: sight.secret, CIDRs: sight.cidrs, Lost: sight.lost}
 	for _, entry := range sight.relayed {
 		var out clustersetv1alpha1.Member
 		if err := clustersetv1alpha1.Convert_clusterset_Member_To_v1alpha1_Member(entry, &out, nil); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -129,8 +130,8 @@ func TestAnotherUIDIsAnotherMember(t *testing.T) {
 	recorder := newRecorder(memory, nil)
 	f := serviceFactOf(t, exportedService("b", "web"))
 	recorder.record("b", "old", "b", f.service, []fact{f})
-	recorder.seen("b", "old", epoch, nil)
-	recorder.seen("b", "new", epoch.Add(time.Second), nil)
+	recorder.seen("b", "old", sight{at: epoch})
+	recorder.seen("b", "new", sight{at: epoch.Add(time.Second)})
 	recorder.flush(t.Context())
 	if got := loaded(t, memory)["b"]; got.UID != "new" || names(got) != "" {
 		t.Errorf("remembered of %s: %q", got.UID, names(got))
@@ -263,10 +264,63 @@ func TestHubsEntriesAreRemembered(t *testing.T) {
 	must(t, err)
 	memory := newMemory(t)
 	recorder := newRecorder(memory, nil)
-	recorder.seen("h", "uid-h", epoch, entries)
+	recorder.seen("h", "uid-h", sight{at: epoch, relayed: entries})
 	recorder.flush(t.Context())
 	got := loaded(t, memory)["h"]
 	if diff := cmp.Diff(entries, got.relayed); diff != "" || !got.LastSeen.Equal(epoch) {
 		t.Errorf("last seen %s, %s", got.LastSeen, diff)
+	}
+}
+
+// R82, R101: a restart changes nothing for two clusters that claim one id, also
+// while the one that has it is silent, and in whatever order their Secrets are read.
+func TestOlderOfTwoClustersHasTheIDAfterARestart(t *testing.T) {
+	second := func(s *spec) { s.secret, s.uid = "other", "secret-other" }
+	for name, secrets := range map[string][]func(*spec){
+		"the older first":   {func(*spec) {}, second},
+		"the younger first": {second, func(*spec) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := newMemory(t)
+			w, _ := exporting(t, memory)
+			w.memory.flush(t.Context())
+			after := restart(t, memory, time.Second)
+			disown(after.remembered, []any{
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "member-b"}, Type: clusterset.MemberSecretType, Data: map[string][]byte{clusterset.MemberSecretClusterID: []byte("b")}},
+			})
+			var other *feed
+			for _, secret := range secrets {
+				if f := after.add("b", secret); f.spec.secret == "other" {
+					other = f
+				}
+			}
+			after.claimed(other, &claims{id: "b", clusterSet: "set", idClaimedAt: epoch.Add(time.Second)})
+			after.answers(other, own("b", withUID("uid-other")))
+			must(t, after.replaced(other, services, []any{exportedService("b", "api")}))
+			if after.exports("web") != "b" || after.exports("api") != "" {
+				t.Errorf("web is exported by %q, api by %q", after.exports("web"), after.exports("api"))
+			}
+			expectCondition(t, after.Entry("secret.other"), clusterset.MemberAccepted, "False", reasonDuplicateID, `that of "member-b", stands`)
+			expectCondition(t, after.Entry("b"), clusterset.MemberAccepted, "True", reasonAccepted, "")
+			after.memory.flush(t.Context())
+			if got := loaded(t, memory)["b"]; got.UID != "uid-b" || names(got) == "" {
+				t.Errorf("remembered is %+v", got)
+			}
+		})
+	}
+}
+
+// A Secret may get another name while the server does not run.
+func TestMemoryOfAMemberWhoseSecretIsGoneIsAnyOnes(t *testing.T) {
+	memory := newMemory(t)
+	w, _ := exporting(t, memory)
+	w.memory.flush(t.Context())
+	after := restart(t, memory, time.Second)
+	disown(after.remembered, []any{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "member-b"}, Type: clusterset.MemberSecretType, Data: map[string][]byte{clusterset.MemberSecretClusterID: []byte("c")}},
+	})
+	after.add("b", func(s *spec) { s.secret = "renamed" })
+	if after.exports("web") != "b" {
+		t.Errorf("web is exported by %q", after.exports("web"))
 	}
 }

@@ -6,6 +6,7 @@ package member
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -35,12 +36,26 @@ func (p part) rival(others []part) (part, bool) {
 		if err != nil || other.cluster == p.cluster {
 			continue
 		}
-		first := cmp.Or(other.claimedAt.Compare(p.claimedAt), cmp.Compare(other.cluster, p.cluster)) < 0
+		first := cmp.Or(byAge(other.claimedAt, p.claimedAt), cmp.Compare(other.cluster, p.cluster)) < 0
 		if _, _, overlap := clustersetip.Overlap(own, theirs); overlap && first {
 			return other, true
 		}
 	}
 	return part{}, false
+}
+
+// outside says what is wrong with a member's part, as seen by this cluster, which
+// takes no addresses but those of its own ranges.
+func (p part) outside(ranges []netip.Prefix) string {
+	cidrs, err := clustersetip.ParseCIDRs(p.cidrs)
+	if err != nil {
+		return fmt.Sprintf("its part of the ClusterSet's addresses cannot be used: %v", err)
+	}
+	if outside := clustersetip.Outside(cidrs, ranges); len(outside) > 0 {
+		return fmt.Sprintf("%v of its part of the ClusterSet's addresses is not in the range of this cluster, %v, so that such addresses do not count here: "+
+			"--clusterset-ip-range has to be the same in all clusters", outside, ranges)
+	}
+	return ""
 }
 
 // condition says whether the cluster can allocate addresses; nil if it has none.
@@ -67,18 +82,15 @@ func (r *Registry) parts() (own part, all []part) {
 	own = part{r.identity.ID, r.identity.IDClaimedAt, listed([]byte(r.identity.CIDRs))}
 	all = append(all, own)
 	for _, peer := range r.peers {
-		if peer.verdict.accepted && peer.entry != nil {
-			all = append(all, peerPart(peer))
+		if peer.verdict.accepted {
+			all = append(all, part{peer.spec.id, peer.claimedAt, peer.cidrs})
+		}
+	}
+	for id, route := range r.routes {
+		if route.entry != nil {
+			all = append(all, part{id, claimOf(route.entry), route.entry.Status.ClusterSetIPCIDRs})
 		}
 	}
 	slices.SortFunc(all, func(a, b part) int { return cmp.Compare(a.cluster, b.cluster) })
 	return own, all
-}
-
-func peerPart(peer *peer) part {
-	part := part{cluster: peer.spec.id, cidrs: peer.entry.Status.ClusterSetIPCIDRs}
-	if peer.claims != nil {
-		part.claimedAt = peer.claims.idClaimedAt
-	}
-	return part
 }

@@ -75,11 +75,30 @@ func (r *Registry) removeSecret(ctx context.Context, object any) {
 	}
 }
 
-// recall gives a new peer what is remembered of its cluster.
+// disown lets any Secret with the id have what is remembered of a member whose
+// own Secret is gone.
+func disown(remembered map[string]Remembered, secrets []any) {
+	ids := map[string]string{}
+	for _, object := range secrets {
+		if secret, ok := object.(*corev1.Secret); ok && secret.Type == clusterset.MemberSecretType {
+			ids[secret.Name] = parseSecret(secret).id
+		}
+	}
+	for id, memory := range remembered {
+		if ids[memory.secret] != id {
+			memory.secret = ""
+			remembered[id] = memory
+		}
+	}
+}
+
+// recall gives a new peer what is remembered of its cluster, and not of another
+// that claims the same id.
 func (r *Registry) recall(peer *peer) {
-	if memory, ok := r.remembered[peer.spec.id]; ok && peer.spec.id != "" {
+	memory, ok := r.remembered[peer.spec.id]
+	if ok && peer.spec.id != "" && (memory.secret == "" || memory.secret == peer.spec.secret) {
 		delete(r.remembered, peer.spec.id)
-		peer.uid, peer.lastSeen, peer.remembered = memory.UID, memory.LastSeen, true
+		peer.uid, peer.claimedAt, peer.cidrs, peer.lastSeen, peer.remembered = memory.UID, memory.claimedAt, memory.cidrs, memory.LastSeen, true
 		if !memory.lost {
 			peer.resumed = r.config.Clock.Now()
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,7 +30,7 @@ func (r *Registry) probed(f *feed, answer *clustersetv1alpha1.MemberList, err er
 			peer.lastSeen = r.config.Clock.Now()
 			r.meet(f, entries)
 			if peer.verdict.accepted {
-				r.memory.seen(peer.spec.id, peer.uid, peer.lastSeen, peer.relayed)
+				r.memory.seen(peer.spec.id, peer.uid, peer.sight())
 			}
 		}
 		if peer.spec.relay.any() || before != r.sketch(peer) || peer.state != r.stateOf(peer) {
@@ -86,7 +87,7 @@ func (r *Registry) meet(f *feed, entries map[string]*clusterset.Member) {
 		if peer.uid != "" && peer.uid != own.Status.ClusterUID {
 			r.succeed(peer)
 		}
-		peer.entry, peer.uid = own, own.Status.ClusterUID
+		peer.entry, peer.uid, peer.cidrs = own, own.Status.ClusterUID, own.Status.ClusterSetIPCIDRs
 	}
 	if peer.spec.relay.any() {
 		relayed := maps.Clone(entries)
@@ -130,7 +131,8 @@ func confirmed(peer *peer, entries map[string]*clusterset.Member, cluster string
 func (r *Registry) succeed(peer *peer) {
 	r.loseAll(peer, func(string) bool { return true })
 	r.memory.forget(peer.spec.id)
-	peer.remembered, peer.heard, peer.claims, peer.verdict = false, false, nil, verdict{reason: reasonUnknown}
+	peer.remembered, peer.heard, peer.verdict = false, false, verdict{reason: reasonUnknown}
+	peer.claims, peer.claimedAt, peer.cidrs = nil, time.Time{}, nil
 	peer.doubtful = [kinds]sets.Set[string]{}
 	// What its feed has brought meanwhile may be either's.
 	r.startFeed(peer)

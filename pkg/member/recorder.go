@@ -43,9 +43,14 @@ type recorder struct {
 	wake      chan struct{}
 }
 
+// sight is how a member was last seen.
 type sight struct {
-	at      time.Time
-	relayed map[string]*clusterset.Member
+	at time.Time
+	// claimedAt is since when it claimed its id, and secret what led to it.
+	claimedAt time.Time
+	secret    string
+	cidrs     []string
+	relayed   map[string]*clusterset.Member
 	// lost is true if the member has been silent for too long since.
 	lost bool
 }
@@ -87,23 +92,23 @@ func (r *recorder) record(id string, uid types.UID, cluster string, service type
 }
 
 // seen notes when a member was seen. It is written now and then.
-func (r *recorder) seen(id string, uid types.UID, at time.Time, relayed map[string]*clusterset.Member) {
+func (r *recorder) seen(id string, uid types.UID, sight sight) {
 	if uid == "" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := seenKey(id, uid)
-	if at.Sub(r.written[key]) < sightingInterval {
+	if sight.at.Sub(r.written[key]) < sightingInterval {
 		return
 	}
-	r.written[key] = at
-	r.sightings[key] = sight{at: at, relayed: relayed}
+	r.written[key] = sight.at
+	r.sightings[key] = sight
 	r.wakeUp()
 }
 
 // lost notes that a member was not seen again for too long.
-func (r *recorder) lost(id string, uid types.UID, lastSeen time.Time, relayed map[string]*clusterset.Member) {
+func (r *recorder) lost(id string, uid types.UID, sight sight) {
 	if uid == "" {
 		return
 	}
@@ -111,7 +116,8 @@ func (r *recorder) lost(id string, uid types.UID, lastSeen time.Time, relayed ma
 	defer r.mu.Unlock()
 	key := seenKey(id, uid)
 	delete(r.written, key) // that it is seen again is written at once
-	r.sightings[key] = sight{lastSeen, relayed, true}
+	sight.lost = true
+	r.sightings[key] = sight
 	r.wakeUp()
 }
 

@@ -53,7 +53,7 @@ func TestWhatCannotBeWrittenIsWrittenLater(t *testing.T) {
 
 	recorder.forget("b")
 	recorder.record("b", "uid-b", "b", web.service, []fact{web})
-	recorder.seen("b", "uid-b", epoch, nil)
+	recorder.seen("b", "uid-b", sight{at: epoch})
 	broken, cancel := context.WithCancel(t.Context())
 	cancel()
 	if recorder.flush(broken) {
@@ -84,7 +84,7 @@ func TestForgettingAMemberLeavesTheOthers(t *testing.T) {
 	for _, id := range []string{"b", "b2"} {
 		f := serviceFactOf(t, exportedService(id, "web"))
 		recorder.record(id, "uid", id, f.service, []fact{f})
-		recorder.seen(id, "uid", epoch, nil)
+		recorder.seen(id, "uid", sight{at: epoch})
 	}
 	recorder.flush(t.Context())
 	f := serviceFactOf(t, exportedService("b2", "api"))
@@ -97,7 +97,7 @@ func TestForgettingAMemberLeavesTheOthers(t *testing.T) {
 		t.Errorf("known are %v", got)
 	}
 	// A new sighting is written at once, although the last was not long ago.
-	recorder.seen("b", "uid", epoch.Add(time.Second), nil)
+	recorder.seen("b", "uid", sight{at: epoch.Add(time.Second)})
 	recorder.flush(t.Context())
 	if !loaded(t, memory)["b"].LastSeen.Equal(epoch.Add(time.Second)) {
 		t.Error("a member that is back is not remembered")

@@ -84,8 +84,11 @@ type peer struct {
 	// resumed is when this server took over a member that was not lost: that
 	// nobody looked before is not the member's silence.
 	resumed time.Time
-	// uid is the member's, as it said or as it is remembered.
+	// uid is the member's, claimedAt since when it claims its id, and cidrs its part
+	// of the addresses for one IP in all clusters, as it said or as is remembered.
 	uid        types.UID
+	claimedAt  time.Time
+	cidrs      []string
 	remembered bool
 	probeError error
 	// claimsError is why its claims cannot be read.
@@ -132,6 +135,7 @@ func (r *Registry) Run(ctx context.Context) {
 	if err != nil {
 		return // the context has ended
 	}
+	disown(remembered, r.config.Secrets.GetStore().List())
 	r.mu.Lock()
 	r.base, r.remembered = ctx, remembered
 	r.mu.Unlock()

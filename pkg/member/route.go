@@ -112,6 +112,14 @@ func relayable(self Identity, hub *spec, id string, entry *clusterset.Member) bo
 		!slices.Contains(status.Path, self.ID) && !slices.Contains(status.Path, hub.id)
 }
 
+// claimOf is since when a cluster claims its id, zero if it is not said.
+func claimOf(entry *clusterset.Member) time.Time {
+	if entry.Status.IDClaimedAt == nil {
+		return time.Time{}
+	}
+	return entry.Status.IDClaimedAt.Time
+}
+
 func worse(a, b clusterset.MemberState) clusterset.MemberState {
 	if severity(a) > severity(b) {
 		return a
@@ -119,7 +127,12 @@ func worse(a, b clusterset.MemberState) clusterset.MemberState {
 	return b
 }
 
+// compareRoutes puts the route first that is to be taken. Where hubs know two
+// clusters by one id, it is that to the cluster that keeps it.
 func compareRoutes(a, b route) int {
+	if one, other := a.entry.Status.ClusterUID, b.entry.Status.ClusterUID; one != other && one != "" && other != "" {
+		return olderClaim(claimOf(a.entry), one, claimOf(b.entry), other)
+	}
 	return cmp.Or(
 		cmp.Compare(severity(a.state), severity(b.state)),
 		cmp.Compare(len(a.path), len(b.path)),

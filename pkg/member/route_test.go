@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
@@ -58,6 +59,11 @@ func TestWhomToBelieve(t *testing.T) {
 		}
 		return teller{peer: &peer{spec: said}, spec: said, state: state, lastSeen: epoch.Add(time.Hour), relayed: entries}
 	}
+	claims := func(entry *clusterset.Member, uid types.UID, after time.Duration) *clusterset.Member {
+		at := metav1.NewTime(epoch.Add(after))
+		entry.Status.ClusterUID, entry.Status.IDClaimedAt = uid, &at
+		return entry
+	}
 	for _, test := range []struct {
 		name    string
 		tellers []teller
@@ -80,6 +86,10 @@ func TestWhomToBelieve(t *testing.T) {
 			&believed{"h", []string{"x", "h"}, connected}},
 		{"then always the same", []teller{tells("h", connected, told{"x": says(connected)}), tells("g", connected, told{"x": says(connected)})}, "",
 			&believed{"g", []string{"x", "g"}, connected}},
+		{"of two clusters with one id the one that keeps it (R101)", []teller{
+			tells("g", connected, told{"x": claims(says(connected), "uid-1", time.Second)}),
+			tells("h", connected, told{"x": claims(says(stale, "x", "i"), "uid-2", 0)}),
+		}, "", &believed{"h", []string{"x", "i", "h"}, stale}},
 		{"not a hub that may not speak for it", []teller{tells("h", connected, told{"x": says(connected)}, hubFor("y"))}, "", nil},
 		{"not a hub that knows it from me", []teller{tells("h", connected, told{"x": says(connected, "x", "a")})}, "", nil},
 		{"not a hub that knows it from itself", []teller{tells("h", connected, told{"x": says(connected, "x", "h", "i")})}, "", nil},

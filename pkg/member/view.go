@@ -170,8 +170,9 @@ func (r *Registry) describe(peer *peer) *clusterset.Member {
 		status.Exports, status.Endpoints = held.exports, held.endpoints
 	}
 	status.Synced = peer.isSynced()
+	status.ClusterSetIPCIDRs = peer.cidrs
 	if peer.entry != nil {
-		status.ClusterSetIPCIDRs, status.ClusterSetIPRanges = peer.entry.Status.ClusterSetIPCIDRs, peer.entry.Status.ClusterSetIPRanges
+		status.ClusterSetIPRanges = peer.entry.Status.ClusterSetIPRanges
 	}
 	r.conditions(peer)
 	status.Conditions = slices.Clone(peer.conditions)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -117,9 +118,7 @@ func (j joining) unique(self types.UID, answers []member.Answer) error {
 			continue
 		}
 		if holder, ok := j.heldBy(self, answer); ok {
-			return fmt.Errorf("the id %q is taken in the ClusterSet %q by %s. Choose another id by changing the claim %s, "+
-				"as in: kubectl patch clusterclaim %s --type=merge -p '{\"spec\":{\"value\":\"%s-2\"}}'",
-				j.id, j.clusterSet, holder, multicluster.ClusterIDClaim, multicluster.ClusterIDClaim, j.id)
+			return fmt.Errorf("the id %q is taken in the ClusterSet %q by %s. %s", j.id, j.clusterSet, holder, j.remedy())
 		}
 	}
 	if len(unasked) == 0 || j.force {
@@ -130,6 +129,17 @@ func (j joining) unique(self types.UID, answers []member.Answer) error {
 		"Try again when they can be, delete the Secrets of clusters that are gone for good, or, if you know that the id is free, "+
 		"set the annotation %s=true on the claim %s", j.id, strings.Join(unasked, "; "),
 		multicluster.IgnoreUnreachableMembersAnnotation, j.claim)
+}
+
+// remedy is how to choose another id.
+func (j joining) remedy() string {
+	if j.claim == multicluster.ClusterIDClaim {
+		return fmt.Sprintf("Create the claim %s with another value", j.claim)
+	}
+	const suffix = "-2"
+	another := j.id[:min(len(j.id), validation.DNS1123LabelMaxLength-len(suffix))] + suffix
+	return fmt.Sprintf("Choose another id by changing the claim %s, as in: kubectl patch clusterclaim %s --type=merge -p '{\"spec\":{\"value\":\"%s\"}}'",
+		multicluster.ClusterIDClaim, multicluster.ClusterIDClaim, another)
 }
 
 // heldBy finds another cluster with the id among those that a cluster knows, if

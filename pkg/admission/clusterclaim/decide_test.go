@@ -255,7 +255,6 @@ func TestIDIsUniqueInItsClusterSet(t *testing.T) {
 		{name: "it has yet to say who it is", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "", connected))}},
 		{name: "it is this cluster as others remember it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "self", lost))}},
 		{name: "a Secret leads to this cluster", answers: []member.Answer{answerOf("member-a", entryOf("a", "s", "self", local))}},
-		{name: "a member that does not say who it is", answers: []member.Answer{answerOf("member-west", entryOf("a", "s", "uid-x", connected))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, force := range []bool{false, true} { // force is no help against what is known
@@ -269,6 +268,24 @@ func TestIDIsUniqueInItsClusterSet(t *testing.T) {
 				expectError(t, err, append(remedy, "by "+test.holder)...)
 			}
 		})
+	}
+}
+
+// R115: what is proposed can be done.
+func TestAnotherIDThatIsProposedIsOne(t *testing.T) {
+	long := strings.Repeat("x", 63)
+	answers := func(id string) []member.Answer {
+		return []member.Answer{answerOf("member-west", entryOf(id, "s", "uid-x", clusterset.MemberLocal))}
+	}
+	for _, test := range []struct {
+		joining joining
+		want    string
+	}{
+		{joining{id: "a", clusterSet: "s", claim: setClaim}, `kubectl patch clusterclaim id.k8s.io --type=merge -p '{"spec":{"value":"a-2"}}'`},
+		{joining{id: long, clusterSet: "s", claim: setClaim}, `{"spec":{"value":"` + long[:61] + `-2"}}'`},
+		{joining{id: "a", clusterSet: "s", claim: idClaim}, "Create the claim id.k8s.io with another value"}, // there is none yet that could be changed
+	} {
+		expectError(t, test.joining.unique("self", answers(test.joining.id)), test.want)
 	}
 }
 

@@ -129,7 +129,17 @@ func (p *Plugin) decide(ctx context.Context, attributes admission.Attributes, ch
 		}
 		return nil
 	}
-	return p.checkUnique(ctx, *joining)
+	if err := p.checkUnique(ctx, *joining); err != nil {
+		return err
+	}
+	// Asking takes a while, in which the cluster may have become another.
+	if current, err = p.claims(ctx); err != nil {
+		return err
+	}
+	if again, err := change.judge(current); err != nil || again == nil || *again != *joining {
+		return errors.Join(err, errors.New("the claims of this cluster were changed at the same time: look at them, and try again"))
+	}
+	return nil
 }
 
 // authorize asks whether the user may claim the name, besides writing claims at all.

@@ -387,6 +387,31 @@ func TestMembersAreAskedWhetherTheIDIsFree(t *testing.T) {
 	}
 }
 
+// Asking takes a while. What was asked about must still be so when it is over.
+func TestClaimsThatChangeWhileMembersAreAskedAreARefusal(t *testing.T) {
+	for name, change := range map[string]func(i *installation) error{
+		"another id": func(i *installation) error {
+			return i.own.Tracker().Update(multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), &multiclusterv1.ClusterClaim{
+				ObjectMeta: metav1.ObjectMeta{Name: idClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "b"},
+			}, "")
+		},
+		"no id": func(i *installation) error {
+			return i.own.Tracker().Delete(multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), "", idClaim)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := install([]*multicluster.ClusterClaim{claimOf(idClaim, "a")})
+			i.host.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if err := change(i); err != nil {
+					t.Error(err)
+				}
+				return false, nil, nil
+			})
+			expectForbidden(t, i.decided(t, request{object: claimOf(setClaim, "s")}), "were changed at the same time", "try again")
+		})
+	}
+}
+
 func TestWhatCannotBeReadIsARefusal(t *testing.T) {
 	join, rename := request{object: claimOf(setClaim, "s")}, request{object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a")}
 	for _, test := range []struct {

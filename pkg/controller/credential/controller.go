@@ -50,8 +50,14 @@ type Controller struct {
 	request func(ctx context.Context, secret *corev1.Secret, held token) (string, error)
 
 	mu sync.Mutex
-	// asked is when a token was last asked for, by the name of the Secret.
-	asked map[string]time.Time
+	// renewals are what was done so far, by the name of the Secret.
+	renewals map[string]renewal
+}
+
+// renewal is when a token was last asked for, and what came of it.
+type renewal struct {
+	asked time.Time
+	token string
 }
 
 // New returns a controller for the Secrets in a namespace.
@@ -62,7 +68,7 @@ func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock
 		})
 	c := &Controller{
 		client: client, namespace: namespace, clock: clock, recorder: recorder, queue: loop.NewQueue("credential"),
-		informer: informer, secrets: corev1listers.NewSecretLister(informer.GetIndexer()).Secrets(namespace), request: requestToken, asked: map[string]time.Time{},
+		informer: informer, secrets: corev1listers.NewSecretLister(informer.GetIndexer()).Secrets(namespace), request: requestToken, renewals: map[string]renewal{},
 	}
 	registration, err := informer.AddEventHandler(loop.OnChange(func(object metav1.Object) {
 		c.queue.Add(types.NamespacedName{Namespace: namespace, Name: object.GetName()})
@@ -91,7 +97,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	secret, err := c.secrets.Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.mu.Lock()
-		delete(c.asked, key.Name)
+		delete(c.renewals, key.Name)
 		c.mu.Unlock()
 		return nil
 	}
@@ -107,7 +113,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		return nil //nolint:nilerr // whoever made it renews it
 	}
 	now := c.clock.Now()
-	if due := held.due(); due.After(now) {
+	if due := held.due(c.gave(key.Name, config.BearerToken)); due.After(now) {
 		c.queue.AddAfter(key, due.Sub(now))
 		return nil
 	}
@@ -131,8 +137,18 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if _, err := c.client.CoreV1().Secrets(key.Namespace).Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("store the renewed credential: %w", err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.renewals[key.Name] = renewal{now, renewed}
 	logger.Info("Renewed the credential for a member")
 	return nil
+}
+
+// gave says whether a token is what the member gave when it was last asked.
+func (c *Controller) gave(secret, token string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.renewals[secret].token == token
 }
 
 // pause is how long to wait before a token is asked for again: a cluster that
@@ -140,10 +156,11 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 func (c *Controller) pause(secret string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if pause := c.asked[secret].Add(renewPause).Sub(now); pause > 0 {
+	last := c.renewals[secret]
+	if pause := last.asked.Add(renewPause).Sub(now); pause > 0 {
 		return pause
 	}
-	c.asked[secret] = now
+	c.renewals[secret] = renewal{now, last.token}
 	return 0
 }
 

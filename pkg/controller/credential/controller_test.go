@@ -221,21 +221,28 @@ func TestFailureChangesNothingAndIsTold(t *testing.T) {
 	}
 }
 
-// A cluster that gives tokens that are due at once is asked now and then, not all
-// the time.
+// A cluster that gives short-lived tokens only is asked halfway through each, not
+// all the time. But a token that somebody else brings is exchanged at once.
 func TestClusterThatGivesShortTokensIsNotAskedAllTheTime(t *testing.T) {
-	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), func() (string, error) { return tokenOf(t, epoch, 20*time.Minute), nil })
-	for range 5 {
-		if err := w.sync(t.Context(), key); err != nil {
-			t.Fatal(err)
+	const life = 20 * time.Minute
+	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), nil)
+	w.request = func(_ context.Context, _ *corev1.Secret, held token) (string, error) {
+		w.asked = append(w.asked, held)
+		return tokenOf(t, w.clock.Now(), life), nil
+	}
+	for _, step := range []struct {
+		after time.Duration
+		asked int
+	}{{0, 1}, {0, 1}, {renewPause, 1}, {life/2 - renewPause - time.Second, 1}, {time.Second, 2}, {renewPause, 2}} {
+		w.clock.SetTime(w.clock.Now().Add(step.after))
+		w.hold(t, w.stored(t))
+		if err := w.sync(t.Context(), key); err != nil || len(w.asked) != step.asked {
+			t.Fatalf("at %s it was asked %d times, want %d (%v)", w.clock.Now().Sub(epoch), len(w.asked), step.asked, err)
 		}
 	}
-	if len(w.asked) != 1 {
-		t.Errorf("it was asked %d times at once", len(w.asked))
-	}
-	w.clock.SetTime(w.clock.Now().Add(renewPause))
-	if err := w.sync(t.Context(), key); err != nil || len(w.asked) != 2 {
-		t.Errorf("later it was asked %d times (%v)", len(w.asked), err)
+	w.hold(t, secretOf(t, configOf("https://b.example", tokenOf(t, w.clock.Now(), 30*time.Minute))))
+	if err := w.sync(t.Context(), key); err != nil || len(w.asked) != 3 {
+		t.Errorf("with a token of somebody else it was asked %d times (%v)", len(w.asked), err)
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	// It is also how long two clusters may be apart and still know each other.
 	lifetime = 30 * 24 * time.Hour
 	// provisional is how short-lived a token is that is only meant to be
-	// exchanged: no cluster is configured to give none that last an hour.
+	// exchanged, unless it was got by exchanging one.
 	provisional = time.Hour
 
 	requestTimeout = 10 * time.Second
@@ -55,10 +55,11 @@ func readToken(text string) (token, error) {
 }
 
 // due is when the token should be replaced: halfway, so that there is as much
-// time again in which that may fail; and at once if it is provisional.
-func (t token) due() time.Time {
+// time again in which that may fail; and at once if it is provisional. Some
+// clusters give none that live longer.
+func (t token) due(renewed bool) time.Time {
 	life := t.expires.Sub(t.issued)
-	if life < provisional {
+	if life < provisional && !renewed {
 		return t.issued
 	}
 	return t.issued.Add(life / 2)

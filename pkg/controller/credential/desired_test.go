@@ -92,17 +92,20 @@ func TestOtherCredentialsAreNotOurs(t *testing.T) {
 }
 
 func TestTokenIsReplacedHalfwayOrAtOnce(t *testing.T) {
-	for _, test := range []struct{ life, want time.Duration }{
-		{30 * day, 15 * day},
-		{day, day / 2},
-		{time.Hour, time.Hour / 2},
-		{time.Hour - time.Second, 0}, // it is only there to be exchanged
-		{30 * time.Minute, 0},
-		{0, 0},
-		{-time.Hour, 0},
+	for _, test := range []struct{ life, want, renewed time.Duration }{
+		{30 * day, 15 * day, 15 * day},
+		{day, day / 2, day / 2},
+		{time.Hour, time.Hour / 2, time.Hour / 2},
+		{time.Hour - 2*time.Second, 0, 30*time.Minute - time.Second}, // unless it was got by a renewal, it is only there to be exchanged
+		{30 * time.Minute, 0, 15 * time.Minute},
+		{0, 0, 0},
 	} {
-		if got := (token{issued: epoch, expires: epoch.Add(test.life)}).due().Sub(epoch); got != test.want {
+		held := token{issued: epoch, expires: epoch.Add(test.life)}
+		if got := held.due(false).Sub(epoch); got != test.want {
 			t.Errorf("a token that lives %s is due after %s, want %s", test.life, got, test.want)
+		}
+		if got := held.due(true).Sub(epoch); got != test.renewed {
+			t.Errorf("a renewed token that lives %s is due after %s, want %s", test.life, got, test.renewed)
 		}
 	}
 }

@@ -8,6 +8,7 @@ package access
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -50,7 +51,24 @@ func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return straight{next} })
 	return config, nil
+}
+
+// straight follows no redirections: a member must not send this process, with its
+// credential, to where the kubeconfig does not lead.
+type straight struct {
+	next http.RoundTripper
+}
+
+func (s straight) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := s.next.RoundTrip(request)
+	if err != nil || response.StatusCode < http.StatusMultipleChoices || response.StatusCode >= http.StatusBadRequest {
+		return response, err
+	}
+	_ = response.Body.Close()
+	return nil, fmt.Errorf("it answers %s and wants to redirect to %.200q, which is refused: correct the server in the kubeconfig",
+		response.Status, response.Header.Get("Location"))
 }
 
 func vetCluster(cluster *clientcmdapi.Cluster) error {

@@ -7,21 +7,14 @@
 package readonly
 
 import (
-	"context"
-	"math/rand/v2"
-	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-)
 
-// FeedWatch is how long another cluster may watch with one request.
-const FeedWatch = 5 * time.Minute
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
+)
 
 // Resource describes a resource that can only be read.
 type Resource struct {
@@ -30,9 +23,8 @@ type Resource struct {
 	NewFunc, NewListFunc func() runtime.Object
 	Namespaced           bool
 	Table                rest.TableConvertor
-	// MaxWatch ends watches, so that whoever watches has to show a valid
-	// credential now and then. Zero leaves it to the library.
-	MaxWatch time.Duration
+	// Fed says that other clusters read it, whose watches are bounded.
+	Fed bool
 }
 
 // REST can be read and not be written.
@@ -61,25 +53,10 @@ func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Res
 		return nil, err
 	}
 	var watcher rest.Watcher = store
-	if resource.MaxWatch > 0 {
-		watcher = boundedWatcher{store, resource.MaxWatch}
+	if resource.Fed {
+		watcher = boundedwatch.Watcher{Watcher: store}
 	}
 	return &REST{Storage: store, Scoper: store, Getter: store, Lister: store, Watcher: watcher, SingularNameProvider: store}, nil
-}
-
-// boundedWatcher ends watches after a while.
-type boundedWatcher struct {
-	rest.Watcher
-	most time.Duration
-}
-
-// Watch implements rest.Watcher.
-func (b boundedWatcher) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
-	// Not all at once: a server that has just started has many that are equally old.
-	spread := time.Duration(rand.Int64N(int64(b.most / 5))) //nolint:gosec // spreads load, hides nothing
-	ctx, cancel := context.WithTimeout(ctx, b.most-spread)
-	context.AfterFunc(ctx, cancel) // the request's end is the end of the context
-	return b.Watcher.Watch(ctx, options)
 }
 
 // WithShortNames is a storage that clients may also ask for by other names.

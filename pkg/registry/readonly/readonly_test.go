@@ -4,12 +4,8 @@
 package readonly
 
 import (
-	"context"
 	"testing"
-	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -37,28 +33,4 @@ func TestWritingHalfCannotBeReached(t *testing.T) {
 func is[T any](storage rest.Storage) bool {
 	_, ok := storage.(T)
 	return ok
-}
-
-// deadline is a watcher that tells until when it may watch.
-type deadline chan time.Duration
-
-func (d deadline) Watch(ctx context.Context, _ *internalversion.ListOptions) (watch.Interface, error) {
-	until, _ := ctx.Deadline()
-	d <- time.Until(until)
-	return watch.NewEmptyWatch(), nil
-}
-
-// A revoked credential ends what was begun with it.
-func TestWatchesOfOtherClustersEnd(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	lengths := make(deadline, 1)
-	for range 100 {
-		if _, err := (boundedWatcher{lengths, FeedWatch}).Watch(ctx, nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-lengths; got > FeedWatch || got < FeedWatch/2 {
-			t.Fatalf("a watch may last %s", got)
-		}
-	}
 }

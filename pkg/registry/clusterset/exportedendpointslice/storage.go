@@ -23,7 +23,7 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedEndpointSlice{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedEndpointSliceList{} },
 		Namespaced:  true,
-		MaxWatch:    readonly.FeedWatch,
+		Fed:         true,
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The cluster that exports.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The Service that is exported.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},

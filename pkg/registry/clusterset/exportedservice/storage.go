@@ -25,7 +25,7 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedService{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedServiceList{} },
 		Namespaced:  true,
-		MaxWatch:    readonly.FeedWatch,
+		Fed:         true,
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The cluster that exports.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The Service that is exported.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Service }},

@@ -25,7 +25,7 @@ func Resource() readonly.Resource {
 		Singular:    clusterset.Resource("member"),
 		NewFunc:     func() runtime.Object { return &clusterset.Member{} },
 		NewListFunc: func() runtime.Object { return &clusterset.MemberList{} },
-		MaxWatch:    readonly.FeedWatch,
+		Fed:         true,
 		Table:       newTable(clock.RealClock{}),
 	}
 }

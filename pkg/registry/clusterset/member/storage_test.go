@@ -82,7 +82,7 @@ func TestReasonIsWhatIsWrong(t *testing.T) {
 
 func TestMembersAreClusterScopedAndWatchesAreBounded(t *testing.T) {
 	resource := Resource()
-	if resource.Namespaced || resource.MaxWatch <= 0 || resource.MaxWatch > 5*time.Minute {
+	if resource.Namespaced || !resource.Fed {
 		t.Errorf("got %+v", resource)
 	}
 }

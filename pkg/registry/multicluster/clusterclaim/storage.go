@@ -4,18 +4,35 @@
 package clusterclaim
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
+// REST keeps ClusterClaims in etcd. Other clusters read them, so that watches are
+// bounded.
+type REST struct {
+	*genericregistry.Store
+	watcher boundedwatch.Watcher
+}
+
+// Watch implements rest.Watcher.
+func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	return r.watcher.Watch(ctx, options)
+}
+
 // NewStorage keeps ClusterClaims in etcd.
-func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*genericregistry.Store, error) {
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, error) {
 	claim := strategy{scheme, names.SimpleNameGenerator}
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &multicluster.ClusterClaim{} },
@@ -34,5 +51,5 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*gen
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
-	return store, nil
+	return &REST{store, boundedwatch.Watcher{Watcher: store}}, nil
 }
