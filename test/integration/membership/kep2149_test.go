@@ -210,6 +210,9 @@ func TestConsumersMustBeAbleToRelyOnTheIDForTheEntireDurationOfMembership(t *tes
 	if changes := seen(); len(changes) > 0 {
 		t.Errorf("a consumer saw %v", changes)
 	}
+	if got := claimed(t, east(), id); got != "east" {
+		t.Errorf("after a restart the id is %q", got)
+	}
 }
 
 // follow watches a claim from now on. What it returns stops that, and returns
