@@ -39,9 +39,8 @@ func (r *Registry) conditions(peer *peer) {
 	r.setCondition(&peer.conditions, reachable(peer))
 	r.setCondition(&peer.conditions, synced(peer))
 	r.setCondition(&peer.conditions, r.mutual(peer))
-	_, all := r.parts()
 	own := part{peer.spec.id, peer.claimedAt, peer.cidrs}
-	r.setOrRemove(&peer.conditions, clusterset.MemberClusterSetIP, own.condition(all, own.outside(r.config.Ranges)))
+	r.setOrRemove(&peer.conditions, clusterset.MemberClusterSetIP, own.condition(r.parts, own.outside(r.config.Ranges)))
 }
 
 // setOrRemove is for conditions that are not always there.

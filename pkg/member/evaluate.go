@@ -49,6 +49,7 @@ func (r *Registry) evaluate() {
 			}
 		}
 	}
+	r.parts = r.findParts()
 	r.describeAll()
 }
 

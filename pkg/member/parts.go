@@ -77,10 +77,14 @@ func (p part) condition(others []part, problem string) *metav1.Condition {
 	return condition
 }
 
-// parts are those of this cluster and of all members that take part.
-func (r *Registry) parts() (own part, all []part) {
-	own = part{r.identity.ID, r.identity.IDClaimedAt, listed([]byte(r.identity.CIDRs))}
-	all = append(all, own)
+// ownPart is that of this cluster.
+func (r *Registry) ownPart() part {
+	return part{r.identity.ID, r.identity.IDClaimedAt, listed([]byte(r.identity.CIDRs))}
+}
+
+// findParts finds those of this cluster and of all that take part.
+func (r *Registry) findParts() []part {
+	all := []part{r.ownPart()}
 	for _, peer := range r.peers {
 		if peer.verdict.accepted {
 			all = append(all, part{peer.spec.id, peer.claimedAt, peer.cidrs})
@@ -92,5 +96,5 @@ func (r *Registry) parts() (own part, all []part) {
 		}
 	}
 	slices.SortFunc(all, func(a, b part) int { return cmp.Compare(a.cluster, b.cluster) })
-	return own, all
+	return all
 }

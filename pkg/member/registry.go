@@ -59,7 +59,9 @@ type Registry struct {
 	remembered map[string]Remembered
 	routes     map[string]route
 	entries    map[string]*clusterset.Member
-	readers    map[string]time.Time
+	// parts are the clusters' parts of the addresses for one IP in all clusters.
+	parts   []part
+	readers map[string]time.Time
 	// ownConditions are those of this cluster's own entry.
 	ownConditions []metav1.Condition
 

@@ -230,14 +230,14 @@ func (r *Registry) describeOwn() *clusterset.Member {
 		mutual.Message = fmt.Sprintf("what this cluster exports is read by %s, no member here: create a Secret for it, or take its credential away", strings.Join(strangers, ", "))
 	}
 	r.setCondition(&r.ownConditions, mutual)
-	part, all := r.parts()
+	part := r.ownPart()
 	if len(part.cidrs) > 0 {
 		own.Status.ClusterSetIPCIDRs = part.cidrs
 	}
 	for _, prefix := range r.config.Ranges {
 		own.Status.ClusterSetIPRanges = append(own.Status.ClusterSetIPRanges, prefix.String())
 	}
-	r.setOrRemove(&r.ownConditions, clusterset.MemberClusterSetIP, part.condition(all, r.identity.CIDRProblem))
+	r.setOrRemove(&r.ownConditions, clusterset.MemberClusterSetIP, part.condition(r.parts, r.identity.CIDRProblem))
 	own.Status.Conditions = slices.Clone(r.ownConditions)
 	return own
 }
