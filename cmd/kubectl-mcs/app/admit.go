@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -161,29 +162,31 @@ func (s *site) tokenFor(ctx context.Context, peer string) (string, error) {
 func (s *site) addMember(ctx context.Context, peer *site, peerID, ownID string) (undo, error) {
 	token, err := peer.tokenFor(ctx, ownID)
 	if err != nil {
-		return nil, peer.failed(err)
+		return nil, peer.failed(err, adminOfKubernetes)
 	}
 	kubeconfig, err := kubeconfigFor(peerID, peer.Found.Access, token)
 	if err != nil {
 		return nil, err
 	}
-	secrets := s.Kubernetes.CoreV1().Secrets(s.Namespace)
+	secrets, name := s.Kubernetes.CoreV1().Secrets(s.Namespace), clusterset.MemberSecretName(peerID)
+	if had := s.secrets[peerID]; len(had) > 0 {
+		name = had[0]
+	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: clusterset.MemberSecretName(peerID), Labels: map[string]string{multicluster.ManagedByLabel: managedBy}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{multicluster.ManagedByLabel: managedBy}},
 		Type:       clusterset.MemberSecretType,
 		Data:       map[string][]byte{clusterset.MemberSecretClusterID: []byte(peerID), clusterset.MemberSecretKubeconfig: kubeconfig},
 	}
-	existing, err := secrets.Get(ctx, secret.Name, metav1.GetOptions{})
+	existing, err := secrets.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return create(ctx, secrets, secret)
 	case err != nil:
 		return nil, err
+	case idIn(existing) != peerID || existing.Type != secret.Type:
+		return nil, fmt.Errorf("the Secret %q in the namespace %q is there for something else: give it another name", name, s.Namespace)
 	}
 	before := existing.DeepCopy()
-	if existing.Data == nil {
-		existing.Data = map[string][]byte{}
-	}
 	existing.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
 	if _, err = secrets.Update(ctx, existing, metav1.UpdateOptions{}); err != nil && !uncertain(err) {
 		return nil, err
@@ -195,9 +198,14 @@ func (s *site) addMember(ctx context.Context, peer *site, peerID, ownID string) 
 	}, err
 }
 
-// removeMember ends that a cluster is a member here.
+// removeMember ends that a cluster is a member here, by whichever Secrets.
 func (s *site) removeMember(ctx context.Context, id string) error {
-	return remove(ctx, s.Kubernetes.CoreV1().Secrets(s.Namespace), clusterset.MemberSecretName(id))
+	for _, name := range s.secrets[id] {
+		if err := remove(ctx, s.Kubernetes.CoreV1().Secrets(s.Namespace), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kubeconfigFor has everything inline.

@@ -28,21 +28,29 @@ func oneService(cmd *cobra.Command, args []string) error {
 }
 
 // completeName offers names of the namespace for a command that takes one.
-func (f *factory) completeName(names func(ctx context.Context, c *cluster, namespace string) ([]string, error)) cobra.CompletionFunc {
+func (f *factory) completeName(names naming) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, namespace, err := f.current()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		offered, err := names(ctx, c, namespace)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return offered, cobra.ShellCompDirectiveNoFileComp
+		return f.complete(cmd.Context(), names)
 	}
+}
+
+// naming asks a cluster for names.
+type naming func(ctx context.Context, c *cluster, namespace string) ([]string, error)
+
+// complete offers names, unless it takes too long to find them.
+func (f *factory) complete(ctx context.Context, names naming) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c, namespace, err := f.current()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	offered, err := names(ctx, c, namespace)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return offered, cobra.ShellCompDirectiveNoFileComp
 }

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -36,5 +37,36 @@ func TestNamesOfTheNamespaceAreCompleted(t *testing.T) {
 		if out != test.want {
 			t.Errorf("%s: offered %q, want %q", test.args, out, test.want)
 		}
+	}
+}
+
+// A shell must not hang because a cluster does.
+func TestCompletionDoesNotWaitForever(t *testing.T) {
+	file := kubeconfigWith(t, map[string]string{"east": "https://east.example"})
+	f := &factory{flags: configFlags()}
+	*f.flags.KubeConfig, *f.flags.Context = file, "east"
+	asked := false
+	f.complete(t.Context(), func(ctx context.Context, _ *cluster, _ string) ([]string, error) {
+		_, limited := ctx.Deadline()
+		asked = limited
+		return nil, nil
+	})
+	if !asked {
+		t.Error("it has not been asked, or may be for as long as it takes")
+	}
+}
+
+func TestNamespacesAreCompleted(t *testing.T) {
+	fleet := servers{{"east", serving(map[string]any{"/api/v1/namespaces": list("v1", "Namespace", map[string]any{"metadata": map[string]string{"name": "shop"}})})}}
+	if out, _, _ := fleet.run(t, "__complete", "explain", "web", "-n", ""); out != "shop\n:4\n" {
+		t.Errorf("offered %q", out)
+	}
+}
+
+// A script of our own would complete nothing: shells ask kubectl.
+func TestNoCompletionScriptIsOffered(t *testing.T) {
+	out, _, err := run(t.Context(), "--help")
+	if err != nil || strings.Contains(out, "autocompletion script") || !strings.Contains(out, "kubectl_complete-mcs") {
+		t.Errorf("help is %s (%v)", out, err)
 	}
 }

@@ -4,9 +4,12 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,14 +19,19 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
 
 // factory makes what commands need of the flags that all of them have.
 type factory struct {
-	flags   *genericclioptions.ConfigFlags
+	flags *genericclioptions.ConfigFlags
+	// given says whether the user has set one of the flags.
+	given   func(flag string) bool
 	streams genericiooptions.IOStreams
+	// progress shows what takes a while.
+	progress *progress
 	// warnings prints those of all clusters.
 	warnings rest.WarningHandler
 }
@@ -56,6 +64,29 @@ func (f *factory) currentContext() (string, error) {
 		return "", fmt.Errorf("the kubeconfig has no current context: choose one with --context or `kubectl config use-context`")
 	}
 	return config.CurrentContext, nil
+}
+
+// timeout is what --request-timeout says, or otherwise.
+func (f *factory) timeout(otherwise time.Duration) (time.Duration, error) {
+	if !f.given(clientcmd.FlagTimeout) {
+		return otherwise, nil
+	}
+	timeout, err := clientcmd.ParseTimeout(*f.flags.Timeout)
+	if err != nil {
+		return 0, fmt.Errorf("--%s %q: %w", clientcmd.FlagTimeout, *f.flags.Timeout, err)
+	}
+	return timeout, nil
+}
+
+// patience limits how long several requests may take together. What the user says
+// is for each of them, and clients see to that.
+func (f *factory) patience(ctx context.Context, otherwise time.Duration) (context.Context, context.CancelFunc, error) {
+	timeout, err := f.timeout(otherwise)
+	if f.given(clientcmd.FlagTimeout) {
+		timeout = 0
+	}
+	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, timeout)
+	return ctx, cancel, err
 }
 
 // cluster is the cluster of a context. Nothing is asked of it yet.
@@ -111,18 +142,27 @@ func (f *factory) completeContexts(_ *cobra.Command, args []string, _ string) ([
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeContextList is completeContexts for a flag that takes several, separated
+// by commas. What is offered has to begin with those that are there already.
+func (f *factory) completeContextList(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
+	names, directive := f.completeContexts(cmd, slices.Concat(args, strings.Split(before, ",")), "")
+	for i := range names {
+		names[i] = before + names[i]
+	}
+	return names, directive
+}
+
 func (f *factory) completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	c, _, err := f.current()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	list, err := c.Kubernetes.CoreV1().Namespaces().List(cmd.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return f.complete(cmd.Context(), func(ctx context.Context, c *cluster, _ string) ([]string, error) {
+		list, err := c.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, nil
+	})
 }

@@ -14,14 +14,38 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
+// advice is what to do about a request that failed, as far as that depends on
+// what was asked for.
+type advice struct {
+	// forbidden is for who may not do that.
+	forbidden string
+	// broken is for when the server has failed; %s stands for the context.
+	broken string
+}
+
+const (
+	userRights  = "ask for a role that allows it, such as view or edit in the namespace, or view in the whole cluster for its members"
+	adminRights = "joining and leaving take the rights of a cluster-admin, because they are about Secrets, accounts and roles"
+	mcsBroken   = "mcs-apiserver is installed but does not answer: `kubectl --context %s describe deployment -n mcs-system mcs-apiserver` may tell why"
+	kubeBroken  = "its kube-apiserver has failed: try again; `kubectl --context %s get --raw '/readyz?verbose'` may tell why"
+)
+
+// Who asks, and whom.
+var (
+	userOfMCS         = advice{userRights, mcsBroken}
+	userOfKubernetes  = advice{userRights, kubeBroken}
+	adminOfMCS        = advice{adminRights, mcsBroken}
+	adminOfKubernetes = advice{adminRights, kubeBroken}
+)
+
 // failed says of a request that failed where that was, what is wrong and what to
 // do about it. That an object is not there is for the caller to tell.
-func (c *cluster) failed(err error) error {
-	return fmt.Errorf("context %q: %w", c.Context, diagnose(c.Context, err))
+func (c *cluster) failed(err error, advice advice) error {
+	return fmt.Errorf("context %q: %w", c.Context, diagnose(c.Context, err, advice))
 }
 
 // diagnose is failed for when it is clear which context is meant.
-func diagnose(name string, err error) error {
+func diagnose(name string, err error, advice advice) error {
 	var status apierrors.APIStatus
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -31,13 +55,11 @@ func diagnose(name string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("its kube-apiserver does not accept your credential: log in again, or correct the user of the context (%w)", err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("you may not do that: ask for a role that allows it, such as view or edit in the namespace, "+
-			"or view in the whole cluster for its members (%w)", err)
+		return fmt.Errorf("you may not do that: %s (%w)", advice.forbidden, err)
 	case utilnet.IsTimeout(err):
 		return fmt.Errorf("no answer in time: check that you can reach the cluster, or allow for more with --request-timeout (%w)", err)
 	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
-		return fmt.Errorf("mcs-apiserver is installed but does not answer: "+
-			"`kubectl --context %s describe deployment -n mcs-system mcs-apiserver` may tell why (%w)", name, err)
+		return fmt.Errorf("%s (%w)", fmt.Sprintf(advice.broken, name), err)
 	case errors.As(err, &status):
 		return err // the server says what is wrong with the request
 	}

@@ -12,23 +12,26 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
-// undoing is how long undoing may take, also after an interrupt.
-const undoing = time.Minute
+// undoing is how long undoing one step may take, also after an interrupt.
+const undoing = 30 * time.Second
 
 // execution carries out a plan and remembers how to undo it.
 type execution struct {
 	sites    map[string]*site
-	progress progress
+	progress *progress
 	timeout  time.Duration
 	// force lets clusters join although not every member can be asked.
 	force bool
 	done  []deed
+	// kept is what was done that cannot be undone.
+	kept []plan.Step
 }
 
 // deed is what one step has done.
@@ -38,7 +41,7 @@ type deed struct {
 }
 
 // newExecution prepares to carry out a plan for these clusters.
-func newExecution(sites []*site, progress progress) *execution {
+func newExecution(sites []*site, progress *progress) *execution {
 	e := &execution{sites: map[string]*site{}, progress: progress}
 	for _, site := range sites {
 		e.sites[site.Context] = site
@@ -64,24 +67,44 @@ func (e *execution) run(ctx context.Context, steps []plan.Step) error {
 }
 
 // undo takes back everything that was done, the last first. What cannot be taken
-// back is in the error.
+// back is in the error. A cluster that does not answer is not asked again, so that
+// it delays by no more than one step what can be taken back in the others.
 func (e *execution) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
-	defer cancel()
+	silent := sets.New[string]()
 	var errs []error
 	for _, deed := range slices.Backward(e.done) {
-		err := e.progress.run("undo "+deed.step.Context+": "+deed.step.String(), func() error {
-			var failed []error
-			for _, undo := range slices.Backward(deed.undos) {
-				failed = append(failed, undo(ctx))
+		at := deed.step.Context
+		err := e.progress.run("undo "+at+": "+deed.step.String(), func() error {
+			if silent.Has(at) {
+				return errors.New("not undone, since the cluster does not answer")
 			}
-			return errors.Join(failed...)
+			answered, err := deed.undo(ctx)
+			if !answered {
+				silent.Insert(at)
+			}
+			return err
 		})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", deed.step.Context, deed.step, err))
+			errs = append(errs, fmt.Errorf("%s: %s: %w", at, deed.step, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// undo takes back what one step has done, the last first, and says whether the
+// cluster has answered to all of it.
+func (d deed) undo(ctx context.Context) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+	defer cancel()
+	answered = true
+	var failed []error
+	for _, undo := range slices.Backward(d.undos) {
+		err := undo(ctx)
+		var status apierrors.APIStatus
+		answered = answered && (err == nil || errors.As(err, &status))
+		failed = append(failed, err)
+	}
+	return answered, errors.Join(failed...)
 }
 
 // do carries out one step. What it returns takes back what it has done, also if
@@ -91,6 +114,9 @@ func (e *execution) do(ctx context.Context, step plan.Step) ([]undo, error) {
 	switch step.Action {
 	case plan.SetID:
 		undos, err := at.claim(ctx, multicluster.ClusterIDClaim, step.Value, nil)
+		if at.Found.ID == "" && len(undos) == 0 && (err == nil || uncertain(err)) {
+			e.kept = append(e.kept, step)
+		}
 		if err == nil {
 			at.Found.ID = step.Value // the steps that follow are about it
 		}

@@ -35,6 +35,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 )
 
@@ -83,10 +84,9 @@ func accessTo(context string) plan.Access {
 func planned(t *testing.T, sites []*site, ids map[string]string) []plan.Step {
 	t.Helper()
 	for _, s := range sites {
-		s.Found = plan.Cluster{
-			Context: s.Context, Access: accessTo(s.Context), Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{},
-		}
-		for _, look := range []func(context.Context) error{s.findIdentity, s.findMembers, s.findAdmitted} {
+		s.Found = unseen(s.Context)
+		s.Found.Access = accessTo(s.Context)
+		for _, look := range []func(context.Context) error{s.findUID, s.findClaims, s.findSecrets, s.findMembers, s.findAdmitted} {
 			if err := look(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -147,8 +147,28 @@ func expectState(t *testing.T, want, got map[string]runtime.Object) {
 	}
 }
 
+// withIPs lets a cluster say that there are IPs that are the same in all clusters,
+// and which part of them it has, as mcs-apiserver reads it off its claim.
+func withIPs(s *site) *site {
+	_, own := s.fakes()
+	own.PrependReactor("list", "members", func(clienttesting.Action) (bool, runtime.Object, error) {
+		local := newMember(s.Context, clustersetv1alpha1.MemberLocal)
+		local.Status.ClusterUID, local.Status.ClusterSetIPRanges = types.UID("uid-"+s.Context), []string{"243.0.0.0/8"}
+		claim, err := own.Tracker().Get(multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), "", multicluster.ClusterSetIPCIDRClaim)
+		if err == nil {
+			texts := strings.Split(claim.(*multiclusterv1.ClusterClaim).Spec.Value, ",")
+			if _, err := clustersetip.ParseCIDRs(texts); err == nil {
+				local.Status.ClusterSetIPCIDRs = texts
+			}
+		}
+		return true, &clustersetv1alpha1.MemberList{Items: []clustersetv1alpha1.Member{*local}}, nil
+	})
+	return s
+}
+
 // three are clusters of which one has to be renamed, and another has something
-// already: an account that it made before, and a Secret that leads elsewhere.
+// already: an account that it made before, a Secret that leads elsewhere, and a
+// claim to IPs that are none.
 func three() ([]*site, map[string]string) {
 	halfway, old := newAdmission("mcs-system", "east"), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-east", Labels: map[string]string{"team": "platform"}},
@@ -157,10 +177,15 @@ func three() ([]*site, map[string]string) {
 			clusterset.MemberSecretClusterID: []byte("east"), clusterset.MemberSecretKubeconfig: []byte("old"), clusterset.MemberSecretAllowedCIDRs: []byte("10.0.0.0/8"),
 		},
 	}
-	return []*site{newSite("east", "uid-east"), newSite("west", "west", halfway.account, halfway.role, old), newSite("north", "north")}, map[string]string{"east": "east"}
+	east, west, north := withIPs(newSite("east", "uid-east")), withIPs(newSite("west", "west", halfway.account, halfway.role, old)), withIPs(newSite("north", "north"))
+	_, own := west.fakes()
+	if err := own.Tracker().Add(&multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterSetIPCIDRClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "nonsense"}}); err != nil {
+		panic(err) // it is of the scheme
+	}
+	return []*site{east, west, north}, map[string]string{"east": "east"}
 }
 
-func quiet() progress { return newProgress(&bytes.Buffer{}) }
+func quiet() *progress { return newProgress(&bytes.Buffer{}) }
 
 func TestClustersAreJoinedOnce(t *testing.T) {
 	sites, ids := three()
@@ -170,7 +195,7 @@ func TestClustersAreJoinedOnce(t *testing.T) {
 	after := state(t, sites)
 	var want []string
 	for _, s := range sites {
-		want = append(want, s.Context+" clusterclaims id.k8s.io", s.Context+" clusterclaims clusterset.k8s.io")
+		want = append(want, s.Context+" clusterclaims id.k8s.io", s.Context+" clusterclaims clusterset.k8s.io", s.Context+" clusterclaims clusterset-ip-cidr.mcs-apiserver.io")
 		for _, peer := range sites {
 			if peer == s {
 				continue
@@ -206,7 +231,11 @@ func TestClustersAreJoinedOnce(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want (-), got (+): %s", diff)
 	}
-	for name, value := range map[string]string{"east clusterclaims id.k8s.io": "east", "east clusterclaims clusterset.k8s.io": "production", "west clusterclaims clusterset.k8s.io": "production"} {
+	for name, value := range map[string]string{
+		"east clusterclaims id.k8s.io": "east", "east clusterclaims clusterset.k8s.io": "production", "west clusterclaims clusterset.k8s.io": "production",
+		"east clusterclaims clusterset-ip-cidr.mcs-apiserver.io": "243.1.0.0/16", "west clusterclaims clusterset-ip-cidr.mcs-apiserver.io": "243.2.0.0/16",
+		"north clusterclaims clusterset-ip-cidr.mcs-apiserver.io": "243.3.0.0/16",
+	} {
 		if claim, ok := after[name].(*multiclusterv1.ClusterClaim); !ok || claim.Spec.Value != value || len(claim.Annotations) > 0 {
 			t.Errorf("%s is %+v", name, claim)
 		}
@@ -325,8 +354,10 @@ func TestFailureSaysWhereAndWhat(t *testing.T) {
 		{"update", "secrets", "west", "context west could not add east, north as members: east: "},
 		{"create", "clusterclaims", "west", `context west could not join the ClusterSet "production": `},
 		{"update", "clusterclaims", "east", `context east could not claim the id "east": `},
+		{"update", "clusterclaims", "west", "context west could not use 243.2.0.0/16 for IPs that are the same in all clusters: "},
+		{"create", "clusterclaims", "north", "context north could not use 243.3.0.0/16 for IPs that are the same in all clusters: "},
 	} {
-		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
+		t.Run(test.verb+" "+test.resource+" "+test.at, func(t *testing.T) {
 			sites, ids := three()
 			steps := planned(t, sites, ids)
 			forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: test.resource}, "x", errors.New("not you"))
@@ -349,13 +380,18 @@ func TestFailureSaysWhereAndWhat(t *testing.T) {
 	}
 }
 
+// created is the name of what a request creates.
+func created(action clienttesting.Action) string {
+	return action.(clienttesting.CreateAction).GetObject().(metav1.Object).GetName()
+}
+
 // What can be undone is, whatever else cannot.
 func TestWhatCannotBeUndoneIsNamed(t *testing.T) {
 	sites, ids := three()
 	steps, before := planned(t, sites, ids), state(t, sites)
 	react(sites, func(context string, action clienttesting.Action) error {
 		switch verb, resource := action.GetVerb(), action.GetResource().Resource; {
-		case context == "north" && verb == "create" && resource == "clusterclaims":
+		case context == "north" && verb == "create" && resource == "clusterclaims" && created(action) == multicluster.ClusterSetClaim:
 			return errors.New("the last straw")
 		case context == "west" && verb == "delete" && (resource == "rolebindings" || resource == "clusterrolebindings"):
 			return errors.New("west is away")
@@ -366,7 +402,7 @@ func TestWhatCannotBeUndoneIsNamed(t *testing.T) {
 	expectError(t, e.run(t.Context(), steps), "the last straw")
 	err := e.undo(t.Context())
 	expectError(t, err, "west: let east, north read what is exported: west is away")
-	for _, undone := range []string{"east: let", "north: let", "as members", "join the ClusterSet", "claim the id"} {
+	for _, undone := range []string{"east: let", "north: let", "as members", "for IPs", "join the ClusterSet", "claim the id"} {
 		if strings.Contains(err.Error(), undone) {
 			t.Errorf("%v names what was undone", err)
 		}
@@ -408,6 +444,44 @@ func TestAnInterruptIsUndoneTheLastFirst(t *testing.T) {
 	}
 }
 
+// R99: a cluster that does not answer does not keep the others from being undone.
+func TestSilentClusterDoesNotKeepOthersFromBeingUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[string]int{}
+		e := newExecution(nil, quiet())
+		for _, action := range []plan.Action{plan.Admit, plan.AddMembers, plan.Claim} {
+			for at, answer := range map[string]func(context.Context) error{
+				"east": func(ctx context.Context) error { return ctx.Err() },
+				"north": func(context.Context) error {
+					return apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("not you"))
+				},
+				"west": func(ctx context.Context) error {
+					<-ctx.Done()
+					return ctx.Err()
+				},
+			} {
+				e.done = append(e.done, deed{plan.Step{Context: at, Action: action, Value: "production", Peers: []string{"south"}}, []undo{func(ctx context.Context) error {
+					asked[at]++
+					return answer(ctx)
+				}}})
+			}
+		}
+		began := time.Now() // of the bubble
+		err := e.undo(t.Context())
+		expectError(t, err,
+			`west: join the ClusterSet "production": context deadline exceeded`,
+			"west: add south as a member: not undone, since the cluster does not answer",
+			"west: let south read what is exported: not undone, since the cluster does not answer",
+			"north: let south read what is exported: ", "not you")
+		if strings.Contains(err.Error(), "east: ") || time.Since(began) != undoing {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if diff := cmp.Diff(map[string]int{"east": 3, "north": 3, "west": 1}, asked); diff != "" {
+			t.Errorf("want (-), got (+): %s", diff)
+		}
+	})
+}
+
 // R105: an id cannot be removed, so that it is no part of what is undone.
 func TestFirstIDStays(t *testing.T) {
 	sites := []*site{newSite("east", ""), newSite("west", "west")}
@@ -422,10 +496,8 @@ func TestFirstIDStays(t *testing.T) {
 		return nil
 	})
 	e := newExecution(sites, quiet())
-	expectError(t, e.run(t.Context(), steps), "not now")
-	if err := e.undo(t.Context()); err != nil {
-		t.Error(err)
-	}
+	expectError(t, e.takeBack(t.Context(), e.run(t.Context(), steps)),
+		"not now", `everything that was done has been undone, but for first ids, which cannot be removed once they are claimed: "east" of east`)
 	want["east clusterclaims id.k8s.io"] = &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterIDClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "east"}}
 	expectState(t, want, state(t, sites))
 }

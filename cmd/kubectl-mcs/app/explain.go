@@ -72,7 +72,7 @@ func newExplainCommand(f *factory) *cobra.Command {
 func explain(ctx context.Context, c *cluster, namespace, name string) (explanation, error) {
 	facts, err := askFacts(ctx, c, namespace, name)
 	if err != nil {
-		return explanation{}, fmt.Errorf("cannot explain service %q in namespace %q: %w", name, namespace, c.failed(err))
+		return explanation{}, fmt.Errorf("cannot explain service %q in namespace %q: %w", name, namespace, c.failed(err, userOfMCS))
 	}
 	if len(facts.exports) == 0 {
 		return explanation{}, notExported(facts, localExports(ctx, c, namespace, name))

@@ -118,7 +118,7 @@ func checkExportable(ctx context.Context, c *cluster, namespace, name string) er
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no Service %q in namespace %q of context %q: create it first, or choose another namespace with -n; `kubectl get services -A` lists all", name, namespace, c.Context)
 	case err != nil:
-		return fmt.Errorf("cannot read Service %q in namespace %q: %w", name, namespace, c.failed(err))
+		return fmt.Errorf("cannot read Service %q in namespace %q: %w", name, namespace, c.failed(err, userOfKubernetes))
 	}
 	if problem := export.Check(namespace, name, service); problem != nil {
 		return errors.New(problem.Message)
@@ -133,13 +133,13 @@ func ensureExport(ctx context.Context, c *cluster, namespace, name string) (*mul
 	created, err := exports.Create(ctx, wanted, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			return nil, false, fmt.Errorf("cannot export Service %q in namespace %q: %w", name, namespace, c.failed(err))
+			return nil, false, fmt.Errorf("cannot export Service %q in namespace %q: %w", name, namespace, c.failed(err, userOfMCS))
 		}
 		return created, true, nil
 	}
 	existing, err := exports.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, false, fmt.Errorf("cannot read ServiceExport %q in namespace %q, which exists: %w", name, namespace, c.failed(err))
+		return nil, false, fmt.Errorf("cannot read ServiceExport %q in namespace %q, which exists: %w", name, namespace, c.failed(err, userOfMCS))
 	}
 	if existing.DeletionTimestamp != nil {
 		return nil, false, fmt.Errorf("ServiceExport %q in namespace %q is being deleted, and its finalizers %q are not done: export the Service again when it is gone",

@@ -64,7 +64,7 @@ func waitUntilReady(ctx context.Context, c *cluster, last *multiclusterxv1beta1.
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted while waiting; Service %q in namespace %q stays exported: %w", last.Name, last.Namespace, ctx.Err())
 	case failure.err != nil && !errors.Is(failure.err, context.Canceled): // by the end of the wait
-		return nil, fmt.Errorf("cannot wait for ServiceExport %q in namespace %q: %w", last.Name, last.Namespace, c.failed(failure.err))
+		return nil, fmt.Errorf("cannot wait for ServiceExport %q in namespace %q: %w", last.Name, last.Namespace, c.failed(failure.err, userOfMCS))
 	}
 	return nil, fmt.Errorf("ServiceExport %q in namespace %q is not ready after %s: %s", last.Name, last.Namespace, timeout, whyNotReady(last))
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,11 +38,14 @@ func newJoinCommand(f *factory) *cobra.Command {
 In each cluster, every other one gets a service account that may read what is
 exported and nothing else, and a short-lived token of it goes into a Secret of the
 cluster that reads. mcs-controller exchanges the token at once, and renews it by
-the account's own right from then on. At last the clusters claim the ClusterSet.
+the account's own right from then on. Then the clusters claim the ClusterSet.
 
 What is to be done is shown first. What is done already is left out, so that join
-can be repeated, or repeated with one cluster more. If a step fails, everything
-that was done is undone.
+can be repeated, or repeated with one cluster more.
+
+If a step fails, everything that was done is undone, but for the id of a cluster
+that had none: an id cannot be removed. At last join waits for the clusters to be in
+touch. If they are not in time, nothing is undone: they have joined.
 
 It takes the rights of a cluster-admin in all clusters.`,
 		Example: `  # Show what would be done
@@ -90,20 +94,33 @@ func (o *joinOptions) run(ctx context.Context, contexts []string) error {
 	if done, err := o.show(planned, o.output, o.dryRun, fmt.Sprintf("All of them are in the ClusterSet %q already.", o.clusterSet)); done || err != nil {
 		return err
 	}
-	execution := newExecution(sites, newProgress(o.streams.Out))
+	execution := newExecution(sites, o.progress)
 	execution.timeout, execution.force = o.timeout, o.force
 	waits := slices.IndexFunc(planned.Steps, func(step plan.Step) bool { return step.Action == plan.Await })
 	if err := execution.run(ctx, planned.Steps[:waits]); err != nil {
-		if failed := execution.undo(ctx); failed != nil {
-			return fmt.Errorf("%w\nnot everything could be undone; repeat join when the cause is gone, or clean up with `kubectl mcs leave`:\n%w", err, failed)
-		}
-		return fmt.Errorf("%w\neverything that was done has been undone", err)
+		return execution.takeBack(ctx, err)
 	}
 	if err := execution.run(ctx, planned.Steps[waits:]); err != nil {
-		return fmt.Errorf("the clusters have joined, but: %w\n`kubectl mcs status` tells how they are; if one cannot be reached where its kubeconfig says, repeat join with --server", err)
+		return fmt.Errorf("the clusters have joined, and nothing is undone, but: %w\n`kubectl mcs status` tells how they are; if one cannot be reached where its kubeconfig says, repeat join with --server", err)
 	}
 	fmt.Fprintf(o.streams.Out, "%d clusters are members of each other in the ClusterSet %q.\n", len(sites), o.clusterSet)
 	return nil
+}
+
+// takeBack undoes what was done before an error, and adds to the error what has
+// become of it.
+func (e *execution) takeBack(ctx context.Context, err error) error {
+	if failed := e.undo(ctx); failed != nil {
+		return fmt.Errorf("%w\nnot everything could be undone; repeat join when the cause is gone, or clean up with `kubectl mcs leave`:\n%w", err, failed)
+	}
+	if len(e.kept) == 0 {
+		return fmt.Errorf("%w\neverything that was done has been undone", err)
+	}
+	var kept []string
+	for _, step := range e.kept {
+		kept = append(kept, fmt.Sprintf("%q of %s", step.Value, step.Context))
+	}
+	return fmt.Errorf("%w\neverything that was done has been undone, but for first ids, which cannot be removed once they are claimed: %s", err, strings.Join(kept, ", "))
 }
 
 func (o *joinOptions) validate(contexts []string) error {
@@ -113,6 +130,9 @@ func (o *joinOptions) validate(contexts []string) error {
 	}
 	if o.clusterSet == "" {
 		errs = append(errs, errors.New("--clusterset must not be empty"))
+	}
+	if o.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--timeout %s: must be more than zero", o.timeout))
 	}
 	for i, context := range contexts {
 		if slices.Contains(contexts[:i], context) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,8 @@ the Secrets and accounts by which it and its members knew each other are deleted
 in the cluster itself, and in those that --from names. ServiceExports stay, and
 count again when the cluster joins again, under whatever id.
 
-It can be repeated, if a step fails.`,
+It can be repeated, if a step fails. It takes the rights of a cluster-admin in all
+clusters.`,
 		Example: `  # north leaves the ClusterSet that it is in with east and west
   kubectl mcs leave north --from east,west`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -52,7 +54,9 @@ It can be repeated, if a step fails.`,
 	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the other clusters, in which nothing of the cluster should stay.")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Only show what would be done.")
 	o.output.addTo(cmd)
-	if err := cmd.RegisterFlagCompletionFunc("from", f.completeContexts); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("from", func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return f.completeContextList(cmd, slices.Concat(args, o.from), toComplete)
+	}); err != nil {
 		panic(err) // there is no such flag
 	}
 	return cmd
@@ -74,12 +78,17 @@ func (o *leaveOptions) run(ctx context.Context, leaver string) error {
 	if err != nil {
 		return err
 	}
-	if done, err := o.show(planned, o.output, o.dryRun, "The cluster is in no ClusterSet, and nothing is left of one."); done || err != nil {
+	nothing := "The cluster is in no ClusterSet, and nothing is left of one."
+	if len(planned.Warnings) > 0 {
+		nothing = "The cluster is in no ClusterSet, and there is nothing to be done but what the warnings say."
+	}
+	if done, err := o.show(planned, o.output, o.dryRun, nothing); done || err != nil {
 		return err
 	}
-	if err := newExecution(sites, newProgress(o.streams.Out)).run(ctx, planned.Steps); err != nil {
+	if err := newExecution(sites, o.progress).run(ctx, planned.Steps); err != nil {
 		return fmt.Errorf("%w\nwhat was done before that stays done: repeat leave for the rest", err)
 	}
-	fmt.Fprintf(o.streams.Out, "%q is in no ClusterSet any more.\n", clusters[0].ID)
+	// Not by its id, which may be that of another cluster too.
+	fmt.Fprintf(o.streams.Out, "The cluster of context %s is in no ClusterSet any more.\n", leaver)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +34,8 @@ const (
 	peerLabel = clusterset.GroupName + "/peer"
 	// managedBy is how objects made here are marked.
 	managedBy = "kubectl-mcs"
-	// observing is how long it may take to find out how a cluster is.
+	// observing is how long it may take to find out how clusters are, unless the
+	// user says otherwise.
 	observing = 30 * time.Second
 )
 
@@ -46,6 +48,8 @@ type site struct {
 	Found plan.Cluster
 	// parts are what it had already of what lets peers read from it.
 	parts sets.Set[string]
+	// secrets are the names of the Secrets that make clusters members, by their ids.
+	secrets map[string][]string
 }
 
 // partOf tells the parts of what lets peers read apart.
@@ -54,8 +58,11 @@ func partOf(object metav1.Object) string { return fmt.Sprintf("%T %s", object, o
 // observe looks at clusters, all at once. servers are where other clusters reach
 // them, by their contexts, unless that is where the user does.
 func (f *factory) observe(ctx context.Context, contexts []string, servers map[string]string) ([]*site, error) {
-	ctx, cancel := context.WithTimeout(ctx, observing)
+	ctx, cancel, err := f.patience(ctx, observing)
 	defer cancel()
+	if err != nil {
+		return nil, err
+	}
 	sites, errs := make([]*site, len(contexts)), make([]error, len(contexts))
 	var group errgroup.Group
 	for i, name := range contexts {
@@ -73,10 +80,21 @@ func (f *factory) observe(ctx context.Context, contexts []string, servers map[st
 }
 
 func observe(ctx context.Context, c *cluster, server string) (*site, error) {
-	s := &site{cluster: c, parts: sets.New[string](), Found: plan.Cluster{Context: c.Context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{}}}
-	for _, look := range []func(context.Context) error{s.findInstallation, s.findIdentity, s.findNetworks, s.findMembers, s.findAdmitted} {
-		if err := look(ctx); err != nil {
-			return nil, c.failed(err)
+	s := &site{cluster: c, parts: sets.New[string](), Found: unseen(c.Context)}
+	for _, look := range []struct {
+		find   func(context.Context) error
+		advice advice
+	}{
+		{s.findInstallation, adminOfKubernetes},
+		{s.findUID, adminOfKubernetes},
+		{s.findClaims, adminOfMCS},
+		{s.findNetworks, adminOfKubernetes},
+		{s.findSecrets, adminOfKubernetes},
+		{s.findMembers, adminOfMCS},
+		{s.findAdmitted, adminOfKubernetes},
+	} {
+		if err := look.find(ctx); err != nil {
+			return nil, c.failed(err, look.advice)
 		}
 	}
 	s.Found.Unverified = c.Config.Insecure
@@ -85,6 +103,13 @@ func observe(ctx context.Context, c *cluster, server string) (*site, error) {
 		return nil, fmt.Errorf("context %q: %w", c.Context, err)
 	}
 	return s, nil
+}
+
+// unseen is a cluster of which nothing has been found yet.
+func unseen(context string) plan.Cluster {
+	return plan.Cluster{
+		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{}, Taken: map[types.UID][]string{},
+	}
 }
 
 // accessOf is how other clusters reach the one that a user reaches like this.
@@ -123,13 +148,18 @@ func (s *site) findInstallation(ctx context.Context) error {
 	return nil
 }
 
-// findIdentity finds out who the cluster is.
-func (s *site) findIdentity(ctx context.Context) error {
+// findUID finds out which cluster it is, whatever it is called.
+func (s *site) findUID(ctx context.Context) error {
 	system, err := s.Kubernetes.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	s.Found.UID = system.UID
+	return nil
+}
+
+// findClaims finds out what the cluster claims to be and to have.
+func (s *site) findClaims(ctx context.Context) error {
 	claims, err := s.MCS.MulticlusterV1().ClusterClaims().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -140,6 +170,9 @@ func (s *site) findIdentity(ctx context.Context) error {
 			s.Found.ID = claim.Spec.Value
 		case multicluster.ClusterSetClaim:
 			s.Found.ClusterSet = claim.Spec.Value
+		case multicluster.ClusterSetIPCIDRClaim:
+			// As mcs-apiserver reads it.
+			s.Found.Claimed = strings.FieldsFunc(claim.Spec.Value, func(r rune) bool { return r == ',' || r == ' ' })
 		}
 	}
 	return nil
@@ -161,40 +194,67 @@ func (s *site) findNetworks(ctx context.Context) error {
 	return nil
 }
 
-// findMembers finds out whom the cluster knows, and how it reaches them.
-func (s *site) findMembers(ctx context.Context) error {
-	entries, err := s.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	refuse := sets.New[string]()
-	for i := range entries.Items {
-		entry := &entries.Items[i]
-		if condition := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberReachable); condition != nil &&
-			(condition.Reason == string(metav1.StatusReasonUnauthorized) || condition.Reason == string(metav1.StatusReasonForbidden)) {
-			refuse.Insert(entry.Status.ClusterID)
-		}
-		s.Found.Taken = append(s.Found.Taken, entry.Status.ClusterSetIPCIDRs...)
-		switch entry.Status.State {
-		case clustersetv1alpha1.MemberLocal:
-			s.Found.Ranges, s.Found.CIDRs = entry.Status.ClusterSetIPRanges, entry.Status.ClusterSetIPCIDRs
-		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
-			s.Found.Known[entry.Status.ClusterID] = entry.Status.ClusterUID
-		}
-	}
+// findSecrets finds out which clusters are members by Secrets, and how they are
+// reached. What a Secret is called is up to whoever made it.
+func (s *site) findSecrets(ctx context.Context) error {
 	secrets, err := s.Kubernetes.CoreV1().Secrets(s.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("type", string(clusterset.MemberSecretType)).String(),
 	})
 	if err != nil {
 		return err
 	}
+	s.secrets = map[string][]string{}
 	for i := range secrets.Items {
 		secret := &secrets.Items[i]
-		if id := string(secret.Data[clusterset.MemberSecretClusterID]); id != "" && secret.Name == clusterset.MemberSecretName(id) {
-			s.Found.Members[id] = plan.Member{Access: accessIn(secret), Refuses: refuse.Has(id)}
+		id := idIn(secret)
+		if id == "" {
+			continue
+		}
+		// Of several, the one that join would have made is the one that it updates.
+		if secret.Name == clusterset.MemberSecretName(id) || len(s.secrets[id]) == 0 {
+			s.Found.Members[id] = plan.Member{Access: accessIn(secret)}
+			s.secrets[id] = append([]string{secret.Name}, s.secrets[id]...)
+		} else {
+			s.secrets[id] = append(s.secrets[id], secret.Name)
 		}
 	}
 	return nil
+}
+
+// idIn is the id of the cluster that a Secret makes a member.
+func idIn(secret *corev1.Secret) string {
+	return strings.TrimSpace(string(secret.Data[clusterset.MemberSecretClusterID]))
+}
+
+// findMembers finds out whom the cluster knows, and what they have.
+func (s *site) findMembers(ctx context.Context) error {
+	entries, err := s.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	s.Found.Unlisted = true
+	for i := range entries.Items {
+		status := &entries.Items[i].Status
+		if member, ok := s.Found.Members[status.ClusterID]; ok && refuses(status) {
+			member.Refuses = true
+			s.Found.Members[status.ClusterID] = member
+		}
+		s.Found.Taken[status.ClusterUID] = append(s.Found.Taken[status.ClusterUID], status.ClusterSetIPCIDRs...)
+		switch status.State {
+		case clustersetv1alpha1.MemberLocal:
+			s.Found.Unlisted = false
+			s.Found.Ranges, s.Found.CIDRs = status.ClusterSetIPRanges, status.ClusterSetIPCIDRs
+		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
+			s.Found.Known[status.ClusterID] = status.ClusterUID
+		}
+	}
+	return nil
+}
+
+// refuses says whether a member does not accept the credential.
+func refuses(status *clustersetv1alpha1.MemberStatus) bool {
+	condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
+	return condition != nil && (condition.Reason == string(metav1.StatusReasonUnauthorized) || condition.Reason == string(metav1.StatusReasonForbidden))
 }
 
 // accessIn is what a Secret says of how to reach its cluster; nothing, if it
@@ -212,41 +272,44 @@ func accessIn(secret *corev1.Secret) plan.Access {
 }
 
 // findAdmitted finds out who may read from the cluster: who has an account, and
-// all that gives it rights.
+// all that gives it rights. They go by their names, as admit and expel do: who
+// makes them by other means need not label them.
 func (s *site) findAdmitted(ctx context.Context) error {
-	options := metav1.ListOptions{LabelSelector: peerLabel}
-	accounts, err := s.Kubernetes.CoreV1().ServiceAccounts(s.Namespace).List(ctx, options)
+	accounts, err := s.Kubernetes.CoreV1().ServiceAccounts(s.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	clusterBindings, err := s.Kubernetes.RbacV1().ClusterRoleBindings().List(ctx, options)
+	clusterBindings, err := s.Kubernetes.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	roles, err := s.Kubernetes.RbacV1().Roles(s.Namespace).List(ctx, options)
+	roles, err := s.Kubernetes.RbacV1().Roles(s.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	bindings, err := s.Kubernetes.RbacV1().RoleBindings(s.Namespace).List(ctx, options)
+	bindings, err := s.Kubernetes.RbacV1().RoleBindings(s.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	found := map[string]int{}
-	note := func(part metav1.Object) {
-		found[part.GetLabels()[peerLabel]]++
-		s.parts.Insert(partOf(part))
+	note := func(part metav1.Object, prefix string) {
+		if id, ok := strings.CutPrefix(part.GetName(), prefix); ok && id != "" {
+			found[id]++
+			s.parts.Insert(partOf(part))
+		}
 	}
+	account, rights := clusterset.PeerAccountName(""), clusterset.PeerBindingName("")
 	for i := range accounts.Items {
-		note(&accounts.Items[i])
+		note(&accounts.Items[i], account)
 	}
 	for i := range clusterBindings.Items {
-		note(&clusterBindings.Items[i])
+		note(&clusterBindings.Items[i], rights)
 	}
 	for i := range roles.Items {
-		note(&roles.Items[i])
+		note(&roles.Items[i], rights)
 	}
 	for i := range bindings.Items {
-		note(&bindings.Items[i])
+		note(&bindings.Items[i], rights)
 	}
 	for id, count := range found {
 		s.Found.Admitted[id] = count == 4

@@ -20,20 +20,39 @@ var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 // progress shows steps on a line each: on a terminal as soon as they begin,
 // elsewhere when they have ended.
 type progress struct {
-	out      io.Writer
-	terminal bool
+	out io.Writer
+	// width is that of the terminal at the moment; nil if there is no terminal.
+	width func() int
+
+	mu sync.Mutex
+	// spinning is true while there is a line that will be written over.
+	spinning bool
 }
 
-func newProgress(out io.Writer) progress {
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out}
 	file, ok := out.(*os.File)
-	return progress{out, ok && term.IsTerminal(int(file.Fd()))} //nolint:gosec // a file descriptor is a small number
+	if !ok {
+		return p
+	}
+	descriptor := int(file.Fd()) //nolint:gosec // a file descriptor is a small number
+	if term.IsTerminal(descriptor) {
+		p.width = func() int {
+			width, _, err := term.GetSize(descriptor)
+			if err != nil {
+				return 0
+			}
+			return width
+		}
+	}
+	return p
 }
 
 // run shows a step while it runs.
-func (p progress) run(what string, do func() error) error {
+func (p *progress) run(what string, do func() error) error {
 	ended := make(chan struct{})
 	var spinning sync.WaitGroup
-	if p.terminal {
+	if p.width != nil {
 		spinning.Go(func() { p.spin(what, ended) })
 	}
 	err := do()
@@ -43,22 +62,55 @@ func (p progress) run(what string, do func() error) error {
 	if err != nil {
 		mark = "✗"
 	}
-	if p.terminal {
-		fmt.Fprintf(p.out, "\r\x1b[K") // over what the spinner has written
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
 	fmt.Fprintf(p.out, "%s %s\n", mark, what)
 	return err
 }
 
-func (p progress) spin(what string, ended <-chan struct{}) {
+func (p *progress) spin(what string, ended <-chan struct{}) {
 	ticker := time.NewTicker(spinInterval)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
-		fmt.Fprintf(p.out, "\r%c %s", spinner[i%len(spinner)], what)
+		line := fmt.Sprintf("%c %s", spinner[i%len(spinner)], what)
+		// Nothing goes back over a line that is wrapped, which some terminals do as
+		// soon as the last column is filled. One that has no width does not say.
+		if width := p.width(); width > 1 {
+			line = shorten(line, width-1)
+		}
+		p.mu.Lock()
+		fmt.Fprintf(p.out, "\r%s", line)
+		p.spinning = true
+		p.mu.Unlock()
 		select {
 		case <-ended:
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// clear takes away what the spinner has written.
+func (p *progress) clear() {
+	if p.spinning {
+		fmt.Fprintf(p.out, "\r\x1b[K")
+		p.spinning = false
+	}
+}
+
+// beside is a writer of lines to the same terminal.
+func (p *progress) beside(out io.Writer) io.Writer { return besideProgress{p, out} }
+
+type besideProgress struct {
+	*progress
+	to io.Writer
+}
+
+// Write takes away what the spinner has written. It writes that again below.
+func (b besideProgress) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+	return b.to.Write(text)
 }

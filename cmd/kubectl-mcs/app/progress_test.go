@@ -6,6 +6,8 @@ package app
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +53,11 @@ func TestFileIsNoTerminal(t *testing.T) {
 	expectText(t, "✓ step\n", string(got))
 }
 
+// terminal shows progress on a terminal of so many columns.
+func terminal(out io.Writer, width int) *progress {
+	return &progress{out: out, width: func() int { return width }}
+}
+
 // On a terminal a step is shown as soon as it begins, and its outcome takes the
 // place of what has been shown of it.
 func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
@@ -64,7 +71,7 @@ func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
-				err := progress{&out, true}.run("step", func() error {
+				err := terminal(&out, 80).run("step", func() error {
 					time.Sleep(5 * spinInterval / 2) // of the bubble's time
 					return test.err
 				})
@@ -75,6 +82,51 @@ func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A line that is wrapped would be left behind with each turn of the spinner. The
+// outcome may be as long as it is.
+func TestSpinnerStaysOnOneLine(t *testing.T) {
+	const step = "eastern-context: let west, north read"
+	for width, want := range map[int]string{
+		0:  "\r⠋ " + step,
+		1:  "\r⠋ " + step,
+		2:  "\r…",
+		12: "\r⠋ eastern-…",
+		39: "\r⠋ eastern-context: let west, north re…",
+		40: "\r⠋ " + step,
+	} {
+		synctest.Test(t, func(t *testing.T) { // so that it turns but once
+			var out bytes.Buffer
+			if err := terminal(&out, width).run(step, func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+			expectText(t, want+"\r\x1b[K✓ "+step+"\n", out.String())
+		})
+	}
+}
+
+// What a server warns of is not written into the spinner's line, which goes on
+// below.
+func TestWarningsHaveLinesOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var screen bytes.Buffer
+		p := terminal(&screen, 80)
+		warnings := p.beside(&screen)
+		fmt.Fprintln(warnings, "before")
+		err := p.run("step", func() error {
+			time.Sleep(spinInterval / 2) // of the bubble's time
+			fmt.Fprintln(warnings, "first")
+			fmt.Fprintln(warnings, "second")
+			time.Sleep(spinInterval)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintln(warnings, "after")
+		expectText(t, "before\n\r⠋ step\r\x1b[Kfirst\nsecond\n\r⠙ step\r\x1b[K✓ step\nafter\n", screen.String())
+	})
 }
 
 func TestExecutionShowsWhatIsDoneAndUndone(t *testing.T) {

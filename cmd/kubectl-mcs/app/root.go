@@ -21,7 +21,10 @@ import (
 )
 
 const long = `kubectl mcs joins clusters to a ClusterSet, exports Services to it, and tells how
-both are doing. The clusters are contexts of your kubeconfig, and run mcs-apiserver.`
+both are doing. The clusters are contexts of your kubeconfig, and run mcs-apiserver.
+
+kubectl completes what belongs to it, such as contexts and Services, when
+kubectl_complete-mcs is on the PATH beside kubectl-mcs.`
 
 // Main runs the command until it is done or interrupted, and returns its exit code.
 func Main(streams genericiooptions.IOStreams, args []string) int {
@@ -41,10 +44,8 @@ func Main(streams genericiooptions.IOStreams, args []string) int {
 
 // NewCommand returns the command with all its subcommands.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	f := &factory{
-		flags: configFlags(), streams: streams,
-		warnings: rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true}),
-	}
+	f := &factory{flags: configFlags(), streams: streams, progress: newProgress(streams.Out)}
+	f.warnings = rest.NewWarningWriter(f.progress.beside(streams.ErrOut), rest.WarningWriterOptions{Deduplicate: true})
 	cmd := &cobra.Command{
 		Use:           "mcs",
 		Short:         "Join clusters to a ClusterSet and export Services to it",
@@ -53,11 +54,14 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true, // Main prints them
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl mcs"},
+		// A shell completes kubectl, and never asks a plugin for a script.
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	f.flags.AddFlags(cmd.PersistentFlags())
+	f.given = cmd.PersistentFlags().Changed
 	for flag, complete := range map[string]cobra.CompletionFunc{"context": f.completeContexts, "namespace": f.completeNamespaces} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
@@ -55,12 +54,9 @@ func newStatusCommand(f *factory) *cobra.Command {
 			if err := out.validate(); err != nil {
 				return err
 			}
-			timeout := statusTimeout
-			if cmd.Flags().Changed(clientcmd.FlagTimeout) {
-				var err error
-				if timeout, err = clientcmd.ParseTimeout(*f.flags.Timeout); err != nil {
-					return fmt.Errorf("--%s %q: %w", clientcmd.FlagTimeout, *f.flags.Timeout, err)
-				}
+			timeout, err := f.timeout(statusTimeout)
+			if err != nil {
+				return err
 			}
 			if len(contexts) == 0 {
 				current, err := f.currentContext()
@@ -104,11 +100,11 @@ func (f *factory) askStatuses(ctx context.Context, contexts []string, timeout ti
 func askStatus(ctx context.Context, c *cluster) clusterStatus {
 	members, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return clusterStatus{Context: c.Context, Error: diagnose(c.Context, err).Error()}
+		return clusterStatus{Context: c.Context, Error: diagnose(c.Context, err, userOfMCS).Error()}
 	}
 	exported, err := c.MCS.ClusterSetV1alpha1().ExportedServices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return clusterStatus{Context: c.Context, Error: diagnose(c.Context, err).Error()}
+		return clusterStatus{Context: c.Context, Error: diagnose(c.Context, err, userOfMCS).Error()}
 	}
 	return newClusterStatus(c.Context, members.Items, exported.Items)
 }

@@ -64,13 +64,13 @@ func (o *unexporting) run(ctx context.Context, c *cluster, namespace, name strin
 		return fmt.Errorf("there is no ServiceExport %q in namespace %q of context %q: choose another namespace with -n; `kubectl get serviceexports -A` lists all",
 			name, namespace, c.Context)
 	case err != nil:
-		return fmt.Errorf("cannot delete ServiceExport %q in namespace %q: %w", name, namespace, c.failed(err))
+		return fmt.Errorf("cannot delete ServiceExport %q in namespace %q: %w", name, namespace, c.failed(err, userOfMCS))
 	default:
 		fmt.Fprintf(o.streams.Out, "%s%s unexported\n", exportResource, name)
 	}
 	remains, err := whatRemains(ctx, c, namespace, name)
 	if err != nil { // what was asked for is done
-		fmt.Fprintf(o.streams.ErrOut, "Warning: cannot tell which clusters still export it: %v\n", c.failed(err))
+		fmt.Fprintf(o.streams.ErrOut, "Warning: cannot tell which clusters still export it: %v\n", c.failed(err, userOfMCS))
 		return nil
 	}
 	fmt.Fprintln(o.streams.Out, remains)

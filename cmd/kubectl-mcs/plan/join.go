@@ -50,7 +50,7 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			return !ok || member.Refuses || member.Access != peer.Access
 		})
 	}
-	steps, err := assign(clusters)
+	steps, warnings, err := assign(clusters)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -65,47 +65,8 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			plan.add(c, Await, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = append(unnamed(clusters), overlapping(clusters)...)
+	plan.Warnings = slices.Concat(unnamed(clusters), overlapping(clusters), warnings)
 	return plan, nil
-}
-
-// assign gives every cluster that has none a part of the IPs that are the same in
-// all clusters, one that nobody has whom any of them knows. So it does a cluster
-// that comes back after somebody else was given its part.
-func assign(clusters []Cluster) ([]Step, error) {
-	var taken []netip.Prefix
-	parse := func(texts []string) []netip.Prefix {
-		parts, err := clustersetip.ParseCIDRs(texts)
-		if err != nil {
-			return nil // its entry says that it allocates nothing
-		}
-		return parts
-	}
-	for _, c := range clusters {
-		if c.ClusterSet != "" {
-			taken = append(taken, parse(append(slices.Clone(c.CIDRs), c.Taken...))...)
-		}
-	}
-	var steps []Step
-	for _, c := range clusters {
-		own := parse(c.CIDRs)
-		_, _, overlaps := clustersetip.Overlap(own, taken)
-		if len(c.Ranges) == 0 || len(own) > 0 && (c.ClusterSet != "" || !overlaps) {
-			taken = append(taken, own...)
-			continue
-		}
-		parts, err := clustersetip.FreePart(parse(c.Ranges), taken)
-		if err != nil {
-			return nil, fmt.Errorf("context %s: %w", c.Context, err)
-		}
-		var texts []string
-		for _, part := range parts {
-			texts = append(texts, part.String())
-		}
-		taken = append(taken, parts...)
-		steps = append(steps, Step{Context: c.Context, Action: AssignIPs, Value: strings.Join(texts, ",")})
-	}
-	return steps, nil
 }
 
 // add adds a step about the peers that need it.

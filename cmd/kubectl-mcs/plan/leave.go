@@ -12,7 +12,8 @@ import (
 )
 
 // Leave plans how a cluster ceases to be a member, here and in the peers. What
-// it exports and imports is withdrawn by the first step.
+// it exports and imports is withdrawn by the first step. Ids are not enough to go
+// by: in a peer, another cluster may be the member with the leaver's id.
 func Leave(leaver Cluster, peers []Cluster) (Plan, error) {
 	plan := Plan{Steps: []Step{}}
 	for _, peer := range peers {
@@ -24,6 +25,11 @@ func Leave(leaver Cluster, peers []Cluster) (Plan, error) {
 		plan.Steps = append(plan.Steps, Step{Context: leaver.Context, Action: Unclaim, Value: leaver.ClusterSet})
 	}
 	for _, peer := range peers {
+		if uid := peer.Known[leaver.ID]; uid != "" && uid != leaver.UID {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("in %s, %q is another cluster (UID %s) than that of %s (UID %s): what there is of it is left alone",
+				peer.Context, leaver.ID, uid, leaver.Context, leaver.UID))
+			continue
+		}
 		plan.drop(peer, leaver.ID)
 	}
 	plan.drop(leaver, slices.Sorted(maps.Keys(sets.KeySet(leaver.Members).Union(sets.KeySet(leaver.Admitted))))...)

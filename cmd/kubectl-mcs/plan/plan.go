@@ -33,8 +33,14 @@ type Cluster struct {
 	// Ranges are where IPs may be that are the same in all clusters, and CIDRs are
 	// the cluster's own part of them: nothing where it has none.
 	Ranges, CIDRs []string
-	// Taken are the parts of all clusters that it knows.
-	Taken []string
+	// Unlisted is true of a cluster that does not say what its Ranges and CIDRs
+	// are, because it is not among its own members before it has an id.
+	Unlisted bool
+	// Claimed is the part that it claims. It is not the one that it has, if that
+	// was given to mcs-apiserver by a flag.
+	Claimed []string
+	// Taken are the parts of all clusters that it knows, by their UIDs.
+	Taken map[types.UID][]string
 	// Admitted are the ids of the clusters for which there is anything that lets
 	// them read from it, true if that is everything.
 	Admitted map[string]bool

@@ -137,6 +137,15 @@ func TestStepsThatMakeClustersMembersOfEachOther(t *testing.T) {
 			want: []string{"east AddMembers west", "east Await west", "west Await east"},
 		},
 		{
+			// Nobody allocates IPs before it knows which are its own.
+			name: "parts of the IPs come before the claim", clusters: []Cluster{found("east", within("243.0.0.0/8"), owns("243.1.0.0/16")), found("west", within("243.0.0.0/8"))},
+			want: []string{
+				"east Admit west", "west Admit east", "east AddMembers west", "west AddMembers east",
+				"west AssignIPs 243.2.0.0/16",
+				"east Claim production", "west Claim production", "east Await west", "west Await east",
+			},
+		},
+		{
 			// R102, R107: whoever has left may come back by another name.
 			name: "back by another name", clusters: []Cluster{with(member("east"), knows("west", "uid-west")), found("west")}, ids: map[string]string{"west": "west-2"},
 			want: []string{
@@ -182,10 +191,13 @@ func TestStepsAreForMachinesToo(t *testing.T) {
 // Who reads a plan sees what each step does, and about whom.
 func TestStepsAreForPeopleToo(t *testing.T) {
 	said := map[string]Action{}
-	for _, action := range []Action{SetID, Admit, AddMembers, Claim, Await, Unclaim, RemoveMembers, Expel} {
+	for _, action := range []Action{SetID, Admit, AddMembers, AssignIPs, Claim, Await, Unclaim, RemoveMembers, Expel} {
 		step, about := Step{Action: action, Peers: []string{"west", "north"}}, "west, north"
 		if action == SetID || action == Claim || action == Unclaim {
 			step, about = Step{Action: action, Value: "it"}, `"it"`
+		}
+		if action == AssignIPs {
+			step, about = Step{Action: action, Value: "243.1.0.0/16"}, "use 243.1.0.0/16 for IPs"
 		}
 		text := step.String()
 		if !strings.Contains(text, about) {
@@ -360,6 +372,18 @@ func TestStepsThatMakeAClusterLeave(t *testing.T) {
 			name: "what is let in by halves", leaver: found("north", barely("east"), hasOnce("west")), peers: []Cluster{found("east", barely("north")), found("west")},
 			want: []string{"east Expel north", "north RemoveMembers west", "north Expel east"},
 		},
+		{
+			// R99: whoever was refused because its id is taken does not take the rightful
+			// member with it.
+			name: "from a peer of which another cluster with its id is a member", leaver: found("other", named("north")),
+			peers:    []Cluster{member("west", "north"), found("east", admits("north"))},
+			want:     []string{"east Expel north"},
+			warnings: []string{`in west, "north" is another cluster (UID uid-north) than that of other (UID uid-other): what there is of it is left alone`},
+		},
+		{
+			name: "from a peer that has not seen it yet", leaver: found("north"), peers: []Cluster{with(member("west", "north"), knows("north", ""))},
+			want: []string{"west RemoveMembers north", "west Expel north"},
+		},
 		{name: "nothing to do", leaver: found("north"), peers: []Cluster{member("east", "west"), member("west", "east")}},
 		{name: "nothing to do, and nobody to tell", leaver: found("north")},
 		{
@@ -386,36 +410,6 @@ func TestClusterCannotLeaveItself(t *testing.T) {
 	plan, err := Leave(member("north", "east"), []Cluster{member("east", "north"), found("alias", func(c *Cluster) { c.UID = "uid-north" })})
 	if err == nil || !strings.Contains(err.Error(), "context alias leads to the cluster that is to leave: name the others with --from") || len(plan.Steps) > 0 {
 		t.Errorf("got %q, %v", steps(plan), err)
-	}
-}
-
-// R127: a cluster without a part of the addresses for one IP in all clusters gets
-// one that nobody has.
-func TestClustersWithoutAPartOfTheIPsGetOne(t *testing.T) {
-	east, west := Cluster{Context: "e", ClusterSet: "set", Ranges: []string{"243.0.0.0/8"}, CIDRs: []string{"243.1.0.0/16"}, Taken: []string{"243.1.0.0/16", "243.2.0.0/16"}},
-		Cluster{Context: "w", Ranges: []string{"243.0.0.0/8"}}
-	north, old := Cluster{Context: "n", Ranges: []string{"243.0.0.0/8", "fd00:243::/64"}}, Cluster{Context: "o"}
-	steps, err := assign([]Cluster{east, west, north, old})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, step := range steps {
-		got = append(got, step.Context+": "+step.String())
-	}
-	want := []string{
-		"w: use 243.3.0.0/16 for IPs that are the same in all clusters",
-		"n: use 243.4.0.0/16,fd00:243::1:0/112 for IPs that are the same in all clusters",
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("planned:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	back := Cluster{Context: "b", Ranges: []string{"243.0.0.0/8"}, CIDRs: []string{"243.2.0.0/16"}}
-	if steps, err := assign([]Cluster{back, east}); err != nil || len(steps) != 1 || steps[0].Context != "b" || steps[0].Value != "243.3.0.0/16" {
-		t.Errorf("a cluster that comes back to a part that somebody else has: %v, %v", steps, err)
-	}
-	if _, err := assign([]Cluster{{Context: "w", Ranges: []string{"243.0.0.0/16"}}, {Context: "e", ClusterSet: "set", Ranges: []string{"243.0.0.0/16"}, CIDRs: []string{"243.0.0.0/16"}}}); err == nil {
-		t.Error("a range that is full has room")
 	}
 }
 
