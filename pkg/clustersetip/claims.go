@@ -5,7 +5,6 @@ package clustersetip
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 )
@@ -13,15 +12,14 @@ import (
 // Claims tells which service an address belongs to.
 //
 // Normally an address is held for one service only: whoever allocates leaves
-// out what it knows to be held. But it may not know all: a cluster adopts a
-// decision at the very moment at which the last other export that holds to it
-// goes, and the address, which looks free, is given to another service before
-// the news gets around. As soon as it does, the older decision keeps the
-// address, and the other is void: its service gets another address. That the
-// older one keeps it means that an address that all clusters have agreed on is
-// never lost.
+// out what it knows to be held, and what was until a moment ago (see
+// [Quarantine]). But news may take longer than that: a cluster adopts a decision
+// at the very moment at which the last other export that holds to it goes, and
+// the address, which looks free, is given to another service before that is
+// heard. As soon as it is, the older decision keeps the address, and the other is
+// void: its service gets another address. That the older one keeps it means that
+// an address that all clusters have agreed on is never lost.
 type Claims struct {
-	used  map[netip.Addr]bool
 	owner map[netip.Addr]string // of contested addresses only
 }
 
@@ -29,13 +27,12 @@ type Claims struct {
 // included, by namespace/name. The time it takes is linear unless addresses
 // are contested.
 func NewClaims(services map[string][]Export) Claims {
-	claims := Claims{used: map[netip.Addr]bool{}, owner: map[netip.Addr]string{}}
+	claims := Claims{owner: map[netip.Addr]string{}}
 	holder := map[netip.Addr]string{}
 	contested := map[netip.Addr]bool{}
 	for key, exports := range services {
 		for _, export := range exports {
 			for _, addr := range addresses(export.Decision) {
-				claims.used[addr] = true
 				if other, held := holder[addr]; held && other != key {
 					contested[addr] = true
 				}
@@ -88,12 +85,6 @@ func (c Claims) Standing(key string, exports []Export) []Export {
 		}
 	}
 	return standing
-}
-
-// Used are all addresses that anybody holds for any service, the void ones
-// included: they are in use until everybody has heard that they are void.
-func (c Claims) Used() map[netip.Addr]bool {
-	return maps.Clone(c.used)
 }
 
 func (c Claims) void(key string, decision *Decision) bool {

@@ -11,8 +11,12 @@
 //     allocates or for none. Everybody else adopts that and remembers it, so
 //     that it outlives the cluster that made it.
 //   - Of two decisions about a service the older stands (see [Decide]).
-//   - Of two services that hold one address the one with the older decision
-//     keeps it (see [Claims]).
+//   - No address is given to a service for as long as news take after it was held
+//     for another one, nor by a cluster that has just started or joined, which
+//     may not have heard everything (see [Quarantine]). So while news get around
+//     in time ([NewsTime]), no two services ever hold one address.
+//   - When they did not, and two services hold one address, the one with the older
+//     decision keeps it (see [Claims]).
 //
 // A decision lives for as long as an export that holds to it. An export that
 // has not seen it yet does not keep it alive: nobody could tell it anymore.
@@ -85,8 +89,8 @@ type Verdict struct {
 	// [Claims.Standing].
 	Record *Decision
 	// Allocate is whether to allocate addresses and to record [NewDecision] with
-	// them and the time of the allocation. If that fails, the cluster holds to
-	// nothing and tries again when addresses may have become free.
+	// them, as old as [Since] says. If that fails, the cluster holds to nothing and
+	// tries again when addresses may have become free.
 	Allocate bool
 	// WaitFor is the id of the cluster that has to decide first.
 	WaitFor string
@@ -124,9 +128,7 @@ func Decide(self string, exports []Export, settled bool) Verdict {
 // what others read, and nobody should see another order of decisions than the
 // cluster that made one.
 //
-// For allocated IPs since is the time of the allocation, not of the export: an
-// export may have to wait for a free address, and must not be older then than
-// the decisions that others have held to in the meantime.
+// For allocated IPs since is what [Since] says.
 func NewDecision(cluster string, ips []string, since time.Time) *Decision {
 	return &Decision{IPs: slices.Clone(ips), DecidedBy: cluster, Since: metav1.NewTime(since.Truncate(time.Second))}
 }

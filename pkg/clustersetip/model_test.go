@@ -13,8 +13,9 @@ import (
 )
 
 // The model of a ClusterSet: clusters that tell each other their exports by
-// messages that take any time. What happens is a list of steps, which mean the
-// same in any list, so that a list that breaks a property can be made shorter.
+// messages that take up to half the NewsTime. What happens is a list of steps, which
+// mean the same in any list, so that a list that breaks a property can be made
+// shorter.
 
 type operation string
 
@@ -26,7 +27,7 @@ const (
 	leave    operation = "leave"    // cluster a
 	restart  operation = "restart"  // cluster a
 	deliver  operation = "deliver"  // the next message of cluster a to cluster b
-	catchUp  operation = "catch up" // all messages to cluster a: the last one of each cluster counts
+	catchUp  operation = "catch up" // all messages to cluster a
 	run      operation = "run"      // the controller of cluster a
 	settle   operation = "settle"   // deliver and run everything until nothing changes, and check
 )
@@ -36,20 +37,22 @@ type step struct {
 	a, b  int
 	s     int
 	wants bool
+	after int // so many seconds
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("{%-8s a: %d, b: %d, s: %d, wants: %v}", s.do, s.a, s.b, s.s, s.wants)
+	return fmt.Sprintf("{%-8s a: %d, b: %d, s: %d, wants: %v, after: %d}", s.do, s.a, s.b, s.s, s.wants, s.after)
 }
 
 // rules are what the model can do in another way, to show that it must not.
 type rules struct {
-	sinceExport bool // a decision is as old as the export of its cluster, not as the allocation
-	oldExports  bool // an export is not younger than the membership of its cluster
-	noClaims    bool // two services that hold one address both keep it
-	// quarantine: an address that was seen held is not given again, and a cluster
-	// that has just started gives none, before all news have got around.
-	quarantine bool
+	sinceExport  bool // a decision is as old as the export of its cluster, although that had to wait
+	oldExports   bool // an export is not younger than the membership of its cluster
+	noClaims     bool // two services that hold one address both keep it
+	noQuarantine bool // an address is given as soon as nobody is known to hold it
+	noPause      bool // also by a cluster that has just started or joined
+	// lateNews: messages take any time.
+	lateNews bool
 }
 
 type setup struct {
@@ -61,6 +64,7 @@ type setup struct {
 
 // message is all that a cluster exports at some time.
 type message struct {
+	sent       time.Time
 	membership int // which membership of the cluster it is from
 	left       bool
 	exports    map[string]Export
@@ -74,8 +78,11 @@ type cluster struct {
 	heard      map[string]message
 	inbox      map[string][]message
 
-	recent map[netip.Addr]bool // quarantined
-	fresh  bool                // has just started
+	started, joined time.Time
+	// held are the services that it knows to hold an address.
+	held       map[netip.Addr]map[string]bool
+	quarantine Quarantine
+	waiting    map[string]bool // the services that it could not decide about
 }
 
 func (c *cluster) member() bool { return c.membership%2 == 1 }
@@ -102,8 +109,22 @@ func newModel(s setup) *model {
 	return m
 }
 
-func (m *model) do(s step) error {
+// pass lets a second pass. No message takes longer than it may.
+func (m *model) pass() {
 	m.now = m.now.Add(time.Second)
+	for _, c := range m.members() {
+		for _, from := range m.clusters {
+			for !m.rules.lateNews && len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= NewsTime/2 {
+				m.receive(c, from.id)
+			}
+		}
+	}
+}
+
+func (m *model) do(s step) error {
+	for range s.after {
+		m.pass()
+	}
 	a, b, key := m.clusters[s.a%len(m.clusters)], m.clusters[s.b%len(m.clusters)], fmt.Sprintf("ns/s%d", s.s%m.services)
 	own, exported := a.exports[key]
 	switch {
@@ -112,6 +133,7 @@ func (m *model) do(s step) error {
 		m.send(a)
 	case s.do == unexport && exported:
 		delete(a.exports, key)
+		m.observe(a)
 		m.send(a)
 	case s.do == wish && exported:
 		own.Wants = !own.Wants
@@ -124,11 +146,9 @@ func (m *model) do(s step) error {
 	case s.do == restart && a.member():
 		m.start(a)
 	case s.do == deliver:
-		b.receive(a.id, 1)
+		m.receive(b, a.id)
 	case s.do == catchUp:
-		for from, inbox := range a.inbox {
-			a.receive(from, len(inbox))
-		}
+		m.receiveAll(a)
 	case s.do == run && a.member():
 		if _, err := m.run(a); err != nil {
 			return err
@@ -150,6 +170,7 @@ func (m *model) join(c *cluster) {
 		c.cidr++
 	}
 	c.membership++
+	c.joined = m.now
 	for key, own := range c.exports {
 		if !m.rules.oldExports {
 			own.At = m.now
@@ -168,15 +189,17 @@ func (m *model) leave(c *cluster) {
 	}
 	m.send(c)
 	c.heard, c.inbox = nil, nil
+	m.observe(c)
 }
 
 // start makes a cluster forget what it heard, and ask everybody again.
 func (m *model) start(c *cluster) {
 	c.heard, c.inbox = map[string]message{}, map[string][]message{}
-	c.recent, c.fresh = map[netip.Addr]bool{}, true
+	c.started, c.held, c.quarantine, c.waiting = m.now, nil, Quarantine{}, map[string]bool{}
+	m.observe(c)
 	for _, other := range m.members() {
 		if other != c {
-			c.inbox[other.id] = []message{other.message()}
+			c.inbox[other.id] = []message{m.message(other)}
 		}
 	}
 }
@@ -184,32 +207,61 @@ func (m *model) start(c *cluster) {
 func (m *model) send(c *cluster) {
 	for _, other := range m.members() {
 		if other != c {
-			other.inbox[c.id] = append(other.inbox[c.id], c.message())
+			other.inbox[c.id] = append(other.inbox[c.id], m.message(c))
 		}
 	}
 }
 
-func (c *cluster) message() message {
-	return message{membership: c.membership, left: !c.member(), exports: maps.Clone(c.exports)}
+func (m *model) message(c *cluster) message {
+	return message{sent: m.now, membership: c.membership, left: !c.member(), exports: maps.Clone(c.exports)}
 }
 
-// receive takes the last of the next messages of another cluster.
-func (c *cluster) receive(from string, count int) {
+// receive takes the next message of another cluster.
+func (m *model) receive(c *cluster, from string) {
 	inbox := c.inbox[from]
-	count = min(count, len(inbox))
-	if count == 0 {
+	if len(inbox) == 0 {
 		return
 	}
-	c.inbox[from] = inbox[count:]
-	c.heard[from] = inbox[count-1]
-	if c.heard[from].left {
+	c.inbox[from], c.heard[from] = inbox[1:], inbox[0]
+	if inbox[0].left {
 		delete(c.heard, from)
 	}
-	c.quarantine()
+	m.observe(c)
 }
 
-func (c *cluster) quarantine() {
-	maps.Copy(c.recent, NewClaims(c.known()).Used())
+// receiveAll takes all messages, and tells whether there were any.
+func (m *model) receiveAll(c *cluster) (any bool) {
+	for _, from := range m.clusters {
+		for len(c.inbox[from.id]) > 0 {
+			m.receive(c, from.id)
+			any = true
+		}
+	}
+	return any
+}
+
+// observe notes which addresses are held by now, and which are not any more.
+func (m *model) observe(c *cluster) {
+	held := map[netip.Addr]map[string]bool{}
+	for key, exports := range c.known() {
+		for _, export := range exports {
+			for _, addr := range addresses(export.Decision) {
+				if held[addr] == nil {
+					held[addr] = map[string]bool{}
+				}
+				held[addr][key] = true
+				c.quarantine.Hold(addr, key)
+			}
+		}
+	}
+	for addr, services := range c.held {
+		for key := range services {
+			if len(held[addr]) == 0 {
+				c.quarantine.Free(addr, key, m.now)
+			}
+		}
+	}
+	c.held = held
 }
 
 // known are the exports of all services that a cluster knows of.
@@ -230,7 +282,7 @@ func (c *cluster) known() map[string][]Export {
 func (m *model) settled(c *cluster) bool {
 	return !slices.ContainsFunc(m.members(), func(other *cluster) bool {
 		return other != c && c.heard[other.id].membership != other.membership
-	}) && (!m.rules.quarantine || !c.fresh)
+	})
 }
 
 func (m *model) pool(c *cluster) Pool {
@@ -254,11 +306,12 @@ func (m *model) run(c *cluster) (changed bool, err error) {
 		verdict := Decide(c.id, exports, m.settled(c))
 		decision := verdict.Record
 		if verdict.Allocate {
-			decision, err = m.allocate(c, key, claims.Used())
+			decision, err = m.allocate(c, key)
 			if err != nil {
 				return false, err
 			}
 		}
+		c.waiting[key] = decision == nil
 		if Equal(decision, own.Decision) {
 			continue
 		}
@@ -267,26 +320,29 @@ func (m *model) run(c *cluster) (changed bool, err error) {
 		}
 		own.Decision = decision
 		c.exports[key] = own
+		m.observe(c)
 		changed = true
 	}
+	maps.DeleteFunc(c.waiting, func(key string, _ bool) bool { _, exported := c.exports[key]; return !exported })
 	if changed {
-		c.quarantine()
 		m.send(c)
 	}
 	return changed, nil
 }
 
-func (m *model) allocate(c *cluster, key string, used map[netip.Addr]bool) (*Decision, error) {
-	if m.rules.quarantine {
-		maps.Copy(used, c.recent)
+func (m *model) allocate(c *cluster, key string) (*Decision, error) {
+	if !m.rules.noPause && (m.now.Sub(c.started) < NewsTime || m.now.Sub(c.joined) < NewsTime) {
+		return nil, nil
 	}
-	ips, err := m.pool(c).Allocate(key, nil, in(used))
+	ips, err := m.pool(c).Allocate(key, nil, func(addr netip.Addr) bool {
+		return len(c.held[addr]) > 1 || len(c.held[addr]) == 1 && !c.held[addr][key] || !m.rules.noQuarantine && c.quarantine.Wait(addr, key, m.now) > 0
+	})
 	if exhausted := (*ExhaustedError)(nil); errors.As(err, &exhausted) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	since := m.now
+	since := Since(c.exports[key].At, m.now, c.waiting[key])
 	if m.rules.sinceExport {
 		since = c.exports[key].At
 	}
@@ -294,7 +350,7 @@ func (m *model) allocate(c *cluster, key string, used map[netip.Addr]bool) (*Dec
 	m.allocations++
 	if other, held := m.heldByOther(key, decision); held {
 		m.collisions++
-		if m.rules.quarantine {
+		if m.rules == (rules{}) {
 			return nil, fmt.Errorf("%s allocated %v for %s, but %s", c.id, ips, key, other)
 		}
 	}

@@ -77,7 +77,8 @@ func findConflicts(exports []Export, result Result) []Conflict {
 }
 
 // findIPConflict finds exports that ask for another kind of IP than was decided.
-// Of what was decided once, asking otherwise later changes nothing.
+// Of what was decided once, asking otherwise later changes nothing; nor does it
+// matter whether the cluster that decided still exports the service.
 func findIPConflict(exports []clustersetip.Export, inForce *clustersetip.Decision) []Conflict {
 	disagree := clustersetip.Disagree(exports, inForce)
 	if inForce == nil || len(disagree) == 0 {
@@ -85,7 +86,7 @@ func findIPConflict(exports []clustersetip.Export, inForce *clustersetip.Decisio
 	}
 	return []Conflict{{
 		Reason: "ClusterSetIPConflict",
-		Message: fmt.Sprintf("Conflicting use of one IP in all clusters. Using \"%t\" from oldest service export in %q. %d/%d clusters disagree.",
+		Message: fmt.Sprintf("Conflicting use of one IP in all clusters. Using \"%t\", which %q decided with the first export of the service, until all of its exports have been deleted. %d/%d clusters disagree.",
 			len(inForce.IPs) > 0, inForce.DecidedBy, len(disagree), len(exports)),
 	}}
 }

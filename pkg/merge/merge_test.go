@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -296,6 +297,21 @@ func TestAllConflictsAreReported(t *testing.T) {
 	want = `Conflicting ports. Using "http:80/TCP", preferring those of the oldest service export in "cluster-1". 2/5 clusters disagree.`
 	if result.Conflicts[1].Message != want {
 		t.Errorf("message %q, want %q", result.Conflicts[1].Message, want)
+	}
+}
+
+// R131, R132: what was decided about one IP stands, also when who decided is gone,
+// and the message says how to get out of that.
+func TestIPConflictNamesWhoDecided(t *testing.T) {
+	decided := &clustersetip.Decision{IPs: []string{"243.1.0.1"}, DecidedBy: "gone"}
+	asking := func(wants bool) func(*Export) {
+		return func(e *Export) { e.IP = clustersetip.Export{Cluster: e.Cluster, Wants: wants, Decision: decided} }
+	}
+	result := Merge([]Export{exported(1, asking(false)), exported(2, asking(true))})
+	want := `Conflicting use of one IP in all clusters. Using "true", which "gone" decided with the first export of the service, ` +
+		`until all of its exports have been deleted. 1/2 clusters disagree.`
+	if reasons(result) != "ClusterSetIPConflict" || result.Conflicts[0].Message != want {
+		t.Errorf("conflicts %+v, want %q", result.Conflicts, want)
 	}
 }
 

@@ -86,7 +86,8 @@ func showDecision(result *multicluster.ServiceImport, exports []merge.Export, de
 // addresses gives the import the families of its derived Service, as far as the
 // exports have them: its own cluster may support less. The address of each
 // family is the one for all clusters, once the Service has it, or else the
-// Service's own.
+// Service's own. Before it is decided which, it has none, since the address of an
+// import never changes.
 func addresses(result *multicluster.ServiceImport, derived *corev1.Service, decision *clusterset.ClusterSetIPDecision) {
 	if derived == nil {
 		return
@@ -95,7 +96,7 @@ func addresses(result *multicluster.ServiceImport, derived *corev1.Service, deci
 		result.Spec.IPFamilies = derived.Spec.IPFamilies
 	}
 	result.Spec.IPFamilies = merge.SupportedFamilies(result.Spec.IPFamilies, derived.Spec.IPFamilies)
-	if result.Spec.Type != multicluster.ClusterSetIP {
+	if result.Spec.Type != multicluster.ClusterSetIP || decision == nil {
 		return
 	}
 	for _, family := range result.Spec.IPFamilies {
@@ -141,7 +142,7 @@ func ready(result *multicluster.ServiceImport, merged merge.Result, around surro
 	case headless != (derived.Spec.ClusterIP == corev1.ClusterIPNone):
 		condition.Message = fmt.Sprintf("the type has changed: waiting for mcs-controller to replace the Service %q", name)
 	case !headless && merged.IP == nil:
-		condition.Message = "waiting for the cluster whose export was the first to allocate one IP for all clusters: its ServiceExport says if it cannot"
+		condition.Message = "waiting for the cluster whose export was the first to allocate one IP for all clusters: the condition Ready of its ServiceExport says why it has not"
 	case !headless && derived.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" && len(result.Spec.IPs) < len(result.Spec.IPFamilies):
 		condition.Reason = multicluster.ServiceImportReasonClusterSetIPUnavailable
 		condition.Message = derived.Annotations[multicluster.ClusterSetIPProblemAnnotation]

@@ -106,11 +106,11 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil {
-		return nil //nolint:nilerr // the member's entry says what is wrong with its Secret
+		return nil // the member's entry says what is wrong with its Secret
 	}
 	held, err := readToken(config.BearerToken)
 	if err != nil {
-		return nil //nolint:nilerr // whoever made it renews it
+		return nil // whoever made it renews it
 	}
 	now := c.clock.Now()
 	if due := held.due(c.gave(key.Name, config.BearerToken)); due.After(now) {

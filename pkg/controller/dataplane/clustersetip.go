@@ -6,7 +6,9 @@ package dataplane
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +34,8 @@ const (
 	loadBalancerClass = clusterset.GroupName + "/clusterset-ip"
 	// byAddress indexes Services by all addresses that lead to them.
 	byAddress = "servicesByAddress"
+	// byWantedIP indexes imports by their addresses for all clusters.
+	byWantedIP = "importsByWantedIP"
 	// retryPlain is how long a Service stays without an address that was refused
 	// before that is asked for again.
 	retryPlain = 5 * time.Minute
@@ -96,8 +100,7 @@ func (v variant) ingress() corev1.LoadBalancerStatus {
 // this, because of a quota or a policy, or because it has run out of ports for
 // health checks; false if that is not why, or if there is no other way.
 func (v variant) nextBest(refusal error) (variant, bool) {
-	text := refusal.Error()
-	health := strings.Contains(strings.ToLower(text), "healthcheck") || strings.Contains(strings.ToLower(text), "health check")
+	health := noHealthCheckPort(refusal)
 	switch {
 	case len(v.ips) == 0 || !health && !apierrors.IsForbidden(refusal):
 		return v, false
@@ -105,8 +108,17 @@ func (v variant) nextBest(refusal error) (variant, bool) {
 		return variant{v.ips, corev1.ServiceExternalTrafficPolicyCluster,
 			"the address of clients is not kept, because the cluster has no port left for health checks of load balancers"}, true
 	default:
-		return plain(fmt.Sprintf("the IP %s, which the service has in all clusters, is not to be had in this one: %.500s", strings.Join(v.ips, ","), text)), true
+		return plain(fmt.Sprintf("the IP %s, which the service has in all clusters, is not to be had in this one: %.500s", strings.Join(v.ips, ","), refusal.Error())), true
 	}
+}
+
+// noHealthCheckPort says whether the cluster has no port left for health checks.
+// It has no reason of its own for that, but says so in words. Other errors may
+// have them in names and addresses.
+func noHealthCheckPort(refusal error) bool {
+	var status apierrors.APIStatus
+	return errors.As(refusal, &status) && status.Status().Code == http.StatusInternalServerError &&
+		strings.Contains(strings.ToLower(status.Status().Message), "healthcheck nodeport")
 }
 
 // variantFor is how the Service of an import should have its addresses.
@@ -116,7 +128,11 @@ func (c *Controller) variantFor(key types.NamespacedName, serviceImport *multicl
 		return plain("")
 	}
 	for _, ip := range ips {
-		if other := c.olderUser(ip, existing); other != nil {
+		users, err := c.services.ByIndex(byAddress, ip)
+		if err != nil {
+			continue // there is such an index
+		}
+		if other := firstUser(users, existing); other != nil {
 			return plain(fmt.Sprintf("the IP %s, which the service has in all clusters, is used in this one by Service %q in namespace %q", ip, other.Name, other.Namespace))
 		}
 	}
@@ -128,27 +144,40 @@ func (c *Controller) variantFor(key types.NamespacedName, serviceImport *multicl
 	return variant{ips: ips, policy: corev1.ServiceExternalTrafficPolicyLocal}
 }
 
-// olderUser finds another Service that an address leads to, and that had it first.
-func (c *Controller) olderUser(ip string, existing *corev1.Service) *corev1.Service {
-	objects, err := c.services.ByIndex(byAddress, ip)
-	if err != nil {
-		return nil
-	}
+// firstUser finds another Service that an address leads to, and that had it
+// first. When somebody else's got it cannot be told, but a Service of ours that
+// has it does not lose it: otherwise anybody could take it away. Of two that are
+// ours the older keeps it.
+func firstUser(users []any, existing *corev1.Service) *corev1.Service {
+	var others []*corev1.Service
 	has := false
-	var older []*corev1.Service
-	for _, object := range objects {
-		has = has || existing != nil && object.(*corev1.Service).UID == existing.UID
-	}
-	for _, object := range objects {
-		other := object.(*corev1.Service)
-		if existing == nil || other.UID != existing.UID && (!has || other.CreationTimestamp.Before(&existing.CreationTimestamp)) {
-			older = append(older, other)
+	for _, user := range users {
+		if service := user.(*corev1.Service); existing != nil && service.UID == existing.UID {
+			has = true
+		} else {
+			others = append(others, service)
 		}
 	}
-	if len(older) == 0 {
+	others = slices.DeleteFunc(others, func(other *corev1.Service) bool {
+		return has && (!ours(other) || byAge(existing, other) < 0)
+	})
+	if len(others) == 0 {
 		return nil
 	}
-	return slices.MinFunc(older, func(a, b *corev1.Service) int { return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	return slices.MinFunc(others, byAge)
+}
+
+func byAge(a, b *corev1.Service) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+}
+
+// indexByWantedIP indexes imports by their addresses for all clusters.
+func indexByWantedIP(object any) ([]string, error) {
+	serviceImport, ok := object.(*multiclusterxv1beta1.ServiceImport)
+	if !ok {
+		return nil, fmt.Errorf("%T is no ServiceImport", object)
+	}
+	return wantedIPs(serviceImport), nil
 }
 
 // indexByAddress indexes Services by the addresses that lead to them, other

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -51,6 +49,7 @@ type Controller struct {
 	queue    loop.Queue
 	synced   []cache.InformerSynced
 	imports  multiclusterxlisters.ServiceImportLister
+	wanting  cache.Indexer // the same, by the addresses that they want
 	members  clustersetlisters.MemberLister
 	services cache.Indexer
 	// Indexed by import, and by source cluster.
@@ -87,6 +86,7 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 		clock:          clock,
 		queue:          loop.NewQueue("dataplane"),
 		imports:        imports.Lister(),
+		wanting:        imports.Informer().GetIndexer(),
 		members:        members.Lister(),
 		exported:       exported.Informer().GetIndexer(),
 		exportedSlices: exportedSlices.Informer().GetIndexer(),
@@ -97,6 +97,9 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 		refused:        map[types.NamespacedName]refusal{},
 	}
 	if err := services.Informer().AddIndexers(cache.Indexers{byAddress: indexByAddress}); err != nil {
+		return nil, err
+	}
+	if err := imports.Informer().AddIndexers(cache.Indexers{byWantedIP: indexByWantedIP}); err != nil {
 		return nil, err
 	}
 	for _, watched := range []struct {
@@ -171,8 +174,8 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 	if !ok {
 		return
 	}
+	c.addressesChanged(service)
 	if !ours(service) {
-		c.foreignServiceChanged(service)
 		return
 	}
 	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Labels[multicluster.ServiceNameLabel]}
@@ -184,20 +187,20 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 	c.queue.Add(key)
 }
 
-// foreignServiceChanged looks at imports whose IP for all clusters leads to
-// another Service, or did until now.
-func (c *Controller) foreignServiceChanged(service *corev1.Service) {
+// addressesChanged looks at imports whose IP for all clusters leads to a Service,
+// or did until now: they may have waited for that.
+func (c *Controller) addressesChanged(service *corev1.Service) {
 	addresses, err := indexByAddress(service)
-	if err != nil || len(addresses) == 0 {
-		return
-	}
-	imports, err := c.imports.List(labels.Everything())
 	if err != nil {
-		return // listing a cache does not fail
+		return // it is a Service
 	}
-	for _, serviceImport := range imports {
-		if slices.ContainsFunc(wantedIPs(serviceImport), func(ip string) bool { return slices.Contains(addresses, ip) }) {
-			c.enqueueName(serviceImport)
+	for _, address := range addresses {
+		imports, err := c.wanting.ByIndex(byWantedIP, address)
+		if err != nil {
+			return // there is such an index
+		}
+		for _, serviceImport := range imports {
+			c.enqueueName(serviceImport.(metav1.Object))
 		}
 	}
 }

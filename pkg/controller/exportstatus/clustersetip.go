@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,10 +29,6 @@ import (
 // addresses that they hold to.
 const byIP = "exportsByClusterSetIP"
 
-// sameTime is how long after another an export may be made and still be made at
-// the same time: until then they may not have heard of each other.
-const sameTime = time.Minute
-
 func indexByIP(object any) ([]string, error) {
 	switch object := object.(type) {
 	case *clustersetv1alpha1.ExportedService:
@@ -47,56 +42,21 @@ func indexByIP(object any) ([]string, error) {
 	return nil, fmt.Errorf("%T has no IP", object)
 }
 
-// ledger knows the addresses that this process allocated, for as long as the
-// exports hold to them, since caches may not show them yet; and the exports that
-// wait for something.
-type ledger struct {
-	mu       sync.Mutex
-	reserved map[netip.Addr]types.NamespacedName
-	waiting  sets.Set[types.NamespacedName]
-}
-
-func newLedger() *ledger {
-	return &ledger{reserved: map[netip.Addr]types.NamespacedName{}, waiting: sets.New[types.NamespacedName]()}
-}
-
-// wait remembers that an export has to be looked at when a member changes.
-func (l *ledger) wait(key types.NamespacedName, waits bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if waits {
-		l.waiting.Insert(key)
-	} else {
-		l.waiting.Delete(key)
-	}
-}
-
-func (l *ledger) all() []types.NamespacedName {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.waiting.UnsortedList()
-}
-
-// release gives back what was reserved for an export that holds to something
-// else, or is gone.
-func (l *ledger) release(key types.NamespacedName, but []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	kept := sets.New(but...)
-	for address, holder := range l.reserved {
-		if holder == key && !kept.Has(address.String()) {
-			delete(l.reserved, address)
-		}
-	}
-}
+// reasonClusterSetIPPending is that of an export that waits for one IP in all clusters.
+const reasonClusterSetIPPending = "ClusterSetIPPending"
 
 // decision is what an export should hold to: what it holds to now, if nothing
-// else is decided. A problem is why this cluster cannot allocate, although it
-// should; wait is when to look again, if it has to wait for another cluster.
+// else is decided. A problem is why it has no address, although it should; wait
+// is when to look again, if nobody else tells.
 type decision struct {
 	held    *clusterset.ClusterSetIPDecision
 	problem *export.Problem
 	wait    time.Duration
+}
+
+// pending is a decision that is still to be made.
+func pending(wait time.Duration, message string) decision {
+	return decision{problem: &export.Problem{Reason: reasonClusterSetIPPending, Message: message}, wait: wait}
 }
 
 // ips are the addresses that the export should hold to.
@@ -109,24 +69,47 @@ func (d decision) ips() []string {
 
 // decide decides about the IP of a service that this cluster exports.
 func (c *Controller) decide(key types.NamespacedName, serviceExport *multiclusterxv1beta1.ServiceExport, known facts) (decision, error) {
-	var exports []clustersetip.Export
-	for _, exported := range known.exported {
-		told := merge.FromV1alpha1(exported).IP
-		if told.Cluster == known.self.Status.ClusterID && told.Decision == nil {
-			told.Decision = export.Decision(serviceExport, known.joinedAt()) // written a moment ago
-		}
-		exports = append(exports, told)
-	}
-	exports = c.standing(key, exports)
-	settled, wait := settled(known.members, c.clock.Now())
-	verdict := clustersetip.Decide(known.self.Status.ClusterID, exports, settled)
+	exports := c.standing(key, exportsOf(serviceExport, known))
+	now := c.clock.Now()
+	member, until := unheard(known.members, now)
+	verdict := clustersetip.Decide(known.self.Status.ClusterID, exports, member == "")
 	switch {
 	case verdict.Record != nil:
 		return decision{held: verdict.Record}, nil
 	case verdict.Allocate:
 		return c.allocate(key, known, exports)
+	case clustersetip.InForce(exports) != nil:
+		return decision{wait: until.Sub(now)}, nil // for no IP: that takes effect at once, and is only recorded later
+	case member != "":
+		return pending(until.Sub(now), fmt.Sprintf("one IP for all clusters is not decided on before all that member %q exports is known, but at %s at the latest: nothing has to be done",
+			member, until.UTC().Format(time.RFC3339))), nil
 	}
-	return decision{wait: wait}, nil
+	return pending(0, fmt.Sprintf("waiting for cluster %q, whose export was the first, to allocate one IP for all clusters: its ServiceExport says if it cannot", verdict.WaitFor)), nil
+}
+
+// exportsOf are the exports of a service. This cluster's own holds to what it
+// records itself: others may tell what it held to before. A lost member that has
+// not allocated so far may never do so, so that nobody waits for it. That one wants
+// no IP takes effect without its doing, and imports show it.
+func exportsOf(serviceExport *multiclusterxv1beta1.ServiceExport, known facts) []clustersetip.Export {
+	lost := sets.New[string]()
+	for _, member := range known.members {
+		if member.Status.State == clustersetv1alpha1.MemberLost {
+			lost.Insert(member.Status.ClusterID)
+		}
+	}
+	var exports []clustersetip.Export
+	for _, exported := range known.exported {
+		told := merge.FromV1alpha1(exported).IP
+		switch {
+		case told.Cluster == known.self.Status.ClusterID:
+			told.Decision = export.Decision(serviceExport, known.joinedAt())
+		case told.Decision == nil && told.Wants && lost.Has(told.Cluster):
+			continue
+		}
+		exports = append(exports, told)
+	}
+	return exports
 }
 
 // standing are the exports of a service without the decisions that are void,
@@ -154,6 +137,63 @@ func (c *Controller) standing(key types.NamespacedName, exports []clustersetip.E
 	return clustersetip.NewClaims(services).Standing(key.String(), exports)
 }
 
+// exportedChanged notes which addresses are held, and which are not any more.
+// Only when this has been called for an export that is gone is its address free:
+// the cache shows it a little earlier.
+func (c *Controller) exportedChanged(old, object any) {
+	for address, key := range holding(object) {
+		c.ledger.heldSeen(address, key)
+	}
+	c.noteFree(old, object)
+	c.enqueueExported(old)
+	c.enqueueExported(object)
+}
+
+// ownChanged notes which addresses this cluster itself does not hold to any more:
+// it may never have been told back that it did.
+func (c *Controller) ownChanged(old, object any) {
+	c.noteFree(old, object)
+	for _, state := range []any{old, object} {
+		if own, ok := state.(*multiclusterxv1beta1.ServiceExport); ok {
+			c.enqueue(own)
+		}
+	}
+}
+
+// noteFree notes the addresses that an export held to until now, and nobody does
+// any more.
+func (c *Controller) noteFree(old, object any) {
+	still := holding(object)
+	for address, key := range holding(old) {
+		if _, held := still[address]; !held && c.holders(address.String()).Len() == 0 {
+			c.ledger.freeSeen(address, key, c.clock.Now())
+		}
+	}
+}
+
+// holding are the addresses that an export, of whatever cluster, holds to, and its
+// service.
+func holding(object any) map[netip.Addr]types.NamespacedName {
+	var key types.NamespacedName
+	switch object := object.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		key = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.Service}
+	case *multiclusterxv1beta1.ServiceExport:
+		key = types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	}
+	ips, err := indexByIP(object)
+	if err != nil {
+		return nil // there is no export
+	}
+	held := map[netip.Addr]types.NamespacedName{}
+	for _, ip := range ips {
+		if address, err := netip.ParseAddr(ip); err == nil {
+			held[address] = key
+		}
+	}
+	return held
+}
+
 // holders are the services that hold to an address, in any cluster.
 func (c *Controller) holders(ip string) sets.Set[types.NamespacedName] {
 	holders := sets.New[types.NamespacedName]()
@@ -168,25 +208,28 @@ func (c *Controller) holders(ip string) sets.Set[types.NamespacedName] {
 	return holders
 }
 
-// settled says whether every member has been heard, as far as it can be, and if
-// not, when to look again at the latest. What an unreachable member exported is
-// remembered, unless it has never been heard.
-func settled(members []*clustersetv1alpha1.Member, now time.Time) (bool, time.Duration) {
+// unheard is a member that has not been heard so far, but may be, and until when
+// to wait for that at the latest: of several the one to wait for longest. What an
+// unreachable member exported is remembered, unless it has never been heard; and
+// one that can never be read to the end is given up after its TTL.
+func unheard(members []*clustersetv1alpha1.Member, now time.Time) (name string, until time.Time) {
 	for _, member := range members {
-		age := now.Sub(member.CreationTimestamp.Time)
-		ttl := time.Duration(member.Status.TTLSeconds) * time.Second
-		switch member.Status.State {
-		case clustersetv1alpha1.MemberConnecting:
-			if age < ttl {
-				return false, ttl - age
+		since := member.CreationTimestamp.Time
+		switch {
+		case member.Status.State == clustersetv1alpha1.MemberConnecting:
+		case member.Status.State == clustersetv1alpha1.MemberConnected && !member.Status.Synced:
+			if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil {
+				since = synced.LastTransitionTime.Time
 			}
-		case clustersetv1alpha1.MemberConnected:
-			if !member.Status.Synced {
-				return false, ttl
-			}
+		default:
+			continue
+		}
+		limit := since.Add(time.Duration(member.Status.TTLSeconds) * time.Second)
+		if limit.After(now) && (limit.After(until) || limit.Equal(until) && member.Name < name) {
+			name, until = member.Name, limit
 		}
 	}
-	return true, 0
+	return name, until
 }
 
 // allocate decides on addresses of this cluster's part.
@@ -200,34 +243,48 @@ func (c *Controller) allocate(key types.NamespacedName, known facts, exports []c
 	}
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
+	now := c.clock.Now()
+	if until := latest(c.ledger.started, known.joinedAt()).Add(clustersetip.NewsTime); now.Before(until) {
+		return pending(until.Sub(now), fmt.Sprintf("one IP for all clusters is allocated at %s, when this cluster, which has just joined or whose mcs-controller has just started, "+
+			"has surely heard which are in use: nothing has to be done", until.UTC().Format(time.RFC3339))), nil
+	}
+	var wait time.Duration // until the first address in quarantine is free
 	ips, err := clustersetip.NewPool(cidrs).Allocate(key.String(), known.service.Spec.IPFamilies, func(address netip.Addr) bool {
-		return c.taken(address, key, known.joinedAt())
+		if c.taken(address, key, known.joinedAt()) {
+			return true
+		}
+		remaining := c.ledger.quarantine.Wait(address, key.String(), now)
+		if remaining > 0 && (wait == 0 || remaining < wait) {
+			wait = remaining
+		}
+		return remaining > 0
 	})
 	var exhausted *clustersetip.ExhaustedError
 	switch {
+	case errors.As(err, &exhausted) && wait > 0:
+		return pending(wait, fmt.Sprintf("one IP for all clusters is allocated within %s: the only ones that are left in %s, this cluster's part, were in use until a moment ago. Nothing has to be done",
+			clustersetip.NewsTime, exhausted.CIDR)), nil
 	case errors.As(err, &exhausted):
 		return decision{problem: &export.Problem{Reason: "ClusterSetIPExhausted", Message: fmt.Sprintf(
 			"no IP for all clusters is left in %s, this cluster's part: give it a larger one (--clusterset-ip-cidr), or withdraw other exports", exhausted.CIDR)}}, nil
 	case err != nil:
-		return decision{problem: &export.Problem{Reason: "NoClusterSetIP", Message: err.Error()}}, nil
+		return decision{problem: &export.Problem{Reason: "NoClusterSetIP", Message: fmt.Sprintf(
+			"%v: add one of that family to the range of all clusters (--clusterset-ip-range) and to this cluster's part of it (--clusterset-ip-cidr), or ask for none (annotation %s=false)",
+			err, multicluster.UseClusterSetIPAnnotation)}}, nil
 	}
 	for _, ip := range ips {
 		c.ledger.reserved[netip.MustParseAddr(ip)] = key
 	}
-	return decision{held: clustersetip.NewDecision(known.self.Status.ClusterID, ips, c.ledger.since(key, known.self.Status.ClusterID, exports, c.clock.Now()))}, nil
+	own := slices.IndexFunc(exports, func(export clustersetip.Export) bool { return export.Cluster == known.self.Status.ClusterID })
+	since := clustersetip.Since(exports[own].At, now, c.ledger.waiting.Has(key)) // only who exports allocates
+	return decision{held: clustersetip.NewDecision(known.self.Status.ClusterID, ips, since)}, nil
 }
 
-// since is the age of a decision that is made now: that of the export, so that of
-// two that are made at the same time the older export's stands; but not if it had
-// to wait for an address, while others may have come to hold to something else.
-// The ledger is locked.
-func (l *ledger) since(key types.NamespacedName, self string, exports []clustersetip.Export, now time.Time) time.Time {
-	for _, own := range exports {
-		if own.Cluster == self && now.Sub(own.At) < sameTime && !l.waiting.Has(key) {
-			return own.At
-		}
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	return now
+	return b
 }
 
 // cannotAllocate is why a cluster cannot allocate addresses, nil if it can.

@@ -73,27 +73,35 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
 		own: exports.Informer().GetIndexer(), clock: clock, ledger: newLedger(),
 	}
-	for informer, handle := range map[cache.SharedIndexInformer]func(metav1.Object){
-		exports.Informer():  c.enqueue,
-		services.Informer(): c.enqueue,
-		exported.Informer(): c.enqueueExported,
+	registration, err := services.Informer().AddEventHandler(loop.OnChange(c.enqueue))
+	if err != nil {
+		return nil, err
+	}
+	c.synced = append(c.synced, registration.HasSynced)
+	for informer, handle := range map[cache.SharedIndexInformer]func(old, object any){
+		exports.Informer():  c.ownChanged,
+		exported.Informer(): c.exportedChanged,
+		members.Informer():  c.memberChanged,
 	} {
-		registration, err := informer.AddEventHandler(loop.OnChange(handle))
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { handle(nil, object) },
+			UpdateFunc: handle,
+			DeleteFunc: func(object any) { handle(lastKnown(object), nil) },
+		})
 		if err != nil {
 			return nil, err
 		}
 		c.synced = append(c.synced, registration.HasSynced)
 	}
-	registration, err := members.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.memberChanged(nil, object) },
-		UpdateFunc: c.memberChanged,
-		DeleteFunc: func(object any) { c.memberChanged(object, nil) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	c.synced = append(c.synced, registration.HasSynced)
 	return c, nil
+}
+
+// lastKnown is an object that is gone, as it was last known.
+func lastKnown(object any) any {
+	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		return final.Obj
+	}
+	return object
 }
 
 func indexByService(object any) ([]string, error) {
@@ -108,8 +116,12 @@ func (c *Controller) enqueue(object metav1.Object) {
 	c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 }
 
-func (c *Controller) enqueueExported(object metav1.Object) {
-	if exported, ok := object.(*clustersetv1alpha1.ExportedService); ok && exported.Spec.ClusterSetIP != nil && len(exported.Spec.ClusterSetIP.IPs) > 0 {
+func (c *Controller) enqueueExported(object any) {
+	exported, ok := object.(*clustersetv1alpha1.ExportedService)
+	if !ok {
+		return
+	}
+	if exported.Spec.ClusterSetIP != nil && len(exported.Spec.ClusterSetIP.IPs) > 0 {
 		for _, ip := range exported.Spec.ClusterSetIP.IPs { // who else holds it has to look again
 			for holder := range c.holders(ip) {
 				c.queue.Add(holder)
@@ -119,8 +131,8 @@ func (c *Controller) enqueueExported(object metav1.Object) {
 			c.queue.Add(key)
 		}
 	}
-	if name := object.GetLabels()[multicluster.ServiceNameLabel]; name != "" {
-		c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
+	if name := exported.Labels[multicluster.ServiceNameLabel]; name != "" {
+		c.queue.Add(types.NamespacedName{Namespace: exported.Namespace, Name: name})
 	}
 }
 
@@ -143,9 +155,6 @@ func (c *Controller) memberChanged(old, object any) {
 
 // clusterSetOf is empty for every entry but this cluster's own.
 func clusterSetOf(object any) string {
-	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = final.Obj
-	}
 	if entry, ok := object.(*clustersetv1alpha1.Member); ok && entry.Status.State == clustersetv1alpha1.MemberLocal {
 		return entry.Name + "/" + entry.Status.ClusterSet + "/" + entry.Status.IDClaimedAt.String()
 	}
@@ -155,6 +164,9 @@ func clusterSetOf(object any) string {
 // Run works until the context ends. One replica at a time runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "exportstatus"))
+	if cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		c.ledger.start(c.clock.Now())
+	}
 	loop.Run(ctx, c.queue, workers, c.synced, c.sync)
 	return nil
 }
@@ -162,7 +174,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	held, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && held.DeletionTimestamp != nil {
-		c.ledger.release(key, nil)
+		c.ledger.release(key, nil, c.clock.Now())
 		c.ledger.wait(key, false)
 		return nil
 	}
@@ -180,17 +192,30 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 			return err
 		}
 	}
-	c.ledger.wait(key, decided.problem != nil || decided.wait > 0)
+	waits := decided.problem != nil || decided.wait > 0
+	if waits {
+		c.ledger.wait(key, true)
+	}
 	if decided.wait > 0 {
 		c.queue.AddAfter(key, decided.wait)
 	}
-	c.ledger.release(key, decided.ips())
+	c.ledger.release(key, decided.ips(), c.clock.Now())
 	known.problem = decided.problem
 	changed := export.SetDecision(serviceExport, decided.held, known.joinedAt())
-	if !apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) && !changed {
-		return nil
+	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) || changed {
+		if err := c.write(ctx, held, serviceExport, known); err != nil {
+			return err
+		}
 	}
-	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(key.Namespace).UpdateStatus(ctx, serviceExport, metav1.UpdateOptions{}); err != nil {
+	if !waits { // only now: until it is written, it may have to be decided again
+		c.ledger.wait(key, false)
+	}
+	return nil
+}
+
+// write writes the status of an export, and tells people what has changed.
+func (c *Controller) write(ctx context.Context, held, serviceExport *multiclusterxv1beta1.ServiceExport, known facts) error {
+	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(held.Namespace).UpdateStatus(ctx, serviceExport, metav1.UpdateOptions{}); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

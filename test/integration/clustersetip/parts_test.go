@@ -30,17 +30,23 @@ func restart(t *testing.T, cluster *fleet.Cluster) {
 	fatal(t, cluster.AwaitAvailable(ctx))
 }
 
-// givePart restarts a cluster with another part of the range, until the test ends.
-func givePart(t *testing.T, cluster *fleet.Cluster, part string) {
+// setFlag restarts a cluster with another value of a flag, until the test ends.
+func setFlag(t *testing.T, cluster *fleet.Cluster, flag, value string) {
 	t.Helper()
 	before := cluster.APIServerFlags
-	give := func(flags []string) {
+	set := func(flags []string) {
 		t.Helper()
 		cluster.APIServerFlags = flags
 		restart(t, cluster)
 	}
-	give(append(slices.DeleteFunc(slices.Clone(before), func(flag string) bool { return strings.HasPrefix(flag, "--clusterset-ip-cidr=") }), "--clusterset-ip-cidr="+part))
-	t.Cleanup(func() { give(before) })
+	set(append(slices.DeleteFunc(slices.Clone(before), func(given string) bool { return strings.HasPrefix(given, flag+"=") }), flag+"="+value))
+	t.Cleanup(func() { set(before) })
+}
+
+// givePart restarts a cluster with another part of the range, until the test ends.
+func givePart(t *testing.T, cluster *fleet.Cluster, part string) {
+	t.Helper()
+	setFlag(t, cluster, "--clusterset-ip-cidr", part)
 }
 
 // canAllocate waits until a cluster shows whether a member can allocate.
@@ -103,6 +109,36 @@ func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
 	if got := imported(t, west(), ns, "third", "north").Spec.IPs[0]; got != ip {
 		t.Errorf("%s has become free, and %s was given", ip, got)
 	}
+}
+
+// R132: another default, after a restart, changes conditions only.
+func TestFlagChangesConditionsOnly(t *testing.T) {
+	ns := namespace(t, "flagged")
+	export(t, west(), ns, "by-flag", "") // whose flag asks for one IP
+	export(t, east(), ns, "plain", "")
+	ip := oneIP(t, ns, "by-flag", "west")
+	adopted(t, west(), ns, "by-flag", ip)
+	before := imported(t, north(), ns, "plain", "east").Spec.IPs
+	setFlag(t, west(), "--clusterset-ip-mode", "Cluster")
+	setFlag(t, east(), "--clusterset-ip-mode", "ClusterSet")
+	for _, test := range []struct {
+		cluster *fleet.Cluster
+		name    string
+		using   string
+	}{{west(), "by-flag", `Using "true"`}, {east(), "plain", `Using "false"`}} {
+		exportCondition(t, test.cluster, ns, test.name, "Conflict", metav1.ConditionTrue, "ClusterSetIPConflict", test.using, "1/1 clusters disagree")
+		exportCondition(t, test.cluster, ns, test.name, "Valid", metav1.ConditionTrue)
+		exportCondition(t, test.cluster, ns, test.name, "Ready", metav1.ConditionTrue)
+	}
+	if got := oneIP(t, ns, "by-flag", "west"); got != ip {
+		t.Errorf("the IP is %s, and was %s", got, ip)
+	}
+	if after := imported(t, north(), ns, "plain", "east").Spec.IPs; !slices.Equal(after, before) {
+		t.Errorf("the IPs are %v, and were %v", after, before)
+	}
+	// New exports go by the new flag.
+	export(t, east(), ns, "new", "")
+	oneIP(t, ns, "new", "east")
 }
 
 // R126: IPv6 as well, if the Service has it.

@@ -242,7 +242,7 @@ func TestConnectionMadeWhileStoppingIsNotWaitedForForLong(t *testing.T) {
 		return errors.Join(another.Close(), errors.New("it still listens"))
 	})
 	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // it is not about whom it talks to
-	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // none
+	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                                            // none
 	if _, err := io.WriteString(connection, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
 		t.Fatal(err)
 	}

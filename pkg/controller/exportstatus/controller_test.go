@@ -1,0 +1,81 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exportstatus
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	recorder "k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+)
+
+// R128, R129: an export that has to wait says so, and its decision is as old as the
+// moment at which it was made, also if that cannot be written at once.
+func TestWaitingIsRememberedUntilTheDecisionIsWritten(t *testing.T) {
+	exportedAt := epoch.Add(time.Minute)
+	client, clock := mcsfake.NewClientset(), testingclock.NewFakePassiveClock(exportedAt.Add(2*time.Second))
+	var refusal error
+	var written *multiclusterxv1beta1.ServiceExport
+	client.PrependReactor("update", "serviceexports", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		written = action.(clienttesting.UpdateAction).GetObject().(*multiclusterxv1beta1.ServiceExport)
+		return true, written, refusal
+	})
+	host := informers.NewSharedInformerFactory(kubernetesfake.NewClientset(), 0)
+	own := mcsinformers.NewSharedInformerFactory(client, 0)
+	c, err := New(client, clock, recorder.NewFakeRecorder(10), host, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.queue.ShutDown)
+	for object, held := range map[runtime.Object]cache.Indexer{
+		newExport():                          c.own,
+		newService():                         host.Core().V1().Services().Informer().GetIndexer(),
+		allocator():                          own.ClusterSet().V1alpha1().Members().Informer().GetIndexer(),
+		exported("here", "export", 1, asks):  c.exported,
+		exported("west", "younger", 2, asks): c.exported,
+	} {
+		if err := held.Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.ledger.start(exportedAt.Add(-5 * time.Second))
+	if err := c.sync(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if ready := meta.FindStatusCondition(written.Status.Conditions, multicluster.ServiceExportReady); ready == nil || ready.Reason != reasonClusterSetIPPending {
+		t.Errorf("it says %+v", ready)
+	}
+	now := exportedAt.Add(6 * time.Second)
+	clock.SetTime(now)
+	refusal = apierrors.NewConflict(schema.GroupResource{Resource: "serviceexports"}, "web", errors.New("changed"))
+	if err := c.sync(t.Context(), web); !apierrors.IsConflict(err) {
+		t.Fatal(err)
+	}
+	refusal = nil
+	if err := c.sync(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if got := export.Decision(written, epoch); got == nil || !got.Since.Time.Equal(now) {
+		t.Errorf("it holds to %+v, want since %s", got, now)
+	}
+	if waiting := c.ledger.all(); len(waiting) > 0 {
+		t.Errorf("%v still wait", waiting)
+	}
+}
