@@ -157,7 +157,7 @@ func TestMemberThatCannotBeAskedSaysWhy(t *testing.T) {
 		{"not available", secretOf("c", answering(t, saying(http.StatusServiceUnavailable, "")).kubeconfig("x")), "c", "its API is not available"},
 		{"no JSON", secretOf("c", answering(t, saying(http.StatusOK, "Hello")).kubeconfig("x")), "c", "cannot be read"},
 		{"another JSON", secretOf("c", answering(t, saying(http.StatusOK, `{"items":"none"}`)).kubeconfig("x")), "c", "cannot be read"},
-		{"no UID", secretOf("c", answering(t, saying(http.StatusOK, `{"items":[{"metadata":{"name":"c"},"status":{"clusterUID":"../x"}}]}`)).kubeconfig("x")), "c", `its answer is not understood: clusterUID "../x"`},
+		{"no UID", secretOf("c", answering(t, saying(http.StatusOK, `{"items":[{"metadata":{"name":"c"},"status":{"clusterUID":"../x"}}]}`)).kubeconfig("x")), "c", `what it answers cannot be read: its answer is not understood: clusterUID "../x"`},
 		{"nothing", secretOf("c", answering(t, saying(http.StatusOK, `{}`)).kubeconfig("x")), "c", "it does not say who it is"},
 		{"only of others", secretOf("c", answering(t, saying(http.StatusOK, `{"items":[{"metadata":{"name":"a"},"status":{"clusterID":"a","clusterUID":"x","state":"Connected"}}]}`)).kubeconfig("x")), "c",
 			"it does not say who it is"},

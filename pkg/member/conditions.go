@@ -80,10 +80,10 @@ func reachable(peer *peer) metav1.Condition {
 }
 
 // unreadable says whether an answer came that is none. The client has no type
-// of error for that, only the words of its decoder.
+// of error for what it cannot decode, only the words of its decoder.
 func unreadable(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character")
+	return errors.Is(err, errNotUnderstood) || strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character")
 }
 
 // explain finds a reason for a failure and says what to do about it.

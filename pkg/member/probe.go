@@ -4,6 +4,7 @@
 package member
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -59,16 +60,19 @@ func (r *Registry) sketch(peer *peer) sketch {
 	return s
 }
 
+// errNotUnderstood is for answers that make no sense.
+var errNotUnderstood = errors.New("its answer is not understood")
+
 func readEntries(answer *clustersetv1alpha1.MemberList) (map[string]*clusterset.Member, error) {
 	entries := map[string]*clusterset.Member{}
 	for i := range answer.Items {
 		entry := &clusterset.Member{}
 		if err := clustersetv1alpha1.Convert_v1alpha1_Member_To_clusterset_Member(&answer.Items[i], entry, nil); err != nil {
-			return nil, fmt.Errorf("its answer is not understood: %w", err)
+			return nil, fmt.Errorf("%w: %w", errNotUnderstood, err)
 		}
 		// It becomes part of a key of the memory.
 		if uid := string(entry.Status.ClusterUID); uid != "" && len(validation.IsDNS1123Label(uid)) > 0 {
-			return nil, fmt.Errorf("its answer is not understood: clusterUID %.100q of %.100q is no UID", uid, entry.Name)
+			return nil, fmt.Errorf("%w: clusterUID %.100q of %.100q is no UID", errNotUnderstood, uid, entry.Name)
 		}
 		entries[entry.Name] = entry
 	}
