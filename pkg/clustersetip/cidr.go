@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -15,6 +16,11 @@ import (
 // partLength is the length of the CIDR that a cluster gets if nobody chose
 // one: some 65000 addresses.
 var partLength = map[corev1.IPFamily]int{corev1.IPv4Protocol: 16, corev1.IPv6Protocol: 112}
+
+// SplitCIDRs are the texts of a list of CIDRs, as claims have it.
+func SplitCIDRs(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
 
 // ParseCIDRs reads a list of CIDRs. It returns all errors, each of which names
 // the text and, if one can be told, what would be right: a text that only

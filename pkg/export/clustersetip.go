@@ -36,22 +36,29 @@ type record struct {
 	JoinedAt metav1.Time `json:"joinedAt"`
 }
 
-// RecordedIPs are the addresses that an export remembers, of whatever membership.
-func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
+// recorded is what an export remembers, of whatever membership; nil if nothing.
+func recorded(export *multiclusterxv1beta1.ServiceExport) *record {
 	var held record
 	text, ok := export.Annotations[multicluster.ClusterSetIPAnnotation]
 	if !ok || json.Unmarshal([]byte(text), &held) != nil {
 		return nil
 	}
-	return held.IPs
+	return &held
+}
+
+// RecordedIPs are the addresses that an export remembers, of whatever membership.
+func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
+	if held := recorded(export); held != nil {
+		return held.IPs
+	}
+	return nil
 }
 
 // Decision is what an export of a cluster that joined at a time holds to, nil if
 // nothing has been decided yet.
 func Decision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *clusterset.ClusterSetIPDecision {
-	var held record
-	text, ok := export.Annotations[multicluster.ClusterSetIPAnnotation]
-	if !ok || json.Unmarshal([]byte(text), &held) != nil || !held.JoinedAt.Time.Equal(joinedAt) {
+	held := recorded(export)
+	if held == nil || !held.JoinedAt.Time.Equal(joinedAt) {
 		return nil
 	}
 	return &clusterset.ClusterSetIPDecision{IPs: held.IPs, DecidedBy: held.DecidedBy, Since: held.Since}

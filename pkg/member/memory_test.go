@@ -285,9 +285,7 @@ func TestOlderOfTwoClustersHasTheIDAfterARestart(t *testing.T) {
 			w, _ := exporting(t, memory)
 			w.memory.flush(t.Context())
 			after := restart(t, memory, time.Second)
-			disown(after.remembered, []any{
-				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "member-b"}, Type: clusterset.MemberSecretType, Data: map[string][]byte{clusterset.MemberSecretClusterID: []byte("b")}},
-			})
+			disown(after.remembered, []any{secretOf("b", "")})
 			var other *feed
 			for _, secret := range secrets {
 				if f := after.add("b", secret); f.spec.secret == "other" {
@@ -316,9 +314,7 @@ func TestMemoryOfAMemberWhoseSecretIsGoneIsAnyOnes(t *testing.T) {
 	w, _ := exporting(t, memory)
 	w.memory.flush(t.Context())
 	after := restart(t, memory, time.Second)
-	disown(after.remembered, []any{
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "member-b"}, Type: clusterset.MemberSecretType, Data: map[string][]byte{clusterset.MemberSecretClusterID: []byte("c")}},
-	})
+	disown(after.remembered, []any{secretOf("c", "", func(s *corev1.Secret) { s.Name = "member-b" })})
 	after.add("b", func(s *spec) { s.secret = "renamed" })
 	if after.exports("web") != "b" {
 		t.Errorf("web is exported by %q", after.exports("web"))

@@ -79,7 +79,7 @@ func (p part) condition(others []part, problem string) *metav1.Condition {
 
 // ownPart is that of this cluster.
 func (r *Registry) ownPart() part {
-	return part{r.identity.ID, r.identity.IDClaimedAt, listed([]byte(r.identity.CIDRs))}
+	return part{r.identity.ID, r.identity.IDClaimedAt, clustersetip.SplitCIDRs(r.identity.CIDRs)}
 }
 
 // findParts finds those of this cluster and of all that take part.

@@ -95,7 +95,7 @@ func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Ide
 func (c Config) part(claimed string) (cidrs, problem string) {
 	texts := c.ClusterSetIPCIDRs
 	if len(texts) == 0 {
-		texts = strings.FieldsFunc(claimed, func(r rune) bool { return r == ',' || r == ' ' })
+		texts = clustersetip.SplitCIDRs(claimed)
 	}
 	prefixes, err := clustersetip.ParseCIDRs(texts)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 const (
@@ -171,8 +172,7 @@ func (s *site) findClaims(ctx context.Context) error {
 		case multicluster.ClusterSetClaim:
 			s.Found.ClusterSet = claim.Spec.Value
 		case multicluster.ClusterSetIPCIDRClaim:
-			// As mcs-apiserver reads it.
-			s.Found.Claimed = strings.FieldsFunc(claim.Spec.Value, func(r rune) bool { return r == ',' || r == ' ' })
+			s.Found.Claimed = clustersetip.SplitCIDRs(claim.Spec.Value)
 		}
 	}
 	return nil

@@ -161,12 +161,13 @@ func (c *Controller) ownChanged(old, object any) {
 }
 
 // noteFree notes the addresses that an export held to until now, and nobody does
-// any more.
+// any more: others may have waited for them.
 func (c *Controller) noteFree(old, object any) {
 	still := holding(object)
 	for address, key := range holding(old) {
 		if _, held := still[address]; !held && c.holders(address.String()).Len() == 0 {
 			c.ledger.freeSeen(address, key, c.clock.Now())
+			c.enqueueWaiting()
 		}
 	}
 }

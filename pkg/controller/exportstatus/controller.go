@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -127,19 +128,24 @@ func (c *Controller) enqueueExported(object any) {
 				c.queue.Add(holder)
 			}
 		}
-		for _, key := range c.ledger.all() { // and who waits for one
-			c.queue.Add(key)
-		}
 	}
 	if name := exported.Labels[multicluster.ServiceNameLabel]; name != "" {
 		c.queue.Add(types.NamespacedName{Namespace: exported.Namespace, Name: name})
 	}
 }
 
-// memberChanged looks at everything again when this cluster joins or leaves.
-func (c *Controller) memberChanged(old, object any) {
+// enqueueWaiting looks at the exports that wait for something.
+func (c *Controller) enqueueWaiting() {
 	for _, key := range c.ledger.all() {
 		c.queue.Add(key)
+	}
+}
+
+// memberChanged looks at everything again when this cluster joins or leaves, and
+// at what waits when anything else has changed that it may wait for.
+func (c *Controller) memberChanged(old, object any) {
+	if !sameMember(old, object) {
+		c.enqueueWaiting()
 	}
 	if clusterSetOf(old) == clusterSetOf(object) {
 		return
@@ -151,6 +157,21 @@ func (c *Controller) memberChanged(old, object any) {
 	for _, export := range exports {
 		c.enqueue(export)
 	}
+}
+
+// sameMember says whether nothing has changed but when a member was last seen, which
+// does every few seconds, and how much it exports.
+func sameMember(old, object any) bool {
+	before, had := old.(*clustersetv1alpha1.Member)
+	after, has := object.(*clustersetv1alpha1.Member)
+	if !had || !has {
+		return false
+	}
+	one, other := before.Status, after.Status
+	for _, status := range []*clustersetv1alpha1.MemberStatus{&one, &other} {
+		status.LastSeen, status.Exports, status.Endpoints = nil, 0, 0
+	}
+	return apiequality.Semantic.DeepEqual(one, other)
 }
 
 // clusterSetOf is empty for every entry but this cluster's own.
@@ -174,8 +195,8 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	held, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && held.DeletionTimestamp != nil {
-		c.ledger.release(key, nil, c.clock.Now())
 		c.ledger.wait(key, false)
+		c.release(key, nil)
 		return nil
 	}
 	if err != nil {
@@ -199,7 +220,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if decided.wait > 0 {
 		c.queue.AddAfter(key, decided.wait)
 	}
-	c.ledger.release(key, decided.ips(), c.clock.Now())
+	c.release(key, decided.ips())
 	known.problem = decided.problem
 	changed := export.SetDecision(serviceExport, decided.held, known.joinedAt())
 	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) || changed {
@@ -211,6 +232,14 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		c.ledger.wait(key, false)
 	}
 	return nil
+}
+
+// release gives back the addresses that an export does not hold to: others may have
+// waited for them.
+func (c *Controller) release(key types.NamespacedName, but []string) {
+	if c.ledger.release(key, but, c.clock.Now()) {
+		c.enqueueWaiting()
+	}
 }
 
 // write writes the status of an export, and tells people what has changed.

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
@@ -18,9 +19,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 	recorder "k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
@@ -77,5 +81,35 @@ func TestWaitingIsRememberedUntilTheDecisionIsWritten(t *testing.T) {
 	}
 	if waiting := c.ledger.all(); len(waiting) > 0 {
 		t.Errorf("%v still wait", waiting)
+	}
+}
+
+// What waits is looked at when a member changes, and not whenever one is seen, which
+// is all the time.
+func TestMemberThatIsSeenAgainChangesNothing(t *testing.T) {
+	entry := allocator()
+	for name, test := range map[string]struct {
+		change func(*clustersetv1alpha1.MemberStatus)
+		looks  bool
+	}{
+		"seen again":    {func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = ptr.To(metav1.NewTime(epoch)) }, false},
+		"more exports":  {func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = 7, 8 }, false},
+		"another state": {func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberLost }, true},
+		"synced":        {func(s *clustersetv1alpha1.MemberStatus) { s.Synced = !s.Synced }, true},
+		"another part":  {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.8.0.0/16"} }, true},
+		"no conditions": {func(s *clustersetv1alpha1.MemberStatus) { s.Conditions = nil }, true},
+	} {
+		c := &Controller{ledger: newLedger(), queue: loop.NewQueue("test")}
+		c.ledger.wait(web, true)
+		changed := entry.DeepCopy()
+		changed.Name = "another" // what this cluster's own changes is looked at everywhere
+		before := changed.DeepCopy()
+		before.Status.State, changed.Status.State = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberConnected
+		test.change(&changed.Status)
+		c.memberChanged(before, changed)
+		if looks := c.queue.Len() > 0; looks != test.looks {
+			t.Errorf("%s: it looks: %t", name, looks)
+		}
+		c.queue.ShutDown()
 	}
 }

@@ -69,8 +69,9 @@ func (l *ledger) all() []types.NamespacedName {
 }
 
 // release gives back what was reserved for an export that holds to something
-// else, or is gone. It may have been told to others all the same.
-func (l *ledger) release(key types.NamespacedName, but []string, now time.Time) {
+// else, or is gone, and says whether there was any. It may have been told to
+// others all the same.
+func (l *ledger) release(key types.NamespacedName, but []string, now time.Time) (released bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := sets.New(but...)
@@ -78,6 +79,8 @@ func (l *ledger) release(key types.NamespacedName, but []string, now time.Time) 
 		if holder == key && !kept.Has(address.String()) {
 			delete(l.reserved, address)
 			l.quarantine.Free(address, key.String(), now)
+			released = true
 		}
 	}
+	return released
 }

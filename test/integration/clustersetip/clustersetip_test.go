@@ -134,6 +134,20 @@ func gone(t *testing.T, in *fleet.Cluster, ns, name string) {
 	})
 }
 
+// checkCondition says what is missing in a condition, its reason and message.
+func checkCondition(conditions []metav1.Condition, conditionType string, status metav1.ConditionStatus, parts ...string) error {
+	condition := meta.FindStatusCondition(conditions, conditionType)
+	if condition == nil || condition.Status != status {
+		return fmt.Errorf("%+v", conditions)
+	}
+	for _, part := range parts {
+		if !strings.Contains(condition.Reason+": "+condition.Message, part) {
+			return fmt.Errorf("%q is missing in %s: %s", part, condition.Reason, condition.Message)
+		}
+	}
+	return nil
+}
+
 // exportCondition waits until a condition of an export is as it should be.
 func exportCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType string, status metav1.ConditionStatus, parts ...string) {
 	t.Helper()
@@ -142,16 +156,7 @@ func exportCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType st
 		if err != nil {
 			return err
 		}
-		condition := meta.FindStatusCondition(found.Status.Conditions, conditionType)
-		if condition == nil || condition.Status != status {
-			return fmt.Errorf("%+v", found.Status.Conditions)
-		}
-		for _, part := range parts {
-			if !strings.Contains(condition.Reason+": "+condition.Message, part) {
-				return fmt.Errorf("%q is missing in %s: %s", part, condition.Reason, condition.Message)
-			}
-		}
-		return nil
+		return checkCondition(found.Status.Conditions, conditionType, status, parts...)
 	})
 }
 
@@ -372,16 +377,7 @@ func unavailable(t *testing.T, in *fleet.Cluster, ns, name string, parts ...stri
 		if err != nil {
 			return err
 		}
-		condition := meta.FindStatusCondition(found.Status.Conditions, "Ready")
-		if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != "ClusterSetIPUnavailable" {
-			return fmt.Errorf("%+v", condition)
-		}
-		for _, part := range parts {
-			if !strings.Contains(condition.Message, part) {
-				return fmt.Errorf("%q is missing in %q", part, condition.Message)
-			}
-		}
-		return nil
+		return checkCondition(found.Status.Conditions, "Ready", metav1.ConditionFalse, append(parts, "ClusterSetIPUnavailable: ")...)
 	})
 }
 
@@ -428,14 +424,7 @@ func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
 
 func restartAll(t *testing.T) {
 	t.Helper()
-	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.Stop())
-		fatal(t, cluster.StartController(t.Context()))
-		fatal(t, cluster.StartAPIServers())
-	}
-	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.AwaitAvailable(t.Context()))
-	}
+	restart(t, clusters.Clusters...)
 	for _, cluster := range clusters.Clusters {
 		expect.Eventually(t, "the members of "+cluster.ID+" to be heard again", func(ctx context.Context) error {
 			members, err := cluster.Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})

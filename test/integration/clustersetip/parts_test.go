@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -20,14 +19,18 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
 )
 
-// restart stops the processes of a cluster and starts them again.
-func restart(t *testing.T, cluster *fleet.Cluster) {
+// restart stops the processes of clusters and starts them again.
+func restart(t *testing.T, restarted ...*fleet.Cluster) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // also when the test is over
-	fatal(t, cluster.Stop())
-	fatal(t, cluster.StartController(ctx))
-	fatal(t, cluster.StartAPIServers())
-	fatal(t, cluster.AwaitAvailable(ctx))
+	for _, cluster := range restarted {
+		fatal(t, cluster.Stop())
+		fatal(t, cluster.StartController(ctx))
+		fatal(t, cluster.StartAPIServers())
+	}
+	for _, cluster := range restarted {
+		fatal(t, cluster.AwaitAvailable(ctx))
+	}
 }
 
 // setFlag restarts a cluster with another value of a flag, until the test ends.
@@ -57,16 +60,7 @@ func canAllocate(t *testing.T, in *fleet.Cluster, id string, status metav1.Condi
 		if err != nil {
 			return err
 		}
-		condition := meta.FindStatusCondition(entry.Status.Conditions, "ClusterSetIP")
-		if condition == nil || condition.Status != status || condition.Reason != reason {
-			return fmt.Errorf("%+v", condition)
-		}
-		for _, part := range parts {
-			if !strings.Contains(condition.Message, part) {
-				return fmt.Errorf("%q is missing in %q", part, condition.Message)
-			}
-		}
-		return nil
+		return checkCondition(entry.Status.Conditions, "ClusterSetIP", status, append(parts, reason+": ")...)
 	})
 }
 

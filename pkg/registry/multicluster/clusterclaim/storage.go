@@ -23,12 +23,11 @@ import (
 // bounded.
 type REST struct {
 	*genericregistry.Store
-	watcher boundedwatch.Watcher
 }
 
 // Watch implements rest.Watcher.
 func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
-	return r.watcher.Watch(ctx, options)
+	return boundedwatch.Watcher{Watcher: r.Store}.Watch(ctx, options)
 }
 
 // NewStorage keeps ClusterClaims in etcd.
@@ -51,5 +50,5 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*RES
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
-	return &REST{store, boundedwatch.Watcher{Watcher: store}}, nil
+	return &REST{store}, nil
 }
