@@ -48,7 +48,7 @@ build: ## Build our programs into bin/.
 
 .PHONY: test-tools
 test-tools: ## Build what test clusters consist of besides Kubernetes.
-	go build -o bin/test/clusterset ./test/clusterset
+	go build -o bin/test/clusterset ./test/cmd/clusterset
 	go build -o bin/test/node-agent ./test/nodeagent
 
 .PHONY: kubernetes

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 // server is a Deployment that answers every connection with the name of the Pod.
@@ -58,7 +58,7 @@ func TestClustersAreUpInTimeAndSmall(t *testing.T) {
 	if tookUp > time.Minute {
 		t.Errorf("it took %s to start two clusters", tookUp)
 	}
-	for _, cluster := range []*clusters.Cluster{east, west} {
+	for _, cluster := range []*localcluster.Cluster{east, west} {
 		size, err := cluster.Memory()
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestClustersAreUpInTimeAndSmall(t *testing.T) {
 // In every cluster, Pods resolve and reach a Service over both IP families.
 func TestPodsReachServicesByName(t *testing.T) {
 	ns := namespace(t, "reach")
-	for _, cluster := range []*clusters.Cluster{east, west} {
+	for _, cluster := range []*localcluster.Cluster{east, west} {
 		apply(t, cluster, ns, server+"---"+client)
 		kubectl(t, cluster, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
 		kubectl(t, cluster, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
@@ -216,7 +216,7 @@ func TestWorkloadOfTheUpstreamSuiteRuns(t *testing.T) {
 
 // Our system runs in Pods of its own, made from the artifacts and nothing else.
 func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
-	for _, cluster := range []*clusters.Cluster{east, west} {
+	for _, cluster := range []*localcluster.Cluster{east, west} {
 		pods := kubectl(t, cluster, "get", "pods", "-n", "mcs-system")
 		expect.Contains(t, pods, "mcs-apiserver-", "2/2", "Running")
 		expect.Contains(t, kubectl(t, cluster, "logs", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-controller"), `"Registered"`)

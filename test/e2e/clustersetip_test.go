@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 const exportWithOneIP = `
@@ -20,7 +20,7 @@ metadata: {name: web, annotations: {clusterset.mcs-apiserver.io/use-clusterset-i
 `
 
 // importIPs are the IPs of an import; empty if there is none.
-func importIPs(t *testing.T, cluster *clusters.Cluster, ns string) string {
+func importIPs(t *testing.T, cluster *localcluster.Cluster, ns string) string {
 	t.Helper()
 	return kubectl(t, cluster, "get", "serviceimport", "web", "-n", ns, "--ignore-not-found", "-o", "jsonpath={.spec.ips[0]}")
 }
@@ -30,7 +30,7 @@ func importIPs(t *testing.T, cluster *clusters.Cluster, ns string) string {
 // an address of its range.
 func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
 	north := third(t)
-	all := []*clusters.Cluster{east, west, north}
+	all := []*localcluster.Cluster{east, west, north}
 	ns := namespace(t, "one-ip")
 	kubectl(t, north, "create", "namespace", ns)
 	deploy(t, east, ns, workload(east, 2, usual)+"---"+exportWithOneIP)
@@ -68,7 +68,7 @@ func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
 		t.Errorf("an ordinary Service got an address of the range: %s", ips)
 	}
 	mcs(t, "leave", "east", "--from", "west,north")
-	for _, cluster := range []*clusters.Cluster{west, north} {
+	for _, cluster := range []*localcluster.Cluster{west, north} {
 		kubectl(t, cluster, "wait", "--for=jsonpath={.status.clusters[*].cluster}=west", "serviceimport/web", "-n", ns, "--timeout=60s")
 		if got := importIPs(t, cluster, ns); got != ip {
 			t.Errorf("without its allocator the IP in %s is %s, and was %s", cluster.Name, got, ip)
@@ -99,7 +99,7 @@ func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
 // converse opens a connection to another service of one IP, which east allocates
 // and west serves. What it returns says a last word through the connection, and
 // returns everything that came back.
-func converse(t *testing.T, ns string, from *clusters.Cluster) func() string {
+func converse(t *testing.T, ns string, from *localcluster.Cluster) func() string {
 	t.Helper()
 	const exported = `
 apiVersion: multicluster.x-k8s.io/v1beta1

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 // awaitDNS waits until the answers to a question, sorted, are as wanted.
-func awaitDNS(t *testing.T, cluster *clusters.Cluster, ns, name, recordType string, want ...string) {
+func awaitDNS(t *testing.T, cluster *localcluster.Cluster, ns, name, recordType string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	expect.Eventually(t, recordType+" of "+name, func(ctx context.Context) error {
@@ -34,7 +34,7 @@ func awaitDNS(t *testing.T, cluster *clusters.Cluster, ns, name, recordType stri
 }
 
 // awaitSRV waits until a name leads to a port of exactly these targets.
-func awaitSRV(t *testing.T, cluster *clusters.Cluster, ns, name, port string, want ...string) {
+func awaitSRV(t *testing.T, cluster *localcluster.Cluster, ns, name, port string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	expect.Eventually(t, "SRV of "+name, func(ctx context.Context) error {
@@ -58,7 +58,7 @@ func awaitSRV(t *testing.T, cluster *clusters.Cluster, ns, name, port string, wa
 }
 
 // noName fails if there is anything of a name.
-func noName(t *testing.T, cluster *clusters.Cluster, ns, name string) {
+func noName(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	t.Helper()
 	expect.Eventually(t, "absence of "+name, func(ctx context.Context) error {
 		status, err := digStatus(ctx, cluster, ns, name, "A")
@@ -70,7 +70,7 @@ func noName(t *testing.T, cluster *clusters.Cluster, ns, name string) {
 }
 
 // words are the fields of what kubectl prints.
-func words(t *testing.T, cluster *clusters.Cluster, args ...string) []string {
+func words(t *testing.T, cluster *localcluster.Cluster, args ...string) []string {
 	t.Helper()
 	return strings.Fields(kubectl(t, cluster, args...))
 }
@@ -181,7 +181,7 @@ func TestDNSOfAHeadlessService(t *testing.T) {
 	}
 
 	// Unready Pods leave, R90: and without any the name goes.
-	exec0 := func(cluster *clusters.Cluster, pod, command string) {
+	exec0 := func(cluster *localcluster.Cluster, pod, command string) {
 		t.Helper()
 		if output, err := exec(t.Context(), cluster, ns, pod, "sh", "-c", command); err != nil {
 			t.Fatalf("%v: %s", err, output)

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 func TestLinkFaults(t *testing.T) {
@@ -37,20 +37,20 @@ func TestLinkFaults(t *testing.T) {
 			t.Fatalf("%s does not answer before anything is wrong", ip)
 		}
 	}
-	impair := func(fault clusters.Fault) {
+	impair := func(fault localcluster.Fault) {
 		t.Helper()
 		fault.Clusters = link
 		if err := set.Impair(t.Context(), fault); err != nil {
 			t.Fatal(err)
 		}
 	}
-	impair(clusters.Fault{Cut: true})
+	impair(localcluster.Fault{Cut: true})
 	for _, ip := range ips {
 		if answers(ip) {
 			t.Errorf("%s answers although the link is cut", ip)
 		}
 	}
-	impair(clusters.Fault{Delay: 300 * time.Millisecond})
+	impair(localcluster.Fault{Delay: 300 * time.Millisecond})
 	for _, ip := range ips {
 		started := time.Now()
 		if !answers(ip) {
@@ -61,19 +61,19 @@ func TestLinkFaults(t *testing.T) {
 			t.Errorf("%s answers after %s: the link is not slow", ip, took)
 		}
 	}
-	impair(clusters.Fault{Loss: 100})
+	impair(localcluster.Fault{Loss: 100})
 	for _, ip := range ips {
 		if answers(ip) {
 			t.Errorf("%s answers although every packet gets lost", ip)
 		}
 	}
-	impair(clusters.Fault{})
+	impair(localcluster.Fault{})
 	for _, ip := range ips {
 		if !answers(ip) {
 			t.Errorf("%s does not answer after the link was repaired", ip)
 		}
 	}
-	if err := set.Impair(t.Context(), clusters.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `no cluster "south"`) {
+	if err := set.Impair(t.Context(), localcluster.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `no cluster "south"`) {
 		t.Errorf("a link to nowhere: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
 		_, err := west.Kubectl(ctx, "get", "--raw", "/readyz")
 		return err
 	}
-	for _, component := range []string{clusters.Etcd, clusters.APIServer} {
+	for _, component := range []string{localcluster.Etcd, localcluster.APIServer} {
 		if err := west.Kill(component); err != nil {
 			t.Fatal(err)
 		}
@@ -100,13 +100,13 @@ func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
 		}
 		expect.Eventually(t, component, ready)
 	}
-	if err := west.Pause(clusters.APIServer); err != nil {
+	if err := west.Pause(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	if ready(t.Context()) == nil {
 		t.Error("a paused kube-apiserver answers")
 	}
-	if err := west.Resume(clusters.APIServer); err != nil {
+	if err := west.Resume(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	expect.Eventually(t, "resumed kube-apiserver", ready)
@@ -131,13 +131,13 @@ func TestFullDisk(t *testing.T) {
 	if err := create(t.Context(), "before"); err != nil {
 		t.Fatal(err)
 	}
-	if err := west.FillDisk(clusters.NodeAgent); err != nil {
+	if err := west.FillDisk(localcluster.NodeAgent); err != nil {
 		t.Fatal(err)
 	}
 	freed := false
 	t.Cleanup(func() {
 		if !freed {
-			_ = west.FreeDisk(clusters.NodeAgent)
+			_ = west.FreeDisk(localcluster.NodeAgent)
 		}
 	})
 	// etcd has some room of its own, reserved in advance: 64 MiB at the most.
@@ -149,7 +149,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error("everything is stored although the disk is full")
 	}
 	kubectl(t, west, "get", "services", "-A")
-	if err := west.FreeDisk(clusters.NodeAgent); err != nil {
+	if err := west.FreeDisk(localcluster.NodeAgent); err != nil {
 		t.Fatal(err)
 	}
 	freed = true
@@ -167,10 +167,10 @@ func TestNodeRecoversFromAKill(t *testing.T) {
 	ns := namespace(t, "node")
 	apply(t, west, ns, server)
 	kubectl(t, west, "rollout", "status", "deployment/web", "-n", ns, "--timeout=100s")
-	if err := west.Kill(clusters.NodeAgent); err != nil {
+	if err := west.Kill(localcluster.NodeAgent); err != nil {
 		t.Fatal(err)
 	}
-	if err := west.Start(t.Context(), clusters.NodeAgent); err != nil {
+	if err := west.Start(t.Context(), localcluster.NodeAgent); err != nil {
 		t.Fatal(err)
 	}
 	expect.Eventually(t, "Pods", func(ctx context.Context) error {
@@ -188,7 +188,7 @@ func TestNodeRecoversFromAKill(t *testing.T) {
 
 // Starting what runs changes nothing.
 func TestUpIsIdempotent(t *testing.T) {
-	before, err := east.Component(clusters.APIServer)
+	before, err := east.Component(localcluster.APIServer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestUpIsIdempotent(t *testing.T) {
 // Ending a set leaves nothing behind, even when everything in it crashed, and
 // does not touch its neighbours.
 func TestDownLeavesNothingBehind(t *testing.T) {
-	other, err := clusters.Open(set.Root)
+	other, err := localcluster.Open(set.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestDownLeavesNothingBehind(t *testing.T) {
 	}
 	apply(t, lonely, "default", client)
 	kubectl(t, lonely, "wait", "pod/client", "--for=condition=Ready", "--timeout=100s")
-	for _, component := range []string{clusters.NodeAgent, clusters.APIServer, clusters.Etcd} {
+	for _, component := range []string{localcluster.NodeAgent, localcluster.APIServer, localcluster.Etcd} {
 		if err := lonely.Kill(component); err != nil {
 			t.Fatal(err)
 		}

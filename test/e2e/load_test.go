@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 // outcome is what became of requests under way.
@@ -22,7 +22,7 @@ type outcome struct {
 
 // load asks an address from a Pod again and again, one request after the other,
 // until it is told to stop.
-func load(t *testing.T, cluster *clusters.Cluster, ns, host string) (stop func() outcome) {
+func load(t *testing.T, cluster *localcluster.Cluster, ns, host string) (stop func() outcome) {
 	t.Helper()
 	marker := "/tmp/stop-" + strings.ReplaceAll(host, ".", "-")
 	script := fmt.Sprintf("while [ ! -e %s ]; do socat -u -4 -T3 TCP:%s:80,connect-timeout=1 - 2>/dev/null || echo failed-; done", marker, host)
@@ -109,7 +109,7 @@ func TestDeletedPodCostsNoMoreThanInOneCluster(t *testing.T) {
 // R61, R76: the traffic distribution of the import, which is the oldest
 // export's, decides kube-proxy's choice, also for a cluster that set none.
 func TestTrafficDistributionOfTheImportDecides(t *testing.T) {
-	for zone, cluster := range map[string]*clusters.Cluster{"zone-a": east, "zone-b": west} {
+	for zone, cluster := range map[string]*localcluster.Cluster{"zone-a": east, "zone-b": west} {
 		kubectl(t, cluster, "label", "node", "node-1", "topology.kubernetes.io/zone="+zone, "--overwrite")
 	}
 	t.Cleanup(func() {

@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 var (
-	set        *clusters.Set
-	east, west *clusters.Cluster
+	set        *localcluster.Set
+	east, west *localcluster.Cluster
 	// tookUp is how long it took to start both clusters.
 	tookUp time.Duration
 )
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // may have started in this checkout.
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
-	if set, err = clusters.Open(filepath.Join("..", "..")); err != nil {
+	if set, err = localcluster.Open(filepath.Join("..", "..")); err != nil {
 		return 1, err
 	}
 	if set.Dir, err = os.MkdirTemp("", "mcs-e2e-"); err != nil {
@@ -86,7 +86,7 @@ func keep(dir string) {
 }
 
 // kubectl runs kubectl in a cluster. It must succeed.
-func kubectl(t *testing.T, cluster *clusters.Cluster, args ...string) string {
+func kubectl(t *testing.T, cluster *localcluster.Cluster, args ...string) string {
 	t.Helper()
 	output, err := cluster.Kubectl(t.Context(), args...)
 	if err != nil {
@@ -96,7 +96,7 @@ func kubectl(t *testing.T, cluster *clusters.Cluster, args ...string) string {
 }
 
 // apply applies manifests to a namespace of a cluster.
-func apply(t *testing.T, cluster *clusters.Cluster, namespace, manifests string) {
+func apply(t *testing.T, cluster *localcluster.Cluster, namespace, manifests string) {
 	t.Helper()
 	kubectl(t, cluster, "apply", "-n", namespace, "-f", expect.Manifest(t, "%s", manifests))
 }
@@ -104,7 +104,7 @@ func apply(t *testing.T, cluster *clusters.Cluster, namespace, manifests string)
 // namespace makes a namespace for one test, of the same name in both clusters.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
-	for _, cluster := range []*clusters.Cluster{east, west} {
+	for _, cluster := range []*localcluster.Cluster{east, west} {
 		kubectl(t, cluster, "create", "namespace", name)
 		t.Cleanup(func() { _, _ = cluster.Kubectl(context.Background(), "delete", "namespace", name, "--wait=false") })
 	}
@@ -112,13 +112,13 @@ func namespace(t *testing.T, name string) string {
 }
 
 // exec runs a command in a Pod and returns what it prints.
-func exec(ctx context.Context, cluster *clusters.Cluster, namespace, pod string, command ...string) (string, error) {
+func exec(ctx context.Context, cluster *localcluster.Cluster, namespace, pod string, command ...string) (string, error) {
 	output, err := cluster.Kubectl(ctx, append([]string{"exec", "-n", namespace, pod, "--"}, command...)...)
 	return strings.TrimSpace(output), err
 }
 
 // eventually runs a command in a Pod until it prints what it should.
-func eventually(t *testing.T, cluster *clusters.Cluster, namespace, pod string, good func(output string) bool, command ...string) {
+func eventually(t *testing.T, cluster *localcluster.Cluster, namespace, pod string, good func(output string) bool, command ...string) {
 	t.Helper()
 	expect.Eventually(t, strings.Join(command, " "), func(ctx context.Context) error {
 		output, err := exec(ctx, cluster, namespace, pod, command...)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 // manyImports is how many imports a cluster has while it is measured.

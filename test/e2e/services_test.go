@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 func clusterSetName(ns string) string { return "web." + ns + ".svc.clusterset.local" }

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 // third is a third cluster, a member like the others.
-func third(t *testing.T) *clusters.Cluster {
+func third(t *testing.T) *localcluster.Cluster {
 	t.Helper()
 	if err := set.Up(t.Context(), "north"); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestDNSOfAHundredEndpointsInThreeClusters(t *testing.T) {
 	kubectl(t, north, "create", "namespace", ns)
 	var all, targets []string
 	name := "db." + ns + ".svc.clusterset.local"
-	for number, cluster := range []*clusters.Cluster{east, west, north} {
+	for number, cluster := range []*localcluster.Cluster{east, west, north} {
 		var endpoints []string
 		for i := range []int{34, 33, 33}[number] {
 			address := fmt.Sprintf("10.77.%d.%d", number, i+1)

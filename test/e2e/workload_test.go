@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/clusters"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 // both are the two clusters.
-func both() []*clusters.Cluster { return []*clusters.Cluster{east, west} }
+func both() []*localcluster.Cluster { return []*localcluster.Cluster{east, west} }
 
 // workload is a Deployment named after its cluster, so that an answer tells
 // where it comes from, and a Service for it. It answers every connection and
 // every datagram at port 8080 with the name of the Pod.
-func workload(cluster *clusters.Cluster, replicas int, serviceSpec string) string {
+func workload(cluster *localcluster.Cluster, replicas int, serviceSpec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -59,28 +59,28 @@ metadata: {name: web}
 `
 
 // deploy runs a workload and waits until it is there.
-func deploy(t *testing.T, cluster *clusters.Cluster, ns, manifests string) {
+func deploy(t *testing.T, cluster *localcluster.Cluster, ns, manifests string) {
 	t.Helper()
 	apply(t, cluster, ns, manifests)
 	kubectl(t, cluster, "rollout", "status", "deployment/"+cluster.Name, "-n", ns, "--timeout=100s")
 }
 
 // runClient runs a Pod to ask from.
-func runClient(t *testing.T, cluster *clusters.Cluster, ns string) {
+func runClient(t *testing.T, cluster *localcluster.Cluster, ns string) {
 	t.Helper()
 	apply(t, cluster, ns, client)
 	kubectl(t, cluster, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
 }
 
 // awaitReady waits until an import can be used.
-func awaitReady(t *testing.T, cluster *clusters.Cluster, ns, name string) {
+func awaitReady(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	t.Helper()
 	kubectl(t, cluster, "wait", "--for=create", "serviceimport/"+name, "-n", ns, "--timeout=60s")
 	kubectl(t, cluster, "wait", "--for=condition=Ready", "serviceimport/"+name, "-n", ns, "--timeout=60s")
 }
 
 // ask asks an address from a Pod once, over TCP or UDP and one IP family.
-func ask(ctx context.Context, cluster *clusters.Cluster, ns, protocol, family, host string, port int) (string, error) {
+func ask(ctx context.Context, cluster *localcluster.Cluster, ns, protocol, family, host string, port int) (string, error) {
 	command := "socat -u -%s -T5 %s:%s:%d,connect-timeout=5 -" // only listens: what it sent might arrive after the server is gone
 	if protocol == "UDP" {
 		command = "echo | socat -%s -t5 -T5 - %s:%s:%d"
@@ -89,7 +89,7 @@ func ask(ctx context.Context, cluster *clusters.Cluster, ns, protocol, family, h
 }
 
 // awaitAnswers asks until answers of all given clusters have come.
-func awaitAnswers(t *testing.T, cluster *clusters.Cluster, ns, protocol, family, host string, from ...*clusters.Cluster) {
+func awaitAnswers(t *testing.T, cluster *localcluster.Cluster, ns, protocol, family, host string, from ...*localcluster.Cluster) {
 	t.Helper()
 	seen := map[string]bool{}
 	expect.Eventually(t, fmt.Sprintf("answers over %s and IPv%s at %s", protocol, family, host), func(ctx context.Context) error {
@@ -112,7 +112,7 @@ func awaitAnswers(t *testing.T, cluster *clusters.Cluster, ns, protocol, family,
 }
 
 // onlyFrom asks a number of times and fails for any answer from elsewhere.
-func onlyFrom(t *testing.T, cluster *clusters.Cluster, ns, host string, port, times int, from *clusters.Cluster) {
+func onlyFrom(t *testing.T, cluster *localcluster.Cluster, ns, host string, port, times int, from *localcluster.Cluster) {
 	t.Helper()
 	for range times {
 		answer, err := ask(t.Context(), cluster, ns, "TCP", "4", host, port)
@@ -123,7 +123,7 @@ func onlyFrom(t *testing.T, cluster *clusters.Cluster, ns, host string, port, ti
 }
 
 // dig asks the cluster's DNS and returns the answers, one per line, sorted as they come.
-func dig(ctx context.Context, cluster *clusters.Cluster, ns, name, recordType string) ([]string, error) {
+func dig(ctx context.Context, cluster *localcluster.Cluster, ns, name, recordType string) ([]string, error) {
 	output, err := exec(ctx, cluster, ns, "client", "dig", "+short", "+tries=1", "+time=2", name, recordType)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, output)
@@ -132,7 +132,7 @@ func dig(ctx context.Context, cluster *clusters.Cluster, ns, name, recordType st
 }
 
 // digStatus is the response code of a DNS answer: NOERROR, NXDOMAIN.
-func digStatus(ctx context.Context, cluster *clusters.Cluster, ns, name, recordType string) (string, error) {
+func digStatus(ctx context.Context, cluster *localcluster.Cluster, ns, name, recordType string) (string, error) {
 	output, err := exec(ctx, cluster, ns, "client", "dig", "+tries=1", "+time=2", name, recordType)
 	_, after, found := strings.Cut(output, "status: ")
 	if err != nil || !found {
@@ -143,7 +143,7 @@ func digStatus(ctx context.Context, cluster *clusters.Cluster, ns, name, recordT
 }
 
 // awaitSlices waits until the import web has this many EndpointSlices.
-func awaitSlices(t *testing.T, cluster *clusters.Cluster, ns string, count int) {
+func awaitSlices(t *testing.T, cluster *localcluster.Cluster, ns string, count int) {
 	t.Helper()
 	expect.Eventually(t, "slices", func(ctx context.Context) error {
 		output, err := cluster.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name=web", "-o", "name")

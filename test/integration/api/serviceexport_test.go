@@ -23,7 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	kepapply "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multicluster/v1alpha1"
 	applyv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 // R7: the KEP's group accepts the KEP's manifest.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 	"sigs.k8s.io/mcs-api/pkg/client/informers/externalversions"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 // The clients that people have today work unchanged, with streaming lists.

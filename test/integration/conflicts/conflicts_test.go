@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
-	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
 var clusters *fleet.Fleet

@@ -23,10 +23,10 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
-	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
-	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 // clusters are joined by TestMain; a test that changes that puts it back.

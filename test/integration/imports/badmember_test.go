@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
 // A member that says nonsense is believed only where it makes sense. What it

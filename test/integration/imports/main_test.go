@@ -20,10 +20,10 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
-	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
-	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 // clusters are joined by TestMain; a test that changes who is a member of whom

@@ -26,10 +26,10 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
-	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
-	"github.com/mcs-apiserver/mcs-apiserver/test/pki"
-	"github.com/mcs-apiserver/mcs-apiserver/test/process"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
 )
 
 var installed *installation.Installation

@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
-	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
-	"github.com/mcs-apiserver/mcs-apiserver/test/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
 )
 
 var config installation.Config

@@ -17,10 +17,10 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/test/controlplane"
-	"github.com/mcs-apiserver/mcs-apiserver/test/expect"
-	"github.com/mcs-apiserver/mcs-apiserver/test/fleet"
-	"github.com/mcs-apiserver/mcs-apiserver/test/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 // clusters know nothing of each other. A test that joins some makes them leave.

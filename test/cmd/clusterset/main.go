@@ -1,0 +1,169 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command clusterset runs test clusters on this machine and disturbs them on
+// demand. The Makefile calls it: make up, make demo, make fault, make down.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "clusterset:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	root, dir := ".", ""
+	set := func() (*localcluster.Set, error) {
+		set, err := localcluster.Open(root)
+		if err == nil && dir != "" {
+			set.Dir = dir
+		}
+		return set, err
+	}
+	cmd := &cobra.Command{
+		Use:           "clusterset",
+		Short:         "Runs Kubernetes clusters on this machine and disturbs them on demand",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.PersistentFlags().StringVar(&root, "root", root, "The root of the repository.")
+	cmd.PersistentFlags().StringVar(&dir, "dir", dir, "The directory of the clusters. (default .local in the root)")
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "up CLUSTER...", Short: "Start clusters, in addition to those that run", Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, names []string) error { return up(cmd.Context(), set, names) },
+		},
+		&cobra.Command{
+			Use: "down", Short: "End all clusters and remove everything that belonged to them", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				set, err := set()
+				if err != nil {
+					return err
+				}
+				return set.Down(cmd.Context())
+			},
+		},
+		&cobra.Command{
+			Use: "demo", Short: "Start two clusters and show what they can do", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), set) },
+		},
+	)
+	cmd.AddCommand(&cobra.Command{
+		Use: "slow-link INTERFACE DELAY", Hidden: true, Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			delay, err := time.ParseDuration(args[1])
+			if err != nil {
+				return err
+			}
+			return localcluster.RunSlowLink(cmd.Context(), args[0], delay)
+		},
+	})
+	cmd.AddCommand(componentFaults(set)...)
+	cmd.AddCommand(linkFaults(set)...)
+	return cmd
+}
+
+type opener func() (*localcluster.Set, error)
+
+func up(ctx context.Context, open opener, names []string) error {
+	set, err := open()
+	if err != nil {
+		return err
+	}
+	if err := set.Up(ctx, names...); err != nil {
+		return err
+	}
+	fmt.Printf("\nAll clusters are up. Use them with\n\n  export KUBECONFIG=%s\n", set.Kubeconfig())
+	for _, name := range names {
+		fmt.Printf("  kubectl --context %s get pods -A\n", name)
+	}
+	return nil
+}
+
+// componentFaults are the commands that disturb one program of a cluster.
+func componentFaults(open opener) []*cobra.Command {
+	var commands []*cobra.Command
+	for _, fault := range []struct {
+		name, short string
+		run         func(context.Context, *localcluster.Cluster, string) error
+	}{
+		{"kill", "End a component at once", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Kill(component) }},
+		{"start", "Start a component that was killed", func(ctx context.Context, c *localcluster.Cluster, component string) error {
+			return c.Start(ctx, component)
+		}},
+		{"pause", "Stop a component from doing anything", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Pause(component) }},
+		{"fill-disk", "Leave no room on the disk of etcd or of the node agent", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FillDisk(component) }},
+		{"free-disk", "Make room on the disk again", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FreeDisk(component) }},
+		{"resume", "Let a paused component go on", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Resume(component) }},
+	} {
+		commands = append(commands, &cobra.Command{
+			Use: fault.name + " CLUSTER COMPONENT", Short: fault.short, Args: cobra.ExactArgs(2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				set, err := open()
+				if err != nil {
+					return err
+				}
+				cluster, err := set.Cluster(args[0])
+				if err != nil {
+					return err
+				}
+				return fault.run(cmd.Context(), cluster, args[1])
+			},
+		})
+	}
+	return commands
+}
+
+// linkFaults are the commands that disturb the link between two clusters.
+func linkFaults(open opener) []*cobra.Command {
+	impair := func(use, short string, arguments int, fault func(args []string) (localcluster.Fault, error)) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Args: cobra.ExactArgs(2 + arguments),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				set, err := open()
+				if err != nil {
+					return err
+				}
+				fault, err := fault(args[2:])
+				if err != nil {
+					return err
+				}
+				fault.Clusters = [2]string{args[0], args[1]}
+				return set.Impair(cmd.Context(), fault)
+			},
+		}
+	}
+	return []*cobra.Command{
+		impair("cut CLUSTER CLUSTER", "Let nothing through between two clusters", 0,
+			func([]string) (localcluster.Fault, error) { return localcluster.Fault{Cut: true}, nil }),
+		impair("delay CLUSTER CLUSTER DURATION", "Delay every packet between two clusters, such as by 100ms", 1,
+			func(args []string) (localcluster.Fault, error) {
+				delay, err := time.ParseDuration(args[0])
+				return localcluster.Fault{Delay: delay}, err
+			}),
+		impair("drop CLUSTER CLUSTER PERCENT", "Lose a share of the packets between two clusters", 1,
+			func(args []string) (localcluster.Fault, error) {
+				loss, err := strconv.Atoi(args[0])
+				return localcluster.Fault{Loss: loss}, err
+			}),
+		impair("repair CLUSTER CLUSTER", "Make the link between two clusters good again", 0,
+			func([]string) (localcluster.Fault, error) { return localcluster.Fault{}, nil }),
+	}
+}

@@ -1,0 +1,105 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCrash kills the agent as a power failure would. Nothing may survive it,
+// and the next agent has to run the same Pods.
+func TestCrash(t *testing.T) {
+	n := newNamespace(t, "crash")
+	n.apply(strings.Replace(sleeper, "infinity", "31415926", 1))
+	n.apply(deployment) // which the agent has to reach to find it ready
+	n.await("condition=Ready", "pod/pod")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+	if !processWith("31415926") || !processWith(path("state/pods")) {
+		t.Fatal("the process of the Pod cannot be seen, so its end cannot either")
+	}
+	suite.agent.Kill()
+	n.eventually("the processes are gone", func() bool { return !processWith("31415926") && !processWith(path("state/pods")) })
+	noMounts(t)
+	if err := startAgent(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.await("jsonpath={.status.containerStatuses[0].restartCount}=1", "pod/pod")
+	n.await("condition=Ready", "pod/pod")
+	n.contains(n.jsonpath("pod/pod", ".status.containerStatuses[0].lastState.terminated.reason"), "ContainerStatusUnknown")
+	n.contains(n.exec("pod", "hostname"), "pod")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+	n.await("jsonpath={.status.containerStatuses[0].restartCount}=1", "pod", "--selector=app=web")
+	n.await("condition=Ready", "pod", "--selector=app=web")
+	n.kubectl("delete", "namespace", "crash", "--timeout=30s")
+}
+
+// TestStop stops the agent, which has to leave nothing behind.
+func TestStop(t *testing.T) {
+	n := newNamespace(t, "stop")
+	n.apply(strings.Replace(sleeper, "infinity", "16180339", 1))
+	n.await("condition=Ready", "pod/pod")
+	if err := suite.agent.Stop(stopPatience); err != nil {
+		t.Fatal(err)
+	}
+	if err := suite.agent.Err(); err != nil {
+		t.Errorf("the agent ended with %v\n%s", err, suite.agent.LogTail(20))
+	}
+	if processWith("16180339") {
+		t.Error("a process of a Pod is still there")
+	}
+	if processWith(path("state/pods")) {
+		t.Error("a first process of a container is still there")
+	}
+	noMounts(t)
+	links, err := net.Interfaces()
+	if err != nil || len(links) != 1 {
+		t.Errorf("the interfaces are %v, %v", links, err)
+	}
+	if left := readDir(t, path("state/pods")); len(left) != 0 {
+		t.Errorf("the Pods have left %v", left)
+	}
+}
+
+// processWith says whether a process of the machine has a text in its command.
+func processWith(text string) bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		if command, err := os.ReadFile(file); err == nil && bytes.Contains(command, []byte(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// noMounts expects that nothing is mounted below the state of the agent.
+func noMounts(t *testing.T) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, suite.dir) {
+			t.Errorf("something is mounted: %s", line)
+		}
+	}
+}
+
+func readDir(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}

@@ -1,0 +1,257 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controlplane runs a real Kubernetes control plane: etcd,
+// kube-apiserver with RBAC and aggregation, and kube-controller-manager. It
+// uses the usual ports, so it needs either a network of its own (package netns)
+// or an address of its own in one that it shares with others.
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
+)
+
+const (
+	// Patience is how long a component may take to get ready on a busy machine.
+	Patience     = 2 * time.Minute
+	stopPatience = 30 * time.Second
+	loopback     = "127.0.0.1"
+)
+
+// Config says where things are and how the control plane differs from the usual one.
+type Config struct {
+	// Bin holds the Kubernetes programs.
+	Bin string
+	// Dir takes certificates, kubeconfigs, data and logs.
+	Dir string
+	// Address is the only one that anything of this control plane listens at, so
+	// that several can share a network. Unless it is given, etcd listens at
+	// 127.0.0.1 and everything else at all addresses.
+	Address string
+	// Host is where clients reach the kube-apiserver: at Address, or else at
+	// 127.0.0.1, unless given.
+	Host string
+	// Advertise is where Pods reach it: at Address, or else at the address of
+	// package netns, unless given.
+	Advertise string
+	// ServiceCIDRs are the networks of cluster IPs, one per IP family.
+	ServiceCIDRs []string
+	// APIServerFlags are added to those of the kube-apiserver.
+	APIServerFlags []string
+	// Progress is told what is being started.
+	Progress func(format string, args ...any)
+}
+
+// Component is one program of a control plane.
+type Component struct {
+	process.Command
+	Ready func(context.Context) error
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	Config
+	authority *pki.Authority
+	processes []*process.Process
+}
+
+// Prepare makes certificates and kubeconfigs, unless they are there from an
+// earlier run. Nothing is started.
+func Prepare(config Config) (*ControlPlane, error) {
+	if config.Progress == nil {
+		config.Progress = func(string, ...any) {}
+	}
+	config.Host = cmp.Or(config.Host, config.Address, loopback)
+	config.Advertise = cmp.Or(config.Advertise, config.Address, netns.Address)
+	if len(config.ServiceCIDRs) == 0 {
+		config.ServiceCIDRs = []string{"10.96.0.0/16"}
+	}
+	c := &ControlPlane{Config: config}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := c.loadOrWriteCredentials(); err != nil {
+		return nil, fmt.Errorf("make the certificates: %w", err)
+	}
+	return c, nil
+}
+
+// Components are the programs in the order in which they start.
+func (c *ControlPlane) Components() []Component {
+	return []Component{
+		{c.etcd(), func(context.Context) error { return nil }}, // the kube-apiserver waits for it
+		{c.apiServer(), c.apiServerReady},
+		{c.controllerManager(), c.controllerManagerReady},
+	}
+}
+
+// Start starts a control plane and returns when all of it works.
+func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
+	c, err := Prepare(config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+	for _, component := range c.Components() {
+		c.Progress("starting %s", component.Name)
+		running, err := process.Start(component.Command)
+		if err != nil {
+			return nil, err
+		}
+		c.processes = append(c.processes, running)
+		if err := running.Await(ctx, Patience, component.Ready); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Stop stops everything in the opposite order.
+func (c *ControlPlane) Stop() error {
+	var errs []error
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		errs = append(errs, c.processes[i].Stop(stopPatience))
+	}
+	c.processes = nil
+	return errors.Join(errs...)
+}
+
+// Endpoint is the host and port of the kube-apiserver.
+func (c *ControlPlane) Endpoint() string { return net.JoinHostPort(c.Host, "6443") }
+
+// EtcdURL is where clients reach etcd.
+func (c *ControlPlane) EtcdURL() string { return c.etcdURL("2379") }
+
+func (c *ControlPlane) etcdURL(port string) string {
+	return "http://" + net.JoinHostPort(cmp.Or(c.Address, loopback), port)
+}
+
+// bind are the flags that make a program of Kubernetes listen at the address.
+func (c *ControlPlane) bind() []string {
+	if c.Address == "" {
+		return nil
+	}
+	return []string{"--bind-address=" + c.Address}
+}
+
+func (c *ControlPlane) path(name string) string { return filepath.Join(c.Dir, name) }
+
+func (c *ControlPlane) command(name string, args ...string) process.Command {
+	return process.Command{Name: name, Path: filepath.Join(c.Bin, name), Args: args, Log: c.path(name + ".log")}
+}
+
+func (c *ControlPlane) etcd() process.Command {
+	return c.command("etcd",
+		"--data-dir="+c.path("etcd"),
+		"--listen-client-urls="+c.EtcdURL(), "--advertise-client-urls="+c.EtcdURL(),
+		"--listen-peer-urls="+c.etcdURL("2380"),
+		"--unsafe-no-fsync")
+}
+
+func (c *ControlPlane) apiServer() process.Command {
+	return c.command("kube-apiserver", slices.Concat([]string{
+		"--etcd-servers=" + c.EtcdURL(),
+		"--secure-port=6443", "--advertise-address=" + c.Advertise,
+		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
+		"--client-ca-file=" + c.path("ca.crt"),
+		"--authorization-mode=RBAC",
+		"--service-cluster-ip-range=" + strings.Join(c.ServiceCIDRs, ","),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.path("service-account.crt"),
+		"--service-account-signing-key-file=" + c.path("service-account.key"),
+		"--requestheader-client-ca-file=" + c.path("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.path("front-proxy.crt"), "--proxy-client-key-file=" + c.path("front-proxy.key"),
+		"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--enable-aggregator-routing=true",
+	}, c.bind(), c.APIServerFlags)...)
+}
+
+func (c *ControlPlane) controllerManager() process.Command {
+	return c.command("kube-controller-manager", slices.Concat([]string{
+		"--kubeconfig=" + c.AdminKubeconfig(),
+		"--service-account-private-key-file=" + c.path("service-account.key"),
+		"--root-ca-file=" + c.path("ca.crt"),
+		"--use-service-account-credentials=true",
+		"--leader-elect=false",
+		"--controllers=*,-node-ipam-controller",
+	}, c.bind())...)
+}
+
+// AdminConfig is for clients that may do everything, as fast as they can.
+func (c *ControlPlane) AdminConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+func (c *ControlPlane) apiServerReady(ctx context.Context) error {
+	config, err := c.AdminConfig()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+func (c *ControlPlane) controllerManagerReady(ctx context.Context) error {
+	config := &rest.Config{Host: "https://" + net.JoinHostPort(c.Host, "10257"), TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	return healthy(client, config.Host+"/healthz")(ctx)
+}
+
+// Healthy asks for a document and wants it to be there.
+func Healthy(url string) func(context.Context) error { return healthy(http.DefaultClient, url) }
+
+func healthy(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", url, response.Status)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,288 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package installation installs artifacts/default into a control plane that
+// has no nodes, and runs the two programs of its Pods as plain processes with
+// the rights of their service account.
+package installation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
+)
+
+const (
+	// Namespace is where the artifacts install to.
+	Namespace = "mcs-system"
+	name      = "mcs-apiserver"
+
+	port       = 6444
+	healthPort = 8081
+
+	patience     = time.Minute
+	stopPatience = time.Minute
+)
+
+// GroupVersions are the names of the APIServices of an installation.
+var GroupVersions = []string{"v1.multicluster.k8s.io", "v1alpha1.multicluster.k8s.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io",
+	"v1alpha1.clusterset.mcs-apiserver.io", "v1beta1.about.k8s.io"}
+
+// Config says where things are.
+type Config struct {
+	Plane *controlplane.ControlPlane
+	// Root is the root of the repository.
+	Root string
+	// Dir takes data, certificates, kubeconfigs and logs.
+	Dir string
+	// Replicas is how many mcs-apiservers there are: one, with its embedded
+	// etcd, unless given. Several keep their objects in the etcd of the control
+	// plane, and share one mcs-controller.
+	Replicas int
+	// APIServerFlags are added to those of every mcs-apiserver when it starts.
+	APIServerFlags []string
+	// ControllerFlags are added to those of mcs-controller when it starts.
+	ControllerFlags []string
+}
+
+// Installation is an installed mcs-apiserver.
+type Installation struct {
+	Config
+	Kubernetes kubernetes.Interface
+	Aggregator aggregator.Interface
+	// APIServers are the replicas of mcs-apiserver, whether they run or not.
+	APIServers []*Replica
+	Controller *process.Process
+}
+
+// Apply applies the artifacts and prepares what a kubelet would: nothing runs yet.
+func Apply(ctx context.Context, config Config) (*Installation, error) {
+	admin, err := config.Plane.AdminConfig()
+	if err != nil {
+		return nil, err
+	}
+	i := &Installation{Config: config}
+	if err := i.addReplicas(); err != nil {
+		return nil, err
+	}
+	if i.Kubernetes, err = kubernetes.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	if i.Aggregator, err = aggregator.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	if output, err := i.Kubectl(ctx, "apply", "-k", filepath.Join(config.Root, "artifacts", "default")); err != nil {
+		return nil, fmt.Errorf("apply artifacts/default: %w\n%s", err, output)
+	}
+	if err := i.writeKubeconfig(ctx); err != nil {
+		return nil, fmt.Errorf("make a token of the service account: %w", err)
+	}
+	return i, i.Publish(ctx, i.APIServers...)
+}
+
+// Install applies the artifacts, runs the programs, and returns when the API is available.
+func Install(ctx context.Context, config Config) (*Installation, error) {
+	i, err := Apply(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	config.Plane.Progress("starting mcs-controller")
+	if err := i.StartController(ctx); err != nil {
+		return nil, errors.Join(err, i.Stop())
+	}
+	config.Plane.Progress("starting mcs-apiserver")
+	if err := i.StartAPIServers(); err != nil {
+		return nil, errors.Join(err, i.Stop())
+	}
+	if err := i.AwaitAvailable(ctx); err != nil {
+		return nil, errors.Join(err, i.Stop())
+	}
+	return i, nil
+}
+
+// Stop stops all programs. What is stored stays.
+func (i *Installation) Stop() error {
+	var errs []error
+	for _, replica := range i.APIServers {
+		if replica.Process != nil {
+			errs = append(errs, replica.Stop(stopPatience))
+		}
+	}
+	if i.Controller != nil {
+		errs = append(errs, i.StopController())
+	}
+	return errors.Join(errs...)
+}
+
+// StopController stops mcs-controller alone.
+func (i *Installation) StopController() error {
+	err := i.Controller.Stop(stopPatience)
+	i.Controller = nil
+	return err
+}
+
+// Kubectl runs kubectl as the administrator and returns everything it prints.
+func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return i.KubectlAs(ctx, i.Plane.AdminKubeconfig(), args...)
+}
+
+// KubectlAs runs kubectl with another kubeconfig.
+func (i *Installation) KubectlAs(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+	output, err := i.KubectlCommand(ctx, kubeconfig, args...).CombinedOutput()
+	return string(output), err
+}
+
+// KubectlCommand is a kubectl that has not been started yet.
+func (i *Installation) KubectlCommand(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(i.Plane.Bin, "kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
+	cmd.Env = []string{"HOME=" + i.Dir, "PATH=/usr/bin:/bin"}
+	return cmd
+}
+
+func (i *Installation) kubeconfig() string { return filepath.Join(i.Dir, "mcs-apiserver.kubeconfig") }
+
+func (i *Installation) certificates() string { return filepath.Join(i.Dir, "certificates") }
+
+// DataDir is where the embedded etcd of mcs-apiserver lives.
+func (i *Installation) DataDir() string { return filepath.Join(i.Dir, "data") }
+
+func (i *Installation) writeKubeconfig(ctx context.Context) error {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 3600)}}
+	token, err := i.Kubernetes.CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return i.Plane.WriteTokenKubeconfig(i.kubeconfig(), name, token.Status.Token)
+}
+
+// Publish makes these replicas, and no others, the endpoints of the Service, as
+// the readiness of their Pods would.
+func (i *Installation) Publish(ctx context.Context, replicas ...*Replica) error {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name + "-process", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To[int32](port), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}
+	for _, replica := range replicas {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{replica.Address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+		})
+	}
+	slices := i.Kubernetes.DiscoveryV1().EndpointSlices(Namespace)
+	_, err := slices.Create(ctx, slice, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// address is where everything of the installation listens, but for the second
+// and further replicas.
+func (i *Installation) address() string { return cmp.Or(i.Plane.Address, netns.Address) }
+
+// HealthURL is where the controller says how it is.
+func (i *Installation) HealthURL() string {
+	return "http://" + net.JoinHostPort(i.address(), strconv.Itoa(healthPort))
+}
+
+// StartController starts mcs-controller and returns when it is alive.
+func (i *Installation) StartController(ctx context.Context) error {
+	var err error
+	i.Controller, err = i.startController(ctx, "mcs-controller", healthPort, i.certificates(), i.APIServers[0])
+	return err
+}
+
+// StartStandby starts a second mcs-controller, that of the last replica, which
+// the caller has to stop.
+func (i *Installation) StartStandby(ctx context.Context) (*process.Process, error) {
+	return i.startController(ctx, "mcs-controller-standby", healthPort+1, filepath.Join(i.Dir, "certificates-standby"), i.APIServers[len(i.APIServers)-1])
+}
+
+func (i *Installation) startController(ctx context.Context, name string, port int, certificates string, server *Replica) (*process.Process, error) {
+	health := net.JoinHostPort(i.address(), strconv.Itoa(port))
+	started, err := process.Start(process.Command{
+		Name: name,
+		Path: filepath.Join(i.Root, "bin", "mcs-controller"),
+		Args: append([]string{
+			"--kubeconfig=" + i.kubeconfig(), "--namespace=" + Namespace,
+			"--serving-cert-dir=" + certificates, "--apiserver=" + server.URL(), "--health-address=" + health,
+		}, i.ControllerFlags...),
+		Log: filepath.Join(i.Dir, name+".log"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return started, started.Await(ctx, patience, controlplane.Healthy("http://"+health+"/livez"))
+}
+
+// StartAPIServers starts the replicas that do not run. AwaitAvailable tells when they serve.
+func (i *Installation) StartAPIServers() error {
+	for _, replica := range i.APIServers {
+		if replica.Running() {
+			continue
+		}
+		if err := replica.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AwaitAvailable waits until all replicas are ready and the kube-apiserver
+// finds our whole API available.
+func (i *Installation) AwaitAvailable(ctx context.Context) error {
+	for _, replica := range i.APIServers {
+		if err := replica.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return i.APIServers[0].Await(ctx, patience, func(ctx context.Context) error {
+		for _, groupVersion := range GroupVersions {
+			apiService, err := i.Aggregator.ApiregistrationV1().APIServices().Get(ctx, groupVersion, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := available(apiService); err != nil {
+				return err
+			}
+			// The proxy in the kube-apiserver learns of it a moment later.
+			path := "/apis/" + apiService.Spec.Group + "/" + apiService.Spec.Version
+			if err := i.Kubernetes.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func available(apiService *apiregistrationv1.APIService) error {
+	for _, condition := range apiService.Status.Conditions {
+		if condition.Type == apiregistrationv1.Available {
+			if condition.Status == apiregistrationv1.ConditionTrue {
+				return nil
+			}
+			return fmt.Errorf("APIService %s is not available: %s", apiService.Name, condition.Message)
+		}
+	}
+	return fmt.Errorf("nothing is known yet about APIService %s", apiService.Name)
+}

@@ -1,0 +1,120 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Memory is how many bytes all programs of the cluster take, its Pods
+// included. What several of them share is counted once.
+func (c *Cluster) Memory() (int, error) {
+	components, err := c.components()
+	if err != nil {
+		return 0, err
+	}
+	member := map[int]bool{}
+	for _, component := range components {
+		if pid, running := c.daemon(component.Command).Running(); running {
+			member[pid] = true
+		}
+	}
+	parents, err := parents()
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for pid := range parents {
+		for ancestor := pid; ancestor > 1; ancestor = parents[ancestor] {
+			if member[ancestor] {
+				total += proportionalSize(pid)
+				break
+			}
+		}
+	}
+	return total, nil
+}
+
+// parents maps every process of this machine to its parent.
+func parents() (map[int]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	parents := map[int]int{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		if fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])); len(fields) > 1 {
+			parents[pid], _ = strconv.Atoi(fields[1])
+		}
+	}
+	return parents, nil
+}
+
+// proportionalSize is the memory of a process, with its share of what it shares.
+func proportionalSize(pid int) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		var kilobytes int
+		if _, err := fmt.Sscanf(line, "Pss: %d kB", &kilobytes); err == nil {
+			return kilobytes << 10
+		}
+	}
+	return 0
+}
+
+// Leftovers are processes, namespaces, mounts and interfaces of the set. When
+// it is down there are none.
+func (s *Set) Leftovers() ([]string, error) {
+	var found []string
+	parents, err := parents()
+	if err != nil {
+		return nil, err
+	}
+	for pid := range parents {
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && bytes.Contains(command, []byte(s.Dir)) && pid != os.Getpid() {
+			found = append(found, fmt.Sprintf("process %d: %s", pid, bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
+		}
+	}
+	namespaces, err := os.ReadDir("/run/netns")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, namespace := range namespaces {
+		if strings.HasPrefix(namespace.Name(), s.namespacePrefix()) {
+			found = append(found, "network namespace "+namespace.Name())
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range strings.Split(string(mounts), "\n") {
+		if strings.Contains(line, s.Dir+"/") {
+			found = append(found, "mount "+line)
+		}
+	}
+	if _, err := net.InterfaceByName(s.hostEnd()); err == nil {
+		found = append(found, "interface "+s.hostEnd())
+	}
+	return found, nil
+}

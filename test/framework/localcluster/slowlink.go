@@ -1,0 +1,195 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
+)
+
+// Packets to a slow peer are routed into an interface behind which a program
+// sits. It lets each of them wait and then sends it on, marked, so that it
+// takes the usual way. The kernel can do this itself (netem), but not every
+// kernel was built with it.
+const (
+	slowMark  = 0x510
+	slowTable = "1296"
+)
+
+// slowLink is the program that delays what the cluster sends to a peer.
+func (c *Cluster) slowLink(peer *Cluster, delay time.Duration) process.Daemon {
+	name := "slow-link-" + peer.Name
+	return c.daemon(process.Command{
+		Name: name, Path: filepath.Join(c.set.Root, "bin", "test", "clusterset"), Log: filepath.Join(c.Dir(), name+".log"),
+		Args: []string{"slow-link", slowInterface(peer), delay.String()},
+	})
+}
+
+func slowInterface(peer *Cluster) string { return fmt.Sprintf("slow%d", peer.number) }
+
+// delayPacketsTo makes the way to a peer slow, or quick again.
+func (c *Cluster) delayPacketsTo(ctx context.Context, peer *Cluster, delay time.Duration) error {
+	daemon := c.slowLink(peer, delay)
+	if _, running := daemon.Running(); running {
+		if err := daemon.Stop(ctx, stopPatience); err != nil { // its interface goes with it, and so do the routes through it
+			return err
+		}
+		if err := c.routeTo(peer, ""); err != nil {
+			return err
+		}
+	}
+	if delay == 0 {
+		return nil
+	}
+	if err := daemon.Start(); err != nil {
+		return err
+	}
+	if err := daemon.Await(ctx, patience, func(context.Context) error {
+		return in(c.namespace(), "ip", "link", "set", slowInterface(peer), "txqueuelen", "10000", "up")
+	}); err != nil {
+		return err
+	}
+	// Marked packets have waited already: they take the usual way, and are not
+	// tracked a second time, or the kernel would take them for another connection.
+	if err := inWithInput(c.namespace(), fmt.Sprintf("table inet mcs_slow\ndelete table inet mcs_slow\n"+
+		"table inet mcs_slow { chain output { type filter hook output priority raw; meta mark %d notrack; }; }", slowMark), "nft", "-f", "-"); err != nil {
+		return err
+	}
+	for _, family := range []string{"-4", "-6"} {
+		rule := []string{"priority", "100", "fwmark", fmt.Sprint(slowMark), "lookup", slowTable}
+		_ = in(c.namespace(), append([]string{"ip", family, "rule", "delete"}, rule...)...) // there may be none
+		if err := in(c.namespace(), append([]string{"ip", family, "rule", "add"}, rule...)...); err != nil {
+			return err
+		}
+	}
+	return c.routeTo(peer, slowInterface(peer))
+}
+
+// routeTo sends everything for a peer into an interface, or the usual way.
+func (c *Cluster) routeTo(peer *Cluster, device string) error {
+	var usual, wanted [][]string
+	for family, node := range peer.NodeIPs() {
+		pods := peer.PodCIDRs()[family]
+		usual = append(usual, []string{node, "dev", "eth0"}, []string{pods, "via", node, "dev", "eth0"})
+		wanted = append(wanted, []string{node, "dev", device}, []string{pods, "dev", device})
+	}
+	if device == "" {
+		wanted = usual
+	}
+	// The usual way first: it cannot be described any more once the peer itself
+	// is behind the interface.
+	for _, route := range usual {
+		if err := in(c.namespace(), append([]string{"ip", "route", "replace", "table", slowTable}, route...)...); err != nil {
+			return err
+		}
+	}
+	for _, route := range wanted {
+		if err := in(c.namespace(), append([]string{"ip", "route", "replace"}, route...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waiting is a packet and when to send it.
+type waiting struct {
+	due    time.Time
+	packet []byte
+}
+
+// RunSlowLink is the program behind a slow interface. It ends with the context.
+func RunSlowLink(ctx context.Context, name string, delay time.Duration) error {
+	tun, err := openTun(name)
+	if err != nil {
+		return fmt.Errorf("make the interface %s: %w", name, err)
+	}
+	defer closeDescriptor(tun)
+	var senders [2]int
+	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		if senders[i], err = openSender(family); err != nil {
+			return fmt.Errorf("open a raw socket: %w", err)
+		}
+		defer closeDescriptor(senders[i])
+	}
+	queue := make(chan waiting, 1<<16)
+	failed := make(chan error, 1)
+	go func() { failed <- receive(tun, delay, queue) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case next := <-queue:
+			time.Sleep(time.Until(next.due))
+			send(senders, next.packet)
+		}
+	}
+}
+
+func receive(tun int, delay time.Duration, queue chan<- waiting) error {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := unix.Read(tun, buffer)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("read a packet: %w", err)
+		}
+		select {
+		case queue <- waiting{time.Now().Add(delay), append([]byte(nil), buffer[:n]...)}:
+		default: // a full queue loses packets, as a real one does
+		}
+	}
+}
+
+// send sends a packet as it is. One that cannot be sent is lost, as on any link.
+func send(senders [2]int, packet []byte) {
+	switch {
+	case len(packet) >= 20 && packet[0]>>4 == 4:
+		address := unix.SockaddrInet4{Addr: [4]byte(packet[16:20])}
+		_ = unix.Sendto(senders[0], packet, 0, &address)
+	case len(packet) >= 40 && packet[0]>>4 == 6:
+		address := unix.SockaddrInet6{Addr: [net.IPv6len]byte(packet[24:40])}
+		_ = unix.Sendto(senders[1], packet, 0, &address)
+	}
+}
+
+func closeDescriptor(descriptor int) { _ = unix.Close(descriptor) }
+
+func openTun(name string) (int, error) {
+	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return 0, errors.Join(err, unix.Close(tun))
+	}
+	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(tun, unix.TUNSETIFF, request); err != nil {
+		return 0, errors.Join(err, unix.Close(tun))
+	}
+	return tun, nil
+}
+
+// openSender opens a socket for whole packets, headers included.
+func openSender(family int) (int, error) {
+	socket, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_MARK, slowMark); err != nil {
+		return 0, errors.Join(err, unix.Close(socket))
+	}
+	return socket, nil
+}
