@@ -9,9 +9,10 @@ export PATH := $(PATH):/usr/sbin:/sbin
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
 version_package := k8s.io/component-base/version
 ldflags := -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
-golangci_lint := go tool -modfile=hack/tools/go.mod golangci-lint
-# Packages with tests, but for those that need root, control planes or clusters.
-unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v -e /test/integration -e /test/e2e -e /test/nodeagent)
+golangci_lint := go tool -modfile=$(CURDIR)/hack/tools/go.mod golangci-lint
+# The product, its tests on clusters, and the node agent of the test clusters.
+modules := . test test/nodeagent
+unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: help
 help: ## Print this list.
@@ -48,8 +49,8 @@ build: ## Build our programs into bin/.
 
 .PHONY: test-tools
 test-tools: ## Build what test clusters consist of besides Kubernetes.
-	go build -o bin/test/clusterset ./test/cmd/clusterset
-	go build -o bin/test/node-agent ./test/nodeagent
+	go build -C test -o $(CURDIR)/bin/test/clusterset ./cmd/clusterset
+	go build -C test/nodeagent -o $(CURDIR)/bin/test/node-agent .
 
 .PHONY: kubernetes
 kubernetes: ## Build the Kubernetes to test against into bin/kubernetes/, once.
@@ -66,8 +67,7 @@ format: ## Format all Go code.
 .PHONY: lint
 lint: ## Check formatting, vet, and run the linters.
 	$(golangci_lint) fmt --diff
-	go vet ./...
-	$(golangci_lint) run
+	for module in $(modules); do (cd $$module && go vet ./... && $(golangci_lint) run); done
 
 .PHONY: verify
 verify: ## Fail if generated code or module files are out of date.
@@ -76,6 +76,7 @@ verify: ## Fail if generated code or module files are out of date.
 .PHONY: unit
 unit: ## Run the unit tests with the race detector.
 	go test -race $(unit_packages)
+	go test -C test -race ./framework/... ./upstream/...
 
 FUZZTIME ?= 60s
 .PHONY: fuzz
@@ -86,14 +87,15 @@ fuzz: ## Fuzz decoding and validation, and the merge, for FUZZTIME (60s) each.
 
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests against real control planes.
-	go test -count=1 ./test/integration/...
+	go test -C test -count=1 ./integration/...
 
 .PHONY: e2e
 e2e: build kubernetes test-tools ## Run the end-to-end tests on whole clusters; SKIP_E2E=1 leaves them out.
 ifdef SKIP_E2E
 	@echo "The end-to-end tests are left out, because SKIP_E2E is set."
 else
-	go test -count=1 -timeout 30m ./test/e2e/... ./test/nodeagent/...
+	go test -C test/nodeagent -count=1 ./...
+	go test -C test -count=1 -timeout 30m ./e2e/...
 endif
 
 .PHONY: clean

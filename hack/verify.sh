@@ -5,12 +5,22 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
 
-for module in . hack/kubernetes hack/kubernetes/coredns hack/tools; do
+for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "verify: $module/go.mod is not tidy: run 'go mod tidy' there" >&2
     failed=1
   fi
 done
+
+# Modules that only tests need are for test/go.mod. Unit tests stand beside the
+# code and cannot do without goleak, which finds goroutines that outlive a test.
+needed=$(go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./... tool | sort -u)
+required=$(go list -m -f '{{if not (or .Main .Indirect)}}{{.Path}}{{end}}' all | sort -u)
+tests_only=$(comm -13 <(echo "$needed") <(echo "$required") | grep -v '^go.uber.org/goleak$' || true)
+if [[ -n $tests_only ]]; then
+  echo "verify: go.mod requires modules that only tests need: $tests_only" >&2
+  failed=1
+fi
 
 undocumented=$(sed -n 's/^\([a-z][a-z0-9-]*\):\([^#=]*\)$/\1/p' Makefile | sort -u)
 if [[ -n $undocumented ]]; then

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 var (
@@ -39,7 +40,11 @@ func TestMain(m *testing.M) {
 // may have started in this checkout.
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
-	if set, err = localcluster.Open(filepath.Join("..", "..")); err != nil {
+	root, err := repository.Root()
+	if err != nil {
+		return 1, err
+	}
+	if set, err = localcluster.Open(root); err != nil {
 		return 1, err
 	}
 	if set.Dir, err = os.MkdirTemp("", "mcs-e2e-"); err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 const (
@@ -85,7 +86,7 @@ func run(m *testing.M) (int, error) {
 }
 
 func setUp(ctx context.Context) (err error) {
-	if suite.root, err = filepath.Abs(filepath.Join("..", "..", "..")); err != nil {
+	if suite.root, err = repository.Root(); err != nil {
 		return err
 	}
 	if suite.dir, err = os.MkdirTemp("", "node-agent-"); err != nil {
@@ -100,8 +101,7 @@ func setUp(ctx context.Context) (err error) {
 	if err := makeImages(); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", path("node-agent"), "./test/nodeagent")
-	build.Dir = suite.root
+	build := exec.Command("go", "build", "-C", filepath.Join(suite.root, "test", "nodeagent"), "-o", path("node-agent"), ".")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the agent: %w\n%s", err, output)
 	}

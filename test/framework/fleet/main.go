@@ -5,13 +5,12 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 // Main is the TestMain of a package whose tests share a fleet. It does not
@@ -31,7 +30,7 @@ func run(m *testing.M, shared **Fleet, config Config) (code int, err error) {
 		return 1, err
 	}
 	if config.Root == "" {
-		if config.Root, err = findRoot(); err != nil {
+		if config.Root, err = repository.Root(); err != nil {
 			return 1, err
 		}
 	}
@@ -52,20 +51,4 @@ func run(m *testing.M, shared **Fleet, config Config) (code int, err error) {
 	}
 	code = m.Run()
 	return code, (*shared).Stop()
-}
-
-// findRoot finds the root of the repository above the directory of the test.
-func findRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("there is no go.mod above the current directory")
-		}
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 // suite is the installation that most tests share. Each test has namespaces of its own.
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (int, error) {
 	ctx := context.Background()
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	root, err := repository.Root()
 	if err != nil {
 		return 1, err
 	}

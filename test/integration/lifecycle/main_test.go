@@ -16,6 +16,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 var config installation.Config
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	root, err := repository.Root()
 	if err == nil {
 		config.Root = root
 		config.Dir, err = os.MkdirTemp("", "mcs-lifecycle-")

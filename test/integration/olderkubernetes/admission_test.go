@@ -16,6 +16,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/netns"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 // Kubernetes 1.35 has no MutatingAdmissionPolicy in v1. A plugin that waited
 // for it would refuse every write.
 func TestAdmissionPluginsWithoutTheirAPIAreSwitchedOff(t *testing.T) {
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	root, err := repository.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multiclusterx_test
+// Package upstream compares the API types with those of sigs.k8s.io/mcs-api.
+package upstream
 
 import (
 	"bytes"
