@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
 // Decision is what a cluster holds to.
@@ -145,11 +146,10 @@ func Equal(a, b *Decision) bool {
 // came back can have made two at one time, so their IPs count in the end: all
 // that matters is that everybody prefers the same.
 func compare(a, b *Decision) int {
-	return cmp.Or(
-		a.Since.Truncate(time.Second).Compare(b.Since.Truncate(time.Second)),
-		cmp.Compare(a.DecidedBy, b.DecidedBy),
-		slices.Compare(a.IPs, b.IPs),
-	)
+	rank := func(d *Decision) precedence.Rank {
+		return precedence.Rank{Since: d.Since.Truncate(time.Second), Cluster: d.DecidedBy}
+	}
+	return cmp.Or(precedence.Compare(rank(a), rank(b)), slices.Compare(a.IPs, b.IPs))
 }
 
 // oldest is a copy of the oldest decision that anybody holds to, nil if there
@@ -169,6 +169,6 @@ func firstOf(exports []Export) (first Export, found bool) {
 		return Export{}, false
 	}
 	return slices.MinFunc(exports, func(a, b Export) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Cluster, b.Cluster))
+		return precedence.Compare(precedence.Rank{Since: a.At, Cluster: a.Cluster}, precedence.Rank{Since: b.At, Cluster: b.Cluster})
 	}), true
 }

@@ -54,9 +54,9 @@ func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
 	return nil
 }
 
-// Decision is what an export of a cluster that joined at a time holds to, nil if
+// RecordedDecision is what an export of a cluster that joined at a time holds to, nil if
 // nothing has been decided yet.
-func Decision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *clusterset.ClusterSetIPDecision {
+func RecordedDecision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *clusterset.ClusterSetIPDecision {
 	held := recorded(export)
 	if held == nil || !held.JoinedAt.Time.Equal(joinedAt) {
 		return nil
@@ -64,9 +64,9 @@ func Decision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *c
 	return &clusterset.ClusterSetIPDecision{IPs: held.IPs, DecidedBy: held.DecidedBy, Since: held.Since}
 }
 
-// SetDecision makes an export hold to a decision, or to none, and says whether
+// RecordDecision makes an export hold to a decision, or to none, and says whether
 // that changes anything.
-func SetDecision(export *multiclusterxv1beta1.ServiceExport, decision *clusterset.ClusterSetIPDecision, joinedAt time.Time) bool {
+func RecordDecision(export *multiclusterxv1beta1.ServiceExport, decision *clusterset.ClusterSetIPDecision, joinedAt time.Time) bool {
 	before, had := export.Annotations[multicluster.ClusterSetIPAnnotation]
 	if decision == nil {
 		delete(export.Annotations, multicluster.ClusterSetIPAnnotation)

@@ -69,26 +69,26 @@ func TestDecisionIsRememberedForOneMembership(t *testing.T) {
 	joined := created.Time
 	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "west", Since: created}
 	written := serviceExport()
-	if Decision(written, joined) != nil {
+	if RecordedDecision(written, joined) != nil {
 		t.Fatal("a new export has decided something")
 	}
-	if !SetDecision(written, decision, joined) || SetDecision(written, decision, joined) {
+	if !RecordDecision(written, decision, joined) || RecordDecision(written, decision, joined) {
 		t.Error("what is written is not what has changed")
 	}
-	if diff := cmp.Diff(decision, Decision(written, joined)); diff != "" {
+	if diff := cmp.Diff(decision, RecordedDecision(written, joined)); diff != "" {
 		t.Errorf("remembered: %s", diff)
 	}
 	if diff := cmp.Diff(decision, Service(Origin{ID: "east", JoinedAt: joined}, written, service()).Spec.ClusterSetIP); diff != "" {
 		t.Errorf("told to others: %s", diff)
 	}
-	if got := Decision(written, joined.Add(time.Hour)); got != nil {
+	if got := RecordedDecision(written, joined.Add(time.Hour)); got != nil {
 		t.Errorf("in its next membership it still holds to %v", got)
 	}
-	if !SetDecision(written, nil, joined) || SetDecision(written, nil, joined) || Decision(written, joined) != nil {
+	if !RecordDecision(written, nil, joined) || RecordDecision(written, nil, joined) || RecordedDecision(written, joined) != nil {
 		t.Error("it cannot be forgotten")
 	}
 	written.Annotations = map[string]string{"clusterset.mcs-apiserver.io/clusterset-ip": "243.1.0.1"}
-	if got := Decision(written, joined); got != nil {
+	if got := RecordedDecision(written, joined); got != nil {
 		t.Errorf("what is no decision was taken for %v", got)
 	}
 }

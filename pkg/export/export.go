@@ -154,7 +154,7 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 		ExportedAt:            export.CreationTimestamp,
 		EffectiveAt:           export.CreationTimestamp,
 		UseClusterSetIP:       wants(export, origin.UseClusterSetIP),
-		ClusterSetIP:          Decision(export, origin.JoinedAt),
+		ClusterSetIP:          RecordedDecision(export, origin.JoinedAt),
 		Type:                  clusterset.ClusterSetIP,
 		SessionAffinity:       service.Spec.SessionAffinity,
 		SessionAffinityConfig: service.Spec.SessionAffinityConfig.DeepCopy(),

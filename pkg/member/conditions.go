@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // maxMessage is how long the message of a condition may be.
@@ -58,9 +59,7 @@ func (r *Registry) setCondition(conditions *[]metav1.Condition, condition metav1
 		condition.Reason = reasonUnknown
 	}
 	// Much of it is what other clusters say.
-	if runes := []rune(condition.Message); len(runes) > maxMessage {
-		condition.Message = string(runes[:maxMessage-1]) + "…"
-	}
+	condition.Message = truncate.Characters(condition.Message, maxMessage)
 	meta.SetStatusCondition(conditions, condition)
 }
 

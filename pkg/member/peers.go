@@ -7,10 +7,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
 func (r *Registry) setSecret(ctx context.Context, object any) {
@@ -57,10 +57,7 @@ func (r *Registry) renew(ctx context.Context, peer *peer, token string) {
 }
 
 func (r *Registry) removeSecret(ctx context.Context, object any) {
-	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = final.Obj
-	}
-	secret, ok := object.(*corev1.Secret)
+	secret, ok := tombstone.Unwrap(object).(*corev1.Secret)
 	if !ok {
 		return
 	}

@@ -12,7 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
+
+// maxValue is how many characters of a value a conflict message quotes:
+// annotations can have hundreds of thousands.
+const maxValue = 200
 
 // Conflict is a property in which exports differ and that cannot be merged.
 type Conflict struct {
@@ -63,9 +68,9 @@ func findConflicts(exports []Export, result Result) []Conflict {
 		if disagree == 0 {
 			continue
 		}
-		using := fmt.Sprintf("%q from", shorten(property.describe(oldest)))
+		using := fmt.Sprintf("%q from", truncate.Characters(property.describe(oldest), maxValue))
 		if property.reason == "PortConflict" { // what is used is not the oldest's alone
-			using = fmt.Sprintf("%q, preferring those of the", shorten(describePorts(result.Spec.Ports)))
+			using = fmt.Sprintf("%q, preferring those of the", truncate.Characters(describePorts(result.Spec.Ports), maxValue))
 		}
 		conflicts = append(conflicts, Conflict{
 			Reason: property.reason,
@@ -121,16 +126,6 @@ func describeMap(values map[string]string) string {
 		described = append(described, key+"="+values[key])
 	}
 	return strings.Join(described, ",")
-}
-
-// shorten keeps a message readable: annotations may have hundreds of thousands
-// of characters.
-func shorten(value string) string {
-	const most = 200
-	if runes := []rune(value); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return value
 }
 
 func text[T ~string](value *T) string {

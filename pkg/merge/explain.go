@@ -11,16 +11,16 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-// Decision is how the value of a property came about.
-type Decision string
+// Rule is how Merge determines the value of a property.
+type Rule string
 
 const (
-	// Agreed is when all clusters say the same.
-	Agreed Decision = "Agreed"
-	// Oldest is when they do not, and the oldest export counts.
-	Oldest Decision = "Oldest"
-	// Union is when they do not, and what is used is put together of all.
-	Union Decision = "Union"
+	// Agreed means that the exports of all clusters have the same value.
+	Agreed Rule = "Agreed"
+	// Oldest means that the exports differ and that the oldest one prevails.
+	Oldest Rule = "Oldest"
+	// Union means that the exports differ and that their values are combined.
+	Union Rule = "Union"
 )
 
 // Property is something in which exports can differ, and what came of it. All
@@ -32,9 +32,9 @@ type Property struct {
 	Values map[string]string
 	// Used is what all clusters use. Of IP families an importing cluster leaves
 	// out what it does not support.
-	Used     string
-	Decision Decision
-	// Cluster is the cluster whose value is used if the decision is Oldest.
+	Used string
+	Rule Rule
+	// Cluster is the cluster whose value is used if the rule is Oldest.
 	Cluster string
 	// Conflict says whether Merge reports a conflict. Clusters may differ
 	// without one: more IP families than the oldest export has do no harm.
@@ -49,18 +49,18 @@ func Explain(exports []Export) []Property {
 	result := Export{Spec: merged.Spec, Labels: merged.Labels, Annotations: merged.Annotations}
 	explained := make([]Property, 0, len(properties))
 	for _, property := range properties {
-		one := Property{Name: property.name, Values: map[string]string{}, Used: property.describe(result), Decision: Agreed}
+		one := Property{Name: property.name, Values: map[string]string{}, Used: property.describe(result), Rule: Agreed}
 		for _, export := range exports {
 			value := property.describe(export)
 			one.Values[export.Cluster] = value
 			agrees := property.agrees(oldest, export)
 			one.Conflict = one.Conflict || !agrees
 			if !agrees || value != property.describe(oldest) {
-				one.Decision, one.Cluster = Oldest, oldest.Cluster
+				one.Rule, one.Cluster = Oldest, oldest.Cluster
 			}
 		}
-		if one.Decision == Oldest && property.reason == "PortConflict" {
-			one.Decision, one.Cluster = Union, ""
+		if one.Rule == Oldest && property.reason == "PortConflict" {
+			one.Rule, one.Cluster = Union, ""
 		}
 		explained = append(explained, one)
 	}
@@ -70,7 +70,7 @@ func Explain(exports []Export) []Property {
 // explainIP tells what was decided about one IP in all clusters. Whoever decided
 // may not export the service any more.
 func explainIP(exports []Export, inForce *clustersetip.Decision) Property {
-	explained := Property{Name: "one IP in all clusters", Values: map[string]string{}, Decision: Agreed}
+	explained := Property{Name: "one IP in all clusters", Values: map[string]string{}, Rule: Agreed}
 	var wishes []clustersetip.Export
 	for _, export := range exports {
 		explained.Values[export.Cluster] = strconv.FormatBool(export.IP.Wants)
@@ -85,7 +85,7 @@ func explainIP(exports []Export, inForce *clustersetip.Decision) Property {
 		explained.Used = fmt.Sprintf("true (%s)", strings.Join(inForce.IPs, ","))
 	}
 	if len(clustersetip.Disagree(wishes, inForce)) > 0 {
-		explained.Decision, explained.Cluster, explained.Conflict = Oldest, inForce.DecidedBy, true
+		explained.Rule, explained.Cluster, explained.Conflict = Oldest, inForce.DecidedBy, true
 	}
 	return explained
 }

@@ -47,46 +47,46 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 	}{
 		{
 			name: "type", exports: []Export{exported(2), exported(1)},
-			want: Property{Values: map[string]string{"cluster-1": "ClusterSetIP", "cluster-2": "ClusterSetIP"}, Used: "ClusterSetIP", Decision: Agreed},
+			want: Property{Values: map[string]string{"cluster-1": "ClusterSetIP", "cluster-2": "ClusterSetIP"}, Used: "ClusterSetIP", Rule: Agreed},
 		},
 		{
 			name: "traffic distribution", exports: []Export{exported(2, distribution), exported(1)},
-			want: Property{Values: map[string]string{"cluster-1": "", "cluster-2": "PreferSameZone"}, Used: "", Decision: Oldest, Cluster: "cluster-1", Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "", "cluster-2": "PreferSameZone"}, Used: "", Rule: Oldest, Cluster: "cluster-1", Conflict: true},
 		},
 		{
 			name: "ports", exports: []Export{exported(2, withPorts("dns:53/UDP")), exported(1, withPorts("http:80/TCP"))},
-			want: Property{Values: map[string]string{"cluster-1": "http:80/TCP", "cluster-2": "dns:53/UDP"}, Used: "dns:53/UDP,http:80/TCP", Decision: Union, Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "http:80/TCP", "cluster-2": "dns:53/UDP"}, Used: "dns:53/UDP,http:80/TCP", Rule: Union, Conflict: true},
 		},
 		{
 			name: "ports", exports: []Export{exported(2, withPorts("a:1/TCP", "b:2/TCP")), exported(1, withPorts("b:2/TCP", "a:1/"))},
-			want: Property{Values: map[string]string{"cluster-1": "a:1/TCP,b:2/TCP", "cluster-2": "a:1/TCP,b:2/TCP"}, Used: "a:1/TCP,b:2/TCP", Decision: Agreed},
+			want: Property{Values: map[string]string{"cluster-1": "a:1/TCP,b:2/TCP", "cluster-2": "a:1/TCP,b:2/TCP"}, Used: "a:1/TCP,b:2/TCP", Rule: Agreed},
 		},
 		{
 			name: "IP families", exports: []Export{exported(1, families("IPv4")), exported(2, families("IPv4", "IPv6"))},
-			want: Property{Values: map[string]string{"cluster-1": "IPv4", "cluster-2": "IPv4,IPv6"}, Used: "IPv4", Decision: Oldest, Cluster: "cluster-1"},
+			want: Property{Values: map[string]string{"cluster-1": "IPv4", "cluster-2": "IPv4,IPv6"}, Used: "IPv4", Rule: Oldest, Cluster: "cluster-1"},
 		},
 		{ // They look the same, and are not.
 			name: "annotations", exports: []Export{
 				exported(1, func(e *Export) { e.Annotations = map[string]string{"a": "1", "b": "2"} }),
 				exported(2, func(e *Export) { e.Annotations = map[string]string{"a": "1,b=2"} }),
 			},
-			want: Property{Values: map[string]string{"cluster-1": "a=1,b=2", "cluster-2": "a=1,b=2"}, Used: "a=1,b=2", Decision: Oldest, Cluster: "cluster-1", Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "a=1,b=2", "cluster-2": "a=1,b=2"}, Used: "a=1,b=2", Rule: Oldest, Cluster: "cluster-1", Conflict: true},
 		},
 		{
 			name: "annotations", exports: []Export{exported(1, func(e *Export) { e.Annotations = map[string]string{"a": long} })},
-			want: Property{Values: map[string]string{"cluster-1": "a=" + long}, Used: "a=" + long, Decision: Agreed},
+			want: Property{Values: map[string]string{"cluster-1": "a=" + long}, Used: "a=" + long, Rule: Agreed},
 		},
 		{
 			name: "one IP in all clusters", exports: []Export{exported(1, asks(true)), exported(2, asks(false))},
-			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "not decided yet", Decision: Agreed},
+			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "not decided yet", Rule: Agreed},
 		},
 		{ // Whoever decided exports it no more.
 			name: "one IP in all clusters", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
-			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Decision: Oldest, Cluster: "gone", Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Rule: Oldest, Cluster: "gone", Conflict: true},
 		},
 		{
 			name: "one IP in all clusters", exports: []Export{exported(1, asks(false)), exported(2, asks(true))},
-			want: Property{Values: map[string]string{"cluster-1": "false", "cluster-2": "true"}, Used: "false", Decision: Oldest, Cluster: "cluster-1", Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "false", "cluster-2": "true"}, Used: "false", Rule: Oldest, Cluster: "cluster-1", Conflict: true},
 		},
 	} {
 		test.want.Name = test.name
@@ -105,7 +105,7 @@ func TestExplanationReportsTheConflictsOfTheMerge(t *testing.T) {
 			if property.Conflict {
 				conflicts++
 			}
-			if property.Conflict && property.Decision == Agreed {
+			if property.Conflict && property.Rule == Agreed {
 				t.Errorf("all agree on %s, and are in conflict: %v", property.Name, property.Values)
 			}
 			if len(property.Values) != len(exports) {

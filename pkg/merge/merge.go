@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
 // Export is a service as one cluster exports it.
@@ -78,7 +79,7 @@ func byPrecedence(exports []Export) []Export {
 		ordered = append(ordered, normalize(export))
 	}
 	slices.SortStableFunc(ordered, func(a, b Export) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Cluster, b.Cluster))
+		return precedence.Compare(precedence.Rank{Since: a.Created, Cluster: a.Cluster}, precedence.Rank{Since: b.Created, Cluster: b.Cluster})
 	})
 	seen := map[string]bool{}
 	return slices.DeleteFunc(ordered, func(export Export) bool {

@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
 
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
@@ -271,10 +273,39 @@ func TestPorts(t *testing.T) {
 
 // R60: a cluster serves a port under whatever name it has there.
 func TestClusterServesPortsByProtocolAndNumber(t *testing.T) {
-	own := ports("web:80/TCP", "dns:53/UDP")
-	for text, want := range map[string]bool{"http:80/TCP": true, "dns:53/UDP": true, "dns:53/TCP": false, "web:8080/TCP": false} {
-		if got := Serves(own, ports(text)[0]); got != want {
-			t.Errorf("serves %s: %v, want %v", text, got, want)
+	exported := []clustersetv1alpha1.ServicePort{{Name: "web", Port: 80}, {Name: "dns", Protocol: "UDP", Port: 53}, {Name: "metrics", Protocol: "TCP", Port: 9090}}
+	endpoints := []discoveryv1.EndpointPort{{Name: ptr.To("dns"), Port: ptr.To[int32](5353)}, {Name: ptr.To("web"), Port: ptr.To[int32](8080)}, {Name: ptr.To("metrics")}}
+	for text, want := range map[string]struct {
+		serving string
+		target  int32
+	}{
+		"http:80/TCP":      {"web", 8080},
+		"http:80/":         {"web", 8080},
+		"dns:53/UDP":       {"dns", 5353},
+		"dns:53/TCP":       {},
+		"web:8080/TCP":     {},
+		"metrics:9090/TCP": {"metrics", 0}, // the endpoints have no number for it
+	} {
+		port := ports(text)[0]
+		serving := ""
+		if found := ServingPort(exported, port.Protocol, port.Port); found != nil {
+			serving = found.Name
+		}
+		if serving != want.serving {
+			t.Errorf("%s is served by port %q, want %q", text, serving, want.serving)
+		}
+		if target, ok := TargetPort(exported, endpoints, port.Protocol, port.Port); target != want.target || ok != (want.target != 0) {
+			t.Errorf("%s leads to endpoint port %d (%v), want %d", text, target, ok, want.target)
+		}
+	}
+}
+
+func TestUnnamedPortsLeadToUnnamedEndpointPorts(t *testing.T) {
+	exported := []clustersetv1alpha1.ServicePort{{Port: 80}}
+	for _, name := range []*string{nil, ptr.To("")} {
+		target, ok := TargetPort(exported, []discoveryv1.EndpointPort{{Name: name, Port: ptr.To[int32](8080)}}, "", 80)
+		if target != 8080 || !ok {
+			t.Errorf("got endpoint port %d (%v), want 8080", target, ok)
 		}
 	}
 }

@@ -9,6 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
@@ -19,7 +23,7 @@ func mergePorts(exports []Export) []multicluster.ServicePort {
 	for _, export := range exports {
 		for _, port := range export.Spec.Ports {
 			if !slices.ContainsFunc(merged, func(other multicluster.ServicePort) bool {
-				return other.Name == port.Name || samePort(other, port)
+				return other.Name == port.Name || samePort(other.Protocol, other.Port, port.Protocol, port.Port)
 			}) {
 				merged = append(merged, port)
 			}
@@ -51,14 +55,40 @@ func nameAll(ports []multicluster.ServicePort) []multicluster.ServicePort {
 	return ports
 }
 
-// Serves says whether a cluster with these ports serves a port of the import,
-// whatever it calls it. Connections to the port must not go anywhere else.
-func Serves(ports []multicluster.ServicePort, port multicluster.ServicePort) bool {
-	return slices.ContainsFunc(ports, func(own multicluster.ServicePort) bool { return samePort(own, port) })
+// ServingPort returns the port of a cluster's exported Service that serves the
+// import port with the given protocol and number, or nil if the cluster does not
+// serve that port. The names of the two ports may differ: a client that connects
+// to a number must never reach another one.
+func ServingPort(exported []clustersetv1alpha1.ServicePort, protocol corev1.Protocol, number int32) *clustersetv1alpha1.ServicePort {
+	at := slices.IndexFunc(exported, func(port clustersetv1alpha1.ServicePort) bool {
+		return samePort(port.Protocol, port.Port, protocol, number)
+	})
+	if at < 0 {
+		return nil
+	}
+	return &exported[at]
 }
 
-func samePort(a, b multicluster.ServicePort) bool {
-	return a.Protocol == b.Protocol && a.Port == b.Port
+// TargetPort returns the number of the endpoint port that an import port leads
+// to in an EndpointSlice of a cluster. It reports false if the cluster does not
+// serve the port, or if the endpoints of this slice do not have it.
+func TargetPort(exported []clustersetv1alpha1.ServicePort, endpoints []discoveryv1.EndpointPort, protocol corev1.Protocol, number int32) (int32, bool) {
+	serving := ServingPort(exported, protocol, number)
+	if serving == nil {
+		return 0, false
+	}
+	for _, endpoint := range endpoints {
+		if endpoint.Port != nil && (endpoint.Name == nil && serving.Name == "" || endpoint.Name != nil && *endpoint.Name == serving.Name) {
+			return *endpoint.Port, true
+		}
+	}
+	return 0, false
+}
+
+// samePort reports whether two ports have the same number and protocol, which
+// is TCP by default.
+func samePort(protocolA corev1.Protocol, numberA int32, protocolB corev1.Protocol, numberB int32) bool {
+	return numberA == numberB && cmp.Or(protocolA, corev1.ProtocolTCP) == cmp.Or(protocolB, corev1.ProtocolTCP)
 }
 
 // hasPortsOf says whether two exports have the same ports, in any order.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
 // onEveryChange calls one function for all events, with the object as it was
@@ -23,10 +24,7 @@ func onEveryChange(handle func(any)) cache.ResourceEventHandler {
 			handle(object)
 		},
 		DeleteFunc: func(object any) {
-			if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = final.Obj
-			}
-			handle(object)
+			handle(tombstone.Unwrap(object))
 		},
 	}
 }

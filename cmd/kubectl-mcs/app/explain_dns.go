@@ -15,6 +15,7 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
 const srvRecord = "SRV"
@@ -93,8 +94,8 @@ func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multicluste
 			if port == nil || host == "" {
 				continue
 			}
-			number := targetPort(*port, cluster.Ports, slice.Ports)
-			if answer := fmt.Sprintf("%d %s", number, host); number != 0 && !slices.Contains(record.Answers, answer) {
+			number, ok := merge.TargetPort(cluster.Ports, slice.Ports, port.Protocol, port.Port)
+			if answer := fmt.Sprintf("%d %s", number, host); ok && !slices.Contains(record.Answers, answer) {
 				record.Answers = append(record.Answers, answer)
 			}
 		}

@@ -4,7 +4,6 @@
 package app
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
 // endpointsReport is how many endpoints there are for a port of the import, in
@@ -61,13 +61,13 @@ func countEndpoints(facts serviceFacts, merged multicluster.ServiceImportSpec) [
 }
 
 func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServiceSpec, port multicluster.ServicePort, family corev1.IPFamily) clusterEndpoints {
-	count := clusterEndpoints{Cluster: exported.Cluster, Served: port.Port == 0 || servedAs(port, exported.Ports) != nil}
+	count := clusterEndpoints{Cluster: exported.Cluster, Served: port.Port == 0 || merge.ServingPort(exported.Ports, port.Protocol, port.Port) != nil}
 	for i := range facts.slices {
 		slice := &facts.slices[i].Spec
 		if slice.Cluster != exported.Cluster || string(slice.AddressType) != string(family) {
 			continue
 		}
-		if port.Port == 0 || targetPort(port, exported.Ports, slice.Ports) != 0 {
+		if _, ok := merge.TargetPort(exported.Ports, slice.Ports, port.Protocol, port.Port); ok || port.Port == 0 {
 			count.Ready += countReady(slice.Endpoints)
 			count.Total += len(slice.Endpoints)
 		}
@@ -86,34 +86,6 @@ func allFamilies(facts serviceFacts, merged multicluster.ServiceImportSpec) []co
 		}
 	}
 	return families
-}
-
-// servedAs is the port of a cluster's Service that serves a port of the import:
-// it has the same protocol and number, whatever it is called. It is nil if the
-// cluster does not serve it.
-func servedAs(port multicluster.ServicePort, exported []clustersetv1alpha1.ServicePort) *clustersetv1alpha1.ServicePort {
-	at := slices.IndexFunc(exported, func(own clustersetv1alpha1.ServicePort) bool {
-		return own.Port == port.Port && cmp.Or(own.Protocol, corev1.ProtocolTCP) == cmp.Or(port.Protocol, corev1.ProtocolTCP)
-	})
-	if at < 0 {
-		return nil
-	}
-	return &exported[at]
-}
-
-// targetPort is the number that the endpoints of a slice have for a port of the
-// import, 0 if they do not have it.
-func targetPort(port multicluster.ServicePort, exported []clustersetv1alpha1.ServicePort, endpoints []discoveryv1.EndpointPort) int32 {
-	own := servedAs(port, exported)
-	if own == nil {
-		return 0
-	}
-	for _, target := range endpoints {
-		if ptr.Deref(target.Name, "") == own.Name {
-			return ptr.Deref(target.Port, 0)
-		}
-	}
-	return 0
 }
 
 func countReady(endpoints []discoveryv1.Endpoint) int {

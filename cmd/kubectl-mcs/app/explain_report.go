@@ -15,6 +15,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
 // serviceFacts are what one cluster knows of a service that is exported.
@@ -68,7 +69,7 @@ type propertyReport struct {
 	Name     string            `json:"name"`
 	Values   map[string]string `json:"values"`
 	Used     string            `json:"used"`
-	Decision merge.Decision    `json:"decision"`
+	Rule     merge.Rule        `json:"decision"`
 	Cluster  string            `json:"cluster,omitempty"`
 	Conflict bool              `json:"conflict"`
 }
@@ -111,7 +112,7 @@ const (
 // newExplanation explains a service that at least one cluster exports.
 func newExplanation(facts serviceFacts) explanation {
 	exports := slices.SortedFunc(slices.Values(facts.exports), func(a, b clustersetv1alpha1.ExportedService) int {
-		return cmp.Or(a.Spec.ExportedAt.Compare(b.Spec.ExportedAt.Time), cmp.Compare(a.Spec.Cluster, b.Spec.Cluster))
+		return precedence.Compare(precedence.Rank{Since: a.Spec.ExportedAt.Time, Cluster: a.Spec.Cluster}, precedence.Rank{Since: b.Spec.ExportedAt.Time, Cluster: b.Spec.Cluster})
 	})
 	facts.exports = exports
 	var mergeables []merge.Export

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // How much of a report fits a terminal. All of it is in json and yaml.
@@ -87,14 +88,14 @@ func (w *explanationText) properties(report explanation) {
 	for _, property := range report.Properties {
 		row := []string{property.title()}
 		for _, cluster := range clusters {
-			row = append(row, shorten(property.Values[cluster], maxCell))
+			row = append(row, truncate.Characters(property.Values[cluster], maxCell))
 		}
-		rows = append(rows, append(row, shorten(property.Used, maxCell), property.decidedBy()))
+		rows = append(rows, append(row, truncate.Characters(property.Used, maxCell), property.decidedBy()))
 	}
 	w.table(rows)
 	w.leftOut(left, "clusters")
 	for _, conflict := range report.Conflicts {
-		w.line("  %s: %s", conflict.Reason, shorten(conflict.Message, maxMessage))
+		w.line("  %s: %s", conflict.Reason, truncate.Characters(conflict.Message, maxMessage))
 	}
 }
 
@@ -112,7 +113,7 @@ func (p propertyReport) title() string {
 }
 
 func (p propertyReport) decidedBy() string {
-	switch p.Decision {
+	switch p.Rule {
 	case merge.Agreed:
 		return "all agree"
 	case merge.Union:
@@ -182,7 +183,7 @@ func (w *explanationText) client(report explanation) {
 		w.imported(report.Import)
 	}
 	for _, member := range report.OutOfTouch {
-		w.line("  Cluster %s is %s: %s", member.Cluster, member.State, shorten(member.Message, maxMessage))
+		w.line("  Cluster %s is %s: %s", member.Cluster, member.State, truncate.Characters(member.Message, maxMessage))
 	}
 }
 
@@ -202,7 +203,7 @@ func (w *explanationText) imported(imported *importReport) {
 		{"Session affinity:", affinity},
 	})
 	for _, condition := range imported.NotTrue {
-		w.line("  %s is %s: %s: %s", condition.Type, condition.Status, condition.Reason, shorten(condition.Message, maxMessage))
+		w.line("  %s is %s: %s: %s", condition.Type, condition.Status, condition.Reason, truncate.Characters(condition.Message, maxMessage))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 const spinInterval = 100 * time.Millisecond
@@ -77,7 +79,7 @@ func (p *progress) spin(what string, ended <-chan struct{}) {
 		// Nothing goes back over a line that is wrapped, which some terminals do as
 		// soon as the last column is filled. One that has no width does not say.
 		if width := p.width(); width > 1 {
-			line = shorten(line, width-1)
+			line = truncate.Characters(line, width-1)
 		}
 		p.mu.Lock()
 		fmt.Fprintf(p.out, "\r%s", line)

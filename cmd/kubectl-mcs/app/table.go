@@ -42,14 +42,6 @@ func printable(text string) string {
 	}, text)
 }
 
-// shorten keeps a long text from flooding a terminal.
-func shorten(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
-}
-
 // ago is how long ago something was, for people. Clocks of other machines may
 // be ahead.
 func ago(now, then time.Time) string {

@@ -23,6 +23,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
 // maxEndpoints is how many endpoints a slice gets. It is what Kubernetes gives
@@ -125,24 +126,15 @@ func hasFamily(families []corev1.IPFamily, addressType discoveryv1.AddressType) 
 	return len(families) == 0 || slices.Contains(families, corev1.IPFamily(addressType))
 }
 
-// slicePorts are the ports of the import that a cluster serves, with the
-// numbers that its endpoints have for them. A cluster serves a port when its
-// Service has the same protocol and number, whatever it calls it.
+// slicePorts returns the ports of the import that a cluster serves, with the
+// numbers that its endpoints have for them.
 func slicePorts(imported []multiclusterxv1beta1.ServicePort, exported []clustersetv1alpha1.ServicePort, endpoints []discoveryv1.EndpointPort) []discoveryv1.EndpointPort {
 	ports := []discoveryv1.EndpointPort{}
 	for _, port := range imported {
-		at := slices.IndexFunc(exported, func(own clustersetv1alpha1.ServicePort) bool {
-			return own.Port == port.Port && cmp.Or(own.Protocol, corev1.ProtocolTCP) == cmp.Or(port.Protocol, corev1.ProtocolTCP)
-		})
-		if at < 0 {
-			continue
-		}
-		for _, target := range endpoints {
-			if ptr.Deref(target.Name, "") == exported[at].Name && target.Port != nil {
-				ports = append(ports, discoveryv1.EndpointPort{
-					Name: ptr.To(port.Name), Protocol: ptr.To(cmp.Or(port.Protocol, corev1.ProtocolTCP)), Port: target.Port, AppProtocol: port.AppProtocol,
-				})
-			}
+		if target, ok := merge.TargetPort(exported, endpoints, port.Protocol, port.Port); ok {
+			ports = append(ports, discoveryv1.EndpointPort{
+				Name: ptr.To(port.Name), Protocol: ptr.To(cmp.Or(port.Protocol, corev1.ProtocolTCP)), Port: ptr.To(target), AppProtocol: port.AppProtocol,
+			})
 		}
 	}
 	return ports

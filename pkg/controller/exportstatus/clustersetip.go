@@ -103,7 +103,7 @@ func exportsOf(serviceExport *multiclusterxv1beta1.ServiceExport, known facts) [
 		told := merge.FromV1alpha1(exported).IP
 		switch {
 		case told.Cluster == known.self.Status.ClusterID:
-			told.Decision = export.Decision(serviceExport, known.joinedAt())
+			told.Decision = export.RecordedDecision(serviceExport, known.joinedAt())
 		case told.Decision == nil && told.Wants && lost.Has(told.Cluster):
 			continue
 		}
@@ -315,7 +315,7 @@ func (c *Controller) taken(address netip.Addr, by types.NamespacedName, joinedAt
 	own, err := c.own.ByIndex(byIP, address.String())
 	return err == nil && slices.ContainsFunc(own, func(object any) bool { // there is such an index
 		other := object.(*multiclusterxv1beta1.ServiceExport)
-		return (other.Namespace != by.Namespace || other.Name != by.Name) && export.Decision(other, joinedAt) != nil
+		return (other.Namespace != by.Namespace || other.Name != by.Name) && export.RecordedDecision(other, joinedAt) != nil
 	})
 }
 

@@ -188,7 +188,7 @@ func TestAddressRestsBeforeAnotherServiceGetsIt(t *testing.T) {
 func TestAddressOfAnOwnExportRests(t *testing.T) {
 	c, clock := deciding(t)
 	adopted := newExport()
-	export.SetDecision(adopted, clustersetip.NewDecision("east", []string{had}, epoch), epoch)
+	export.RecordDecision(adopted, clustersetip.NewDecision("east", []string{had}, epoch), epoch)
 	c.ownChanged(nil, adopted)
 	c.ownChanged(adopted, nil)
 	if got := decideFor(t, c, other); !isPending(got, clustersetip.NewsTime) {
@@ -338,7 +338,7 @@ func TestDecisionThatIsNotShownYetIsKept(t *testing.T) {
 	held := clustersetip.NewDecision("gone", []string{had}, epoch)
 	younger := clustersetip.NewDecision("here", []string{"243.1.0.2"}, epoch.Add(time.Minute))
 	written := newExport()
-	export.SetDecision(written, held, epoch)
+	export.RecordDecision(written, held, epoch)
 	for name, exports := range map[string][]*clustersetv1alpha1.ExportedService{
 		"alone":                               {exported("here", "export", 1, asks)},
 		"an older one has not decided either": {exported("here", "export", 1, asks), exported("east", "x", 0, asks)},
@@ -360,7 +360,7 @@ func TestAddressOfAnEarlierMembershipIsFree(t *testing.T) {
 	record := func(name string, joinedAt time.Time) *multiclusterxv1beta1.ServiceExport {
 		written := newExport()
 		written.Name = name
-		export.SetDecision(written, clustersetip.NewDecision("here", []string{had}, epoch), joinedAt)
+		export.RecordDecision(written, clustersetip.NewDecision("here", []string{had}, epoch), joinedAt)
 		return written
 	}
 	for name, test := range map[string]struct {

@@ -17,6 +17,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // Reasons of conditions. They are upstream's.
@@ -59,19 +60,10 @@ func conditions(serviceExport *multiclusterxv1beta1.ServiceExport, known facts) 
 	result := []metav1.Condition{valid(problem), ready(problem, serviceExport, known), conflict(problem, known)}
 	for i := range result {
 		result[i].ObservedGeneration = serviceExport.Generation
-		result[i].Message = cut(result[i].Message, maxMessage)
-		result[i].Reason = cut(result[i].Reason, maxReason)
+		result[i].Message = truncate.Bytes(result[i].Message, maxMessage)
+		result[i].Reason = truncate.Bytes(result[i].Reason, maxReason)
 	}
 	return result
-}
-
-// cut shortens a text to so many bytes, between characters: half a character
-// would come back as another one, and be written again and again.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
 }
 
 func valid(problem *export.Problem) metav1.Condition {

@@ -18,6 +18,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -150,12 +151,12 @@ func TestLongTextIsCutBetweenCharacters(t *testing.T) {
 	}{
 		{"short", 5, "short"}, {"longer", 5, "longe"}, {"grün", 3, "gr"}, {"grün", 4, "grü"},
 	} {
-		if got := cut(test.text, test.most); got != test.want || !utf8.ValidString(got) {
+		if got := truncate.Bytes(test.text, test.most); got != test.want || !utf8.ValidString(got) {
 			t.Errorf("%q cut to %d is %q, want %q", test.text, test.most, got, test.want)
 		}
 	}
 	long := strings.Repeat("ü", maxMessage)
-	if got := cut("x"+long, maxMessage); len(got) != maxMessage-1 {
+	if got := truncate.Bytes("x"+long, maxMessage); len(got) != maxMessage-1 {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -31,6 +31,8 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 const (
@@ -87,7 +89,7 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { handle(nil, object) },
 			UpdateFunc: handle,
-			DeleteFunc: func(object any) { handle(lastKnown(object), nil) },
+			DeleteFunc: func(object any) { handle(tombstone.Unwrap(object), nil) },
 		})
 		if err != nil {
 			return nil, err
@@ -95,14 +97,6 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		c.synced = append(c.synced, registration.HasSynced)
 	}
 	return c, nil
-}
-
-// lastKnown is an object that is gone, as it was last known.
-func lastKnown(object any) any {
-	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		return final.Obj
-	}
-	return object
 }
 
 func indexByService(object any) ([]string, error) {
@@ -222,7 +216,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	c.release(key, decided.ips())
 	known.problem = decided.problem
-	changed := export.SetDecision(serviceExport, decided.held, known.joinedAt())
+	changed := export.RecordDecision(serviceExport, decided.held, known.joinedAt())
 	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) || changed {
 		if err := c.write(ctx, held, serviceExport, known); err != nil {
 			return err
@@ -263,7 +257,7 @@ func note(message string, self *clustersetv1alpha1.Member) string {
 	if self != nil {
 		suffix = fmt.Sprintf(" (cluster %s)", self.Status.ClusterID)
 	}
-	return cut(message, maxNote-len(suffix)) + suffix
+	return truncate.Bytes(message, maxNote-len(suffix)) + suffix
 }
 
 func (c *Controller) facts(key types.NamespacedName) (facts, error) {

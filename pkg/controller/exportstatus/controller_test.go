@@ -76,7 +76,7 @@ func TestWaitingIsRememberedUntilTheDecisionIsWritten(t *testing.T) {
 	if err := c.sync(t.Context(), web); err != nil {
 		t.Fatal(err)
 	}
-	if got := export.Decision(written, epoch); got == nil || !got.Since.Time.Equal(now) {
+	if got := export.RecordedDecision(written, epoch); got == nil || !got.Since.Time.Equal(now) {
 		t.Errorf("it holds to %+v, want since %s", got, now)
 	}
 	if waiting := c.ledger.all(); len(waiting) > 0 {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
 const (
@@ -87,10 +89,7 @@ func next(ctx context.Context, queue Queue, work func(context.Context, types.Nam
 // it was, and as it is.
 func OnChange(handle func(metav1.Object)) cache.ResourceEventHandler {
 	call := func(object any) {
-		if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = final.Obj
-		}
-		if object, ok := object.(metav1.Object); ok {
+		if object, ok := tombstone.Unwrap(object).(metav1.Object); ok {
 			handle(object)
 		}
 	}

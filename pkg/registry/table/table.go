@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // Column is one column of a table.
@@ -55,14 +56,11 @@ func NewConvertor[T runtime.Object](clock clock.PassiveClock, columns ...Column[
 // RenameFirst gives the column of names another title.
 func (c *Convertor[T]) RenameFirst(title string) { c.definitions[0].Name = title }
 
-// Shorten keeps a long value from flooding a terminal.
-func Shorten(value string) string {
-	const most = 64
-	if utf8.RuneCountInString(value) <= most {
-		return value
-	}
-	return string([]rune(value)[:most-1]) + "…"
-}
+// maxCell is how many characters a cell shows of a value of any length.
+const maxCell = 64
+
+// Shorten returns as much of a value as a cell shows.
+func Shorten(value string) string { return truncate.Characters(value, maxCell) }
 
 // ConvertToTable implements rest.TableConvertor for an object and for a list.
 func (c *Convertor[T]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {

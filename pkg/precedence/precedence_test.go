@@ -1,0 +1,31 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package precedence
+
+import (
+	"testing"
+	"time"
+)
+
+func TestOldestTakesPrecedenceThenLowestClusterID(t *testing.T) {
+	early := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	late := early.Add(time.Second)
+	for _, test := range []struct {
+		name string
+		a, b Rank
+		want int
+	}{
+		{"older", Rank{early, "b"}, Rank{late, "a"}, -1},
+		{"newer", Rank{late, "a"}, Rank{early, "b"}, 1},
+		{"same age, lower cluster ID", Rank{early, "a"}, Rank{early, "b"}, -1},
+		{"same age, higher cluster ID", Rank{early, "b"}, Rank{early, "a"}, 1},
+		{"equal", Rank{early, "a"}, Rank{early, "a"}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Compare(test.a, test.b); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
