@@ -39,7 +39,7 @@ type record struct {
 // recorded is what an export remembers, of whatever membership; nil if nothing.
 func recorded(export *multiclusterxv1beta1.ServiceExport) *record {
 	var held record
-	text, ok := export.Annotations[multicluster.ClusterSetIPAnnotation]
+	text, ok := export.Annotations[multicluster.ClusterSetIPDecisionAnnotation]
 	if !ok || json.Unmarshal([]byte(text), &held) != nil {
 		return nil
 	}
@@ -67,9 +67,9 @@ func RecordedDecision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.
 // RecordDecision makes an export hold to a decision, or to none, and says whether
 // that changes anything.
 func RecordDecision(export *multiclusterxv1beta1.ServiceExport, decision *clusterset.ClusterSetIPDecision, joinedAt time.Time) bool {
-	before, had := export.Annotations[multicluster.ClusterSetIPAnnotation]
+	before, had := export.Annotations[multicluster.ClusterSetIPDecisionAnnotation]
 	if decision == nil {
-		delete(export.Annotations, multicluster.ClusterSetIPAnnotation)
+		delete(export.Annotations, multicluster.ClusterSetIPDecisionAnnotation)
 		return had
 	}
 	text, err := json.Marshal(record{
@@ -82,6 +82,6 @@ func RecordDecision(export *multiclusterxv1beta1.ServiceExport, decision *cluste
 	if export.Annotations == nil {
 		export.Annotations = map[string]string{}
 	}
-	export.Annotations[multicluster.ClusterSetIPAnnotation] = string(text)
+	export.Annotations[multicluster.ClusterSetIPDecisionAnnotation] = string(text)
 	return true
 }

@@ -87,7 +87,7 @@ func TestDecisionIsRememberedForOneMembership(t *testing.T) {
 	if !RecordDecision(written, nil, joined) || RecordDecision(written, nil, joined) || RecordedDecision(written, joined) != nil {
 		t.Error("it cannot be forgotten")
 	}
-	written.Annotations = map[string]string{"clusterset.mcs-apiserver.io/clusterset-ip": "243.1.0.1"}
+	written.Annotations = map[string]string{"clusterset.mcs-apiserver.io/clusterset-ip-decision": "243.1.0.1"}
 	if got := RecordedDecision(written, joined); got != nil {
 		t.Errorf("what is no decision was taken for %v", got)
 	}

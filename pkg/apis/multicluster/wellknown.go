@@ -72,9 +72,12 @@ const (
 	UseClusterSetIPAnnotation = ClusterSetKeyPrefix + "use-clusterset-ip"
 	// LighthouseUseClusterSetIPAnnotation is what Submariner calls it.
 	LighthouseUseClusterSetIPAnnotation = "lighthouse.submariner.io/use-clusterset-ip"
-	// ClusterSetIPAnnotation on a ServiceExport is what was decided, for as long
-	// as the export lives; it is written with the status. On a ServiceImport it is
-	// the IPs, separated by commas.
+	// ClusterSetIPDecisionAnnotation on a ServiceExport records, as JSON, the
+	// decision about the shared ClusterSet IP for the lifetime of the export. It is
+	// written through the status subresource only.
+	ClusterSetIPDecisionAnnotation = ClusterSetKeyPrefix + "clusterset-ip-decision"
+	// ClusterSetIPAnnotation on a ServiceImport lists the shared ClusterSet IPs,
+	// separated by commas.
 	ClusterSetIPAnnotation = ClusterSetKeyPrefix + "clusterset-ip"
 	// ClusterSetIPAllocatedByAnnotation on a ServiceImport is the id of the
 	// cluster that allocated the IPs.

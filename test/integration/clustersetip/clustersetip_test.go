@@ -235,7 +235,7 @@ func adopted(t *testing.T, in *fleet.Cluster, ns, name, ip string) {
 	t.Helper()
 	expect.Eventually(t, in.ID+" to remember "+ip, func(ctx context.Context) error {
 		found, err := in.Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(ctx, name, metav1.GetOptions{})
-		if err == nil && !strings.Contains(found.Annotations[multicluster.ClusterSetIPAnnotation], ip) {
+		if err == nil && !strings.Contains(found.Annotations[multicluster.ClusterSetIPDecisionAnnotation], ip) {
 			err = fmt.Errorf("it remembers %v", found.Annotations)
 		}
 		return err
@@ -269,7 +269,7 @@ func TestFirstSettingStands(t *testing.T) {
 		t.Errorf("the IP is %s, and was %s", got, ip)
 	}
 	// Nor can anybody say otherwise.
-	if output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "web", "-n", ns, "--overwrite", multicluster.ClusterSetIPAnnotation+"=x"); err != nil {
+	if output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "web", "-n", ns, "--overwrite", multicluster.ClusterSetIPDecisionAnnotation+"=x"); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	adopted(t, east(), ns, "web", ip)

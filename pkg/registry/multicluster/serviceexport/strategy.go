@@ -145,15 +145,15 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Ob
 // keepDecision makes an export hold to the decision about its IP in some
 // annotations: that is part of its status, which upstream's type has no room for.
 func keepDecision(export *multicluster.ServiceExport, annotations map[string]string) {
-	decision, decided := annotations[multicluster.ClusterSetIPAnnotation]
+	decision, decided := annotations[multicluster.ClusterSetIPDecisionAnnotation]
 	if !decided {
-		delete(export.Annotations, multicluster.ClusterSetIPAnnotation)
+		delete(export.Annotations, multicluster.ClusterSetIPDecisionAnnotation)
 		return
 	}
 	if export.Annotations == nil {
 		export.Annotations = map[string]string{}
 	}
-	export.Annotations[multicluster.ClusterSetIPAnnotation] = decision
+	export.Annotations[multicluster.ClusterSetIPDecisionAnnotation] = decision
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
