@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fails when something that is derived from something else is out of date:
-# generated code, module files, and the list that `make help` prints.
+# generated code, module files, the requirements that tests name, and the list
+# that `make help` prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
@@ -21,6 +22,8 @@ if [[ -n $tests_only ]]; then
   echo "verify: go.mod requires modules that only tests need: $tests_only" >&2
   failed=1
 fi
+
+go run ./hack/requirements || failed=1
 
 undocumented=$(sed -n 's/^\([a-z][a-z0-9-]*\):\([^#=]*\)$/\1/p' Makefile | sort -u)
 if [[ -n $undocumented ]]; then
