@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// partLength is the length of the CIDR that a cluster gets if nobody chose
+// allocationLength is the length of the CIDR that a cluster gets if nobody chose
 // one: some 65000 addresses.
-var partLength = map[corev1.IPFamily]int{corev1.IPv4Protocol: 16, corev1.IPv6Protocol: 112}
+var allocationLength = map[corev1.IPFamily]int{corev1.IPv4Protocol: 16, corev1.IPv6Protocol: 112}
 
 // SplitCIDRs are the texts of a list of CIDRs, as claims have it.
 func SplitCIDRs(list string) []string {
@@ -94,12 +94,12 @@ func Overlap(a, b []netip.Prefix) (x, y netip.Prefix, found bool) {
 	return netip.Prefix{}, netip.Prefix{}, false
 }
 
-// FreePart is a CIDR for a new cluster: within the first range of each IP
+// FreeAllocationCIDRs is a CIDR for a new cluster: within the first range of each IP
 // family a /16 or /112 that overlaps none of those that are taken, or the whole
 // range if it is smaller than that. It fails when there is none. The second
 // part of a range is tried first and the first last, since the beginning is
 // where people try things by hand.
-func FreePart(ranges, taken []netip.Prefix) ([]netip.Prefix, error) {
+func FreeAllocationCIDRs(ranges, taken []netip.Prefix) ([]netip.Prefix, error) {
 	var parts []netip.Prefix
 	seen := map[corev1.IPFamily]bool{}
 	for _, within := range ranges {
@@ -108,7 +108,7 @@ func FreePart(ranges, taken []netip.Prefix) ([]netip.Prefix, error) {
 			continue
 		}
 		seen[family] = true
-		part, found := freePart(within, max(partLength[family], within.Bits()), taken)
+		part, found := freeAllocationCIDR(within, max(allocationLength[family], within.Bits()), taken)
 		if !found {
 			return nil, fmt.Errorf("no /%d is left in %s: choose a smaller CIDR that is free, or add a range", part.Bits(), within)
 		}
@@ -117,9 +117,9 @@ func FreePart(ranges, taken []netip.Prefix) ([]netip.Prefix, error) {
 	return parts, nil
 }
 
-// freePart steps over what is taken, each of which it meets only once, so that
+// freeAllocationCIDR steps over what is taken, each of which it meets only once, so that
 // it does not matter how many parts a range has.
-func freePart(within netip.Prefix, length int, taken []netip.Prefix) (part netip.Prefix, found bool) {
+func freeAllocationCIDR(within netip.Prefix, length int, taken []netip.Prefix) (part netip.Prefix, found bool) {
 	first := netip.PrefixFrom(within.Addr(), length)
 	part = after(first, length)
 	for within.Contains(part.Addr()) {

@@ -116,7 +116,7 @@ func TestFreePartOverlapsNothingThatIsTaken(t *testing.T) {
 		"no ranges":                {nil, nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := FreePart(test.ranges, test.taken)
+			got, err := FreeAllocationCIDRs(test.ranges, test.taken)
 			if !slices.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v (%v), want %v (%s)", got, err, test.want, test.err)
 			}
@@ -128,7 +128,7 @@ func TestAllPartsOfARangeAreGiven(t *testing.T) {
 	ranges := prefixes("243.0.0.0/8")
 	var taken []netip.Prefix
 	for range 256 {
-		part, err := FreePart(ranges, taken)
+		part, err := FreeAllocationCIDRs(ranges, taken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestAllPartsOfARangeAreGiven(t *testing.T) {
 		}
 		taken = append(taken, part...)
 	}
-	if part, err := FreePart(ranges, taken); err == nil {
+	if part, err := FreeAllocationCIDRs(ranges, taken); err == nil {
 		t.Errorf("got %v of a full range", part)
 	}
 }

@@ -14,7 +14,7 @@
 //   - No address is given to a service for as long as news take after it was held
 //     for another one, nor by a cluster that has just started or joined, which
 //     may not have heard everything (see [Quarantine]). So while news get around
-//     in time ([NewsTime]), no two services ever hold one address.
+//     in time ([PropagationDelay]), no two services ever hold one address.
 //   - When they did not, and two services hold one address, the one with the older
 //     decision keeps it (see [Claims]).
 //
@@ -82,9 +82,9 @@ func Disagree(exports []Export, inForce *Decision) []string {
 	return slices.Compact(clusters)
 }
 
-// Verdict is what a cluster should do about its own export. At most one of its
+// Action is what a cluster should do about its own export. At most one of its
 // fields is set.
-type Verdict struct {
+type Action struct {
 	// Record is what to hold to. If it is nil, and nothing was allocated, the
 	// cluster holds to nothing: it gives up what another service took, see
 	// [Claims.Standing].
@@ -102,26 +102,26 @@ type Verdict struct {
 // nothing new is decided, but a decision that is seen is adopted.
 //
 // The exports should be those that [Claims.Standing] returns.
-func Decide(self string, exports []Export, settled bool) Verdict {
+func Decide(self string, exports []Export, settled bool) Action {
 	if !slices.ContainsFunc(exports, func(export Export) bool { return export.Cluster == self }) {
-		return Verdict{}
+		return Action{}
 	}
 	if held := oldest(exports); held != nil {
-		return Verdict{Record: held}
+		return Action{Record: held}
 	}
 	if !settled {
-		return Verdict{}
+		return Action{}
 	}
 	first, _ := firstOf(exports)
 	switch {
 	case !first.Wants:
 		// Not only the first records this: it may go before it does, or be of a
 		// release that does not record.
-		return Verdict{Record: InForce(exports)}
+		return Action{Record: InForce(exports)}
 	case first.Cluster == self:
-		return Verdict{Allocate: true}
+		return Action{Allocate: true}
 	default:
-		return Verdict{WaitFor: first.Cluster}
+		return Action{WaitFor: first.Cluster}
 	}
 }
 

@@ -80,27 +80,27 @@ func TestFirstExportDecidesAndOthersAdopt(t *testing.T) {
 	ip := by("a", 1, "243.1.0.1")
 	for name, test := range map[string]struct {
 		exports   []Export // self is b
-		settled   Verdict
-		unsettled Verdict
+		settled   Action
+		unsettled Action
 	}{
-		"alone, and wants":            {[]Export{{Cluster: "b", Wants: true}}, Verdict{Allocate: true}, Verdict{}},
-		"alone, and does not want":    {[]Export{{Cluster: "b", At: at(1)}}, Verdict{Record: by("b", 1)}, Verdict{}},
-		"second to one that wants":    {[]Export{{Cluster: "b", At: at(2)}, {Cluster: "a", At: at(1), Wants: true}}, Verdict{WaitFor: "a"}, Verdict{}},
-		"second to one that does not": {[]Export{{Cluster: "b", At: at(2), Wants: true}, {Cluster: "a", At: at(1)}}, Verdict{Record: by("a", 1)}, Verdict{}},
+		"alone, and wants":            {[]Export{{Cluster: "b", Wants: true}}, Action{Allocate: true}, Action{}},
+		"alone, and does not want":    {[]Export{{Cluster: "b", At: at(1)}}, Action{Record: by("b", 1)}, Action{}},
+		"second to one that wants":    {[]Export{{Cluster: "b", At: at(2)}, {Cluster: "a", At: at(1), Wants: true}}, Action{WaitFor: "a"}, Action{}},
+		"second to one that does not": {[]Export{{Cluster: "b", At: at(2), Wants: true}, {Cluster: "a", At: at(1)}}, Action{Record: by("a", 1)}, Action{}},
 		"adopts": {
-			[]Export{{Cluster: "b", At: at(2)}, {Cluster: "a", At: at(1), Wants: true, Decision: ip}}, Verdict{Record: ip}, Verdict{Record: ip}},
+			[]Export{{Cluster: "b", At: at(2)}, {Cluster: "a", At: at(1), Wants: true, Decision: ip}}, Action{Record: ip}, Action{Record: ip}},
 		"adopts from the third": {
-			[]Export{{Cluster: "b", At: at(0)}, {Cluster: "c", At: at(3), Decision: ip}}, Verdict{Record: ip}, Verdict{Record: ip}},
+			[]Export{{Cluster: "b", At: at(0)}, {Cluster: "c", At: at(3), Decision: ip}}, Action{Record: ip}, Action{Record: ip}},
 		"keeps what it has, whatever it wants": {
-			[]Export{{Cluster: "b", At: at(2), Decision: ip}}, Verdict{Record: ip}, Verdict{Record: ip}},
+			[]Export{{Cluster: "b", At: at(2), Decision: ip}}, Action{Record: ip}, Action{Record: ip}},
 		"goes back to an older one": {
-			[]Export{{Cluster: "b", Decision: by("b", 2, "243.2.0.1")}, {Cluster: "a", Decision: ip}}, Verdict{Record: ip}, Verdict{Record: ip}},
+			[]Export{{Cluster: "b", Decision: by("b", 2, "243.2.0.1")}, {Cluster: "a", Decision: ip}}, Action{Record: ip}, Action{Record: ip}},
 		"does not go over to a younger one": {
-			[]Export{{Cluster: "b", Decision: ip}, {Cluster: "c", Decision: by("c", 2)}}, Verdict{Record: ip}, Verdict{Record: ip}},
-		"does not export": {[]Export{{Cluster: "a", Decision: ip}}, Verdict{}, Verdict{}},
+			[]Export{{Cluster: "b", Decision: ip}, {Cluster: "c", Decision: by("c", 2)}}, Action{Record: ip}, Action{Record: ip}},
+		"does not export": {[]Export{{Cluster: "a", Decision: ip}}, Action{}, Action{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for settled, want := range map[bool]Verdict{true: test.settled, false: test.unsettled} {
+			for settled, want := range map[bool]Action{true: test.settled, false: test.unsettled} {
 				got := Decide("b", test.exports, settled)
 				if !Equal(got.Record, want.Record) || got.Allocate != want.Allocate || got.WaitFor != want.WaitFor {
 					t.Errorf("settled %v: got %+v, want %+v", settled, got, want)
@@ -118,7 +118,7 @@ func TestWishesDoNotChangeADecision(t *testing.T) {
 			{Cluster: "c", At: at(3), Wants: wishes&4 > 0},
 		}
 		for _, export := range exports {
-			if got := Decide(export.Cluster, exports, true); !reflect.DeepEqual(got, Verdict{Record: by("a", 1, "243.1.0.1")}) {
+			if got := Decide(export.Cluster, exports, true); !reflect.DeepEqual(got, Action{Record: by("a", 1, "243.1.0.1")}) {
 				t.Errorf("wishes %03b: %s should %+v", wishes, export.Cluster, got)
 			}
 		}

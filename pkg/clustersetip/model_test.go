@@ -13,7 +13,7 @@ import (
 )
 
 // The model of a ClusterSet: clusters that tell each other their exports by
-// messages that take up to half the NewsTime. What happens is a list of steps, which
+// messages that take up to half the PropagationDelay. What happens is a list of steps, which
 // mean the same in any list, so that a list that breaks a property can be made
 // shorter.
 
@@ -114,7 +114,7 @@ func (m *model) pass() {
 	m.now = m.now.Add(time.Second)
 	for _, c := range m.members() {
 		for _, from := range m.clusters {
-			for !m.rules.lateNews && len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= NewsTime/2 {
+			for !m.rules.lateNews && len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= PropagationDelay/2 {
 				m.receive(c, from.id)
 			}
 		}
@@ -303,9 +303,9 @@ func (m *model) run(c *cluster) (changed bool, err error) {
 		if m.rules.noClaims {
 			exports = known[key]
 		}
-		verdict := Decide(c.id, exports, m.settled(c))
-		decision := verdict.Record
-		if verdict.Allocate {
+		action := Decide(c.id, exports, m.settled(c))
+		decision := action.Record
+		if action.Allocate {
 			decision, err = m.allocate(c, key)
 			if err != nil {
 				return false, err
@@ -331,7 +331,7 @@ func (m *model) run(c *cluster) (changed bool, err error) {
 }
 
 func (m *model) allocate(c *cluster, key string) (*Decision, error) {
-	if !m.rules.noPause && (m.now.Sub(c.started) < NewsTime || m.now.Sub(c.joined) < NewsTime) {
+	if !m.rules.noPause && (m.now.Sub(c.started) < PropagationDelay || m.now.Sub(c.joined) < PropagationDelay) {
 		return nil, nil
 	}
 	ips, err := m.pool(c).Allocate(key, nil, func(addr netip.Addr) bool {

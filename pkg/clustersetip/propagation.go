@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// NewsTime is how long it may take until everybody has heard of a change, and
+// PropagationDelay is how long it may take until everybody has heard of a change, and
 // what others did before they heard of it has been heard in turn: five seconds
 // there and five back. What takes longer, as between clusters that cannot reach
 // each other, can make two decisions that do not go together, of which then only
 // the older stands.
-const NewsTime = 10 * time.Second
+const PropagationDelay = 10 * time.Second
 
 // Since is the age of a decision that is made now: that of the export, so that of
 // two clusters that export at the same moment the older export's address stands.
@@ -22,14 +22,14 @@ const NewsTime = 10 * time.Second
 // heard of it by now: in the meantime others may have agreed on something, which
 // must not look younger.
 func Since(exportedAt, now time.Time, waited bool) time.Time {
-	if waited || now.Sub(exportedAt) >= NewsTime {
+	if waited || now.Sub(exportedAt) >= PropagationDelay {
 		return now
 	}
 	return exportedAt
 }
 
 // Quarantine keeps an address that was held for one service from another one for
-// [NewsTime]: somebody may have adopted it without being heard yet. The same
+// [PropagationDelay]: somebody may have adopted it without being heard yet. The same
 // service may have it again at once.
 //
 // It has an entry for each address that is held, or was until a moment ago. It is
@@ -54,9 +54,9 @@ func (q *Quarantine) Hold(address netip.Addr, service string) {
 // Free says that an address has just been given up for a service, and that
 // nobody is known to hold it any more.
 func (q *Quarantine) Free(address netip.Addr, service string, now time.Time) {
-	q.set(address, service, now.Add(NewsTime))
+	q.set(address, service, now.Add(PropagationDelay))
 	// Now and then is enough: this takes as long as there are entries.
-	if now.Sub(q.swept) >= NewsTime {
+	if now.Sub(q.swept) >= PropagationDelay {
 		maps.DeleteFunc(q.entries, func(_ netip.Addr, entry quarantined) bool { return !entry.until.IsZero() && !now.Before(entry.until) })
 		q.swept = now
 	}
@@ -80,7 +80,7 @@ func (q *Quarantine) Wait(address netip.Addr, service string, now time.Time) tim
 	case !known || entry.service == service:
 		return 0
 	case entry.until.IsZero():
-		return NewsTime
+		return PropagationDelay
 	}
 	return max(0, entry.until.Sub(now))
 }

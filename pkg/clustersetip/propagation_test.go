@@ -20,7 +20,7 @@ func TestDecisionIsAsOldAsTheExportUnlessItHadToWait(t *testing.T) {
 	}{
 		{"new", 5 * time.Second, false, 5 * time.Second},
 		{"new, and had to wait", 5 * time.Second, true, 0},
-		{"so old that everybody has heard of it", NewsTime, false, 0},
+		{"so old that everybody has heard of it", PropagationDelay, false, 0},
 		{"made by a faster clock", -time.Second, false, -time.Second},
 	} {
 		if got := Since(at(0).Add(-test.age), at(0), test.waited); at(0).Sub(got) != test.want {
@@ -41,13 +41,13 @@ func TestAddressRestsBeforeAnotherServiceGetsIt(t *testing.T) {
 		same, other time.Duration // that the services have to wait at second 5
 	}{
 		{"never held", nil, 0, 0},
-		{"held", []func(*Quarantine){hold("same")}, 0, NewsTime},
-		{"given up just now", []func(*Quarantine){hold("same"), free("same", 5)}, 0, NewsTime},
-		{"given up a moment ago", []func(*Quarantine){hold("same"), free("same", 2)}, 0, NewsTime - 3*time.Second},
+		{"held", []func(*Quarantine){hold("same")}, 0, PropagationDelay},
+		{"given up just now", []func(*Quarantine){hold("same"), free("same", 5)}, 0, PropagationDelay},
+		{"given up a moment ago", []func(*Quarantine){hold("same"), free("same", 2)}, 0, PropagationDelay - 3*time.Second},
 		{"given up long ago", []func(*Quarantine){hold("same"), free("same", -5)}, 0, 0},
-		{"given up without having been seen", []func(*Quarantine){free("same", 5)}, 0, NewsTime},
-		{"given up and taken again", []func(*Quarantine){hold("same"), free("same", -5), hold("same")}, 0, NewsTime},
-		{"held for two", []func(*Quarantine){hold("same"), hold("another"), free("same", 5)}, NewsTime, NewsTime},
+		{"given up without having been seen", []func(*Quarantine){free("same", 5)}, 0, PropagationDelay},
+		{"given up and taken again", []func(*Quarantine){hold("same"), free("same", -5), hold("same")}, 0, PropagationDelay},
+		{"held for two", []func(*Quarantine){hold("same"), hold("another"), free("same", 5)}, PropagationDelay, PropagationDelay},
 		{"held for two, long ago", []func(*Quarantine){hold("another"), hold("same"), free("same", -5)}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestQuarantineForgetsWhatIsOver(t *testing.T) {
 		q.Free(addr, "s", at(second))
 		addr = addr.Next()
 	}
-	if most := 1 + 2*int(NewsTime/time.Second); len(q.entries) > most {
+	if most := 1 + 2*int(PropagationDelay/time.Second); len(q.entries) > most {
 		t.Errorf("there are %d entries, want %d at most", len(q.entries), most)
 	}
 	if q.Wait(netip.MustParseAddr("fd00::1"), "s", at(1000)) == 0 {

@@ -166,7 +166,7 @@ func (m *model) settle() error {
 		case ended:
 			return m.check()
 		default:
-			m.now, ended = m.now.Add(NewsTime), true
+			m.now, ended = m.now.Add(PropagationDelay), true
 		}
 	}
 	return errors.New("the clusters do not settle")

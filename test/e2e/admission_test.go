@@ -48,7 +48,7 @@ func TestNamespaceAdminsCannotForgeWhatIsImported(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			output, err := west.Kubectl(t.Context(), append(test.args, "-n", ns, "--as=ann")...)
-			if err == nil || !strings.Contains(output, "materialised.mcs-apiserver.io") {
+			if err == nil || !strings.Contains(output, "materialized.mcs-apiserver.io") {
 				t.Errorf("it was not refused by the policy: %v %s", err, output)
 			}
 		})

@@ -43,7 +43,7 @@ func assign(clusters []Cluster) ([]Step, []string, error) {
 		case len(c.Ranges) == 0:
 			continue // it has no such IPs
 		}
-		parts, err := clustersetip.FreePart(a.parse(c.Context, c.Ranges), a.all())
+		parts, err := clustersetip.FreeAllocationCIDRs(a.parse(c.Context, c.Ranges), a.all())
 		if err != nil {
 			errs = append(errs, fmt.Errorf("context %s: %w", c.Context, err))
 			continue

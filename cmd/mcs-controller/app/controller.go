@@ -96,7 +96,7 @@ func Run(ctx context.Context, opts *Options) error {
 			leading.Go(func() error {
 				select {
 				case <-trust.known:
-					return materialise(ctx, clients.Kubernetes, own, opts, recorder)
+					return materialize(ctx, clients.Kubernetes, own, opts, recorder)
 				case <-ctx.Done():
 					return nil
 				}

@@ -24,9 +24,9 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
 
-// materialise runs the controllers that turn what mcs-apiserver computes into
+// materialize runs the controllers that turn what mcs-apiserver computes into
 // objects of the cluster, and that keep it a member, while this replica leads.
-func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Config, opts *Options, recorder events.EventRecorder) error {
+func materialize(ctx context.Context, client kubernetes.Interface, own *rest.Config, opts *Options, recorder events.EventRecorder) error {
 	computed, err := versioned.NewForConfig(own)
 	if err != nil {
 		return fmt.Errorf("make a client for mcs-apiserver: %w", err)
@@ -35,7 +35,7 @@ func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(opts.Namespace), informers.WithTransform(withoutManagedFields))
 	ours := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
 
-	materialised, err := dataplane.New(client, clock.RealClock{}, host, ours)
+	materialized, err := dataplane.New(client, clock.RealClock{}, host, ours)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func materialise(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	}
 	for _, controller := range []interface {
 		Run(context.Context) error
-	}{materialised, statuses, leases, id, credentials} {
+	}{materialized, statuses, leases, id, credentials} {
 		group.Go(func() error { return controller.Run(ctx) })
 	}
 	return group.Wait()

@@ -72,11 +72,11 @@ func (c *Controller) decide(key types.NamespacedName, serviceExport *multicluste
 	exports := c.standing(key, exportsOf(serviceExport, known))
 	now := c.clock.Now()
 	member, until := unheard(known.members, now)
-	verdict := clustersetip.Decide(known.self.Status.ClusterID, exports, member == "")
+	action := clustersetip.Decide(known.self.Status.ClusterID, exports, member == "")
 	switch {
-	case verdict.Record != nil:
-		return decision{held: verdict.Record}, nil
-	case verdict.Allocate:
+	case action.Record != nil:
+		return decision{held: action.Record}, nil
+	case action.Allocate:
 		return c.allocate(key, known, exports)
 	case clustersetip.InForce(exports) != nil:
 		return decision{wait: until.Sub(now)}, nil // for no IP: that takes effect at once, and is only recorded later
@@ -84,7 +84,7 @@ func (c *Controller) decide(key types.NamespacedName, serviceExport *multicluste
 		return pending(until.Sub(now), fmt.Sprintf("one IP for all clusters is not decided on before all that member %q exports is known, but at %s at the latest: nothing has to be done",
 			member, until.UTC().Format(time.RFC3339))), nil
 	}
-	return pending(0, fmt.Sprintf("waiting for cluster %q, whose export was the first, to allocate one IP for all clusters: its ServiceExport says if it cannot", verdict.WaitFor)), nil
+	return pending(0, fmt.Sprintf("waiting for cluster %q, whose export was the first, to allocate one IP for all clusters: its ServiceExport says if it cannot", action.WaitFor)), nil
 }
 
 // exportsOf are the exports of a service. This cluster's own holds to what it
@@ -245,7 +245,7 @@ func (c *Controller) allocate(key types.NamespacedName, known facts, exports []c
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	now := c.clock.Now()
-	if until := latest(c.ledger.started, known.joinedAt()).Add(clustersetip.NewsTime); now.Before(until) {
+	if until := latest(c.ledger.started, known.joinedAt()).Add(clustersetip.PropagationDelay); now.Before(until) {
 		return pending(until.Sub(now), fmt.Sprintf("one IP for all clusters is allocated at %s, when this cluster, which has just joined or whose mcs-controller has just started, "+
 			"has surely heard which are in use: nothing has to be done", until.UTC().Format(time.RFC3339))), nil
 	}
@@ -264,7 +264,7 @@ func (c *Controller) allocate(key types.NamespacedName, known facts, exports []c
 	switch {
 	case errors.As(err, &exhausted) && wait > 0:
 		return pending(wait, fmt.Sprintf("one IP for all clusters is allocated within %s: the only ones that are left in %s, this cluster's part, were in use until a moment ago. Nothing has to be done",
-			clustersetip.NewsTime, exhausted.CIDR)), nil
+			clustersetip.PropagationDelay, exhausted.CIDR)), nil
 	case errors.As(err, &exhausted):
 		return decision{problem: &export.Problem{Reason: "ClusterSetIPExhausted", Message: fmt.Sprintf(
 			"no IP for all clusters is left in %s, this cluster's part: give it a larger one (--clusterset-ip-cidr), or withdraw other exports", exhausted.CIDR)}}, nil

@@ -161,12 +161,12 @@ func TestAddressRestsBeforeAnotherServiceGetsIt(t *testing.T) {
 	if err := c.exported.Update(without); err != nil {
 		t.Fatal(err)
 	}
-	if got := decideFor(t, c, other); !isPending(got, clustersetip.NewsTime) {
+	if got := decideFor(t, c, other); !isPending(got, clustersetip.PropagationDelay) {
 		t.Errorf("before the event comes: %+v", got)
 	}
 	c.exportedChanged(west, without)
 	clock.SetTime(later.Add(2*time.Hour + time.Second))
-	if got := decideFor(t, c, other); !isPending(got, clustersetip.NewsTime-time.Second) {
+	if got := decideFor(t, c, other); !isPending(got, clustersetip.PropagationDelay-time.Second) {
 		t.Errorf("a second after it was given up: %+v %+v", got, got.problem)
 	}
 	if got := decideFor(t, c, web); !slices.Equal(got.ips(), []string{had}) {
@@ -174,10 +174,10 @@ func TestAddressRestsBeforeAnotherServiceGetsIt(t *testing.T) {
 	}
 	// So it does when this cluster itself has decided and goes back.
 	c.ledger.release(web, nil, c.clock.Now())
-	if got := decideFor(t, c, other); !isPending(got, clustersetip.NewsTime) {
+	if got := decideFor(t, c, other); !isPending(got, clustersetip.PropagationDelay) {
 		t.Errorf("when it is given back: %+v", got)
 	}
-	clock.SetTime(later.Add(2*time.Hour + time.Second + clustersetip.NewsTime))
+	clock.SetTime(later.Add(2*time.Hour + time.Second + clustersetip.PropagationDelay))
 	if got := decideFor(t, c, other); !slices.Equal(got.ips(), []string{had}) {
 		t.Errorf("when everybody has heard: %+v %+v", got, got.problem)
 	}
@@ -191,10 +191,10 @@ func TestAddressOfAnOwnExportRests(t *testing.T) {
 	export.RecordDecision(adopted, clustersetip.NewDecision("east", []string{had}, epoch), epoch)
 	c.ownChanged(nil, adopted)
 	c.ownChanged(adopted, nil)
-	if got := decideFor(t, c, other); !isPending(got, clustersetip.NewsTime) {
+	if got := decideFor(t, c, other); !isPending(got, clustersetip.PropagationDelay) {
 		t.Errorf("when it is gone: %+v", got)
 	}
-	clock.SetTime(later.Add(clustersetip.NewsTime))
+	clock.SetTime(later.Add(clustersetip.PropagationDelay))
 	if got := decideFor(t, c, other); !slices.Equal(got.ips(), []string{had}) {
 		t.Errorf("when everybody has heard: %+v", got)
 	}
@@ -209,11 +209,11 @@ func TestNothingIsAllocatedRightAfterStartOrJoin(t *testing.T) {
 		started, now time.Duration // since the cluster joined
 		wait         time.Duration
 	}{
-		"just joined":             {-time.Hour, time.Second, clustersetip.NewsTime - time.Second},
-		"just started":            {time.Hour, time.Hour + 2*time.Second, clustersetip.NewsTime - 2*time.Second},
-		"started and joined":      {time.Second, 2 * time.Second, clustersetip.NewsTime - time.Second},
-		"long enough after both":  {time.Hour, time.Hour + clustersetip.NewsTime, 0},
-		"joined while it is down": {0, clustersetip.NewsTime, 0},
+		"just joined":             {-time.Hour, time.Second, clustersetip.PropagationDelay - time.Second},
+		"just started":            {time.Hour, time.Hour + 2*time.Second, clustersetip.PropagationDelay - 2*time.Second},
+		"started and joined":      {time.Second, 2 * time.Second, clustersetip.PropagationDelay - time.Second},
+		"long enough after both":  {time.Hour, time.Hour + clustersetip.PropagationDelay, 0},
+		"joined while it is down": {0, clustersetip.PropagationDelay, 0},
 	} {
 		c, clock := deciding(t)
 		c.ledger.start(epoch.Add(test.started))
