@@ -11,42 +11,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/ipallocator"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
-// Reasons of conditions. They are upstream's.
+// Reasons of conditions, as the upstream API defines them.
 const (
 	reasonValid       = "Valid"
 	reasonReady       = "Ready"
 	reasonPending     = "Pending"
 	reasonFailed      = "Failed"
 	reasonNoConflicts = "NoConflicts"
-	// maxMessage and maxReason are the most that a condition can hold.
+	// maxMessage and maxReason are the limits of the API in bytes.
 	maxMessage = 32768
 	maxReason  = 1024
 )
 
-// facts are what the conditions of an export follow from.
+// facts is the state that the status of an export is computed from.
 type facts struct {
-	// service is nil when there is none.
+	// service is nil if it does not exist.
 	service *corev1.Service
-	// self is this cluster's own entry; nil when it has no id.
+	// self is the Member of this cluster, nil if the cluster has no ID.
 	self *clustersetv1alpha1.Member
 	// exported are all exports of the service in the ClusterSet.
 	exported []*clustersetv1alpha1.ExportedService
-	// members are all entries.
+	// members are the Members of all clusters, including this one.
 	members []*clustersetv1alpha1.Member
-	// problem is why the service has no IP for all clusters, although it should.
-	problem *export.Problem
+	// ipProblem is why the service has no shared ClusterSet IP although it requests one.
+	ipProblem *export.Problem
 }
 
-// joinedAt is when this cluster joined its ClusterSet.
+// joinedAt returns when this cluster joined its ClusterSet.
 func (f facts) joinedAt() time.Time {
 	if f.self == nil || f.self.Status.IDClaimedAt == nil {
 		return time.Time{}
@@ -54,10 +56,17 @@ func (f facts) joinedAt() time.Time {
 	return f.self.Status.IDClaimedAt.Time
 }
 
-// conditions are what an export's conditions should be.
-func conditions(serviceExport *multiclusterxv1beta1.ServiceExport, known facts) []metav1.Condition {
-	problem := export.Check(serviceExport.Namespace, serviceExport.Name, known.service)
-	result := []metav1.Condition{valid(problem), ready(problem, serviceExport, known), conflict(problem, known)}
+// request returns the request for the shared ClusterSet IP of an export.
+func (f facts) request(key types.NamespacedName, serviceExport *multiclusterxv1beta1.ServiceExport) ipallocator.Request {
+	return ipallocator.Request{
+		Key: key, Export: serviceExport, Service: f.service, Self: f.self, JoinedAt: f.joinedAt(), Exported: f.exported, Members: f.members,
+	}
+}
+
+// conditions returns the desired conditions of an export.
+func conditions(serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) []metav1.Condition {
+	problem := export.Check(serviceExport.Namespace, serviceExport.Name, observed.service)
+	result := []metav1.Condition{valid(problem), ready(problem, serviceExport, observed), conflict(problem, observed)}
 	for i := range result {
 		result[i].ObservedGeneration = serviceExport.Generation
 		result[i].Message = truncate.Bytes(result[i].Message, maxMessage)
@@ -70,46 +79,47 @@ func valid(problem *export.Problem) metav1.Condition {
 	if problem != nil {
 		return metav1.Condition{Type: multicluster.ServiceExportValid, Status: metav1.ConditionFalse, Reason: problem.Reason, Message: problem.Message}
 	}
-	return metav1.Condition{Type: multicluster.ServiceExportValid, Status: metav1.ConditionTrue, Reason: reasonValid, Message: "the Service can be exported"}
+	return metav1.Condition{Type: multicluster.ServiceExportValid, Status: metav1.ConditionTrue, Reason: reasonValid, Message: "Service can be exported"}
 }
 
-func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceExport, known facts) metav1.Condition {
+func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) metav1.Condition {
 	condition := metav1.Condition{Type: multicluster.ServiceExportReady, Status: metav1.ConditionFalse, Reason: reasonPending}
 	switch {
 	case problem != nil:
-		condition.Reason, condition.Message = reasonFailed, "the export is not valid: "+problem.Message
-	case known.self == nil || known.self.Status.ClusterSet == "":
-		condition.Message = fmt.Sprintf("this cluster is in no ClusterSet: create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
-	case !offered(serviceExport, known):
-		condition.Message = "waiting for mcs-apiserver to offer the Service to the other clusters"
-	case known.problem != nil:
-		condition.Reason, condition.Message = known.problem.Reason, known.problem.Message
+		condition.Reason, condition.Message = reasonFailed, "export is not valid: "+problem.Message
+	case observed.self == nil || observed.self.Status.ClusterSet == "":
+		condition.Message = fmt.Sprintf("this cluster is not in a ClusterSet; create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
+	case !served(serviceExport, observed):
+		condition.Message = "waiting for mcs-apiserver to export the Service to the ClusterSet"
+	case observed.ipProblem != nil:
+		condition.Reason, condition.Message = observed.ipProblem.Reason, observed.ipProblem.Message
 	default:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonReady, "the Service is offered to the other clusters"
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonReady, "Service is exported to the ClusterSet"
 	}
 	return condition
 }
 
-// offered says whether this very export is what others can see.
-func offered(serviceExport *multiclusterxv1beta1.ServiceExport, known facts) bool {
-	if known.self == nil {
+// served reports whether other clusters can read this export, and not one that
+// existed before under the same name.
+func served(serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) bool {
+	if observed.self == nil {
 		return false
 	}
-	for _, exported := range known.exported {
-		if exported.Spec.Cluster == known.self.Status.ClusterID && exported.UID == serviceExport.UID {
+	for _, exported := range observed.exported {
+		if exported.Spec.Cluster == observed.self.Status.ClusterID && exported.UID == serviceExport.UID {
 			return true
 		}
 	}
 	return false
 }
 
-func conflict(problem *export.Problem, known facts) metav1.Condition {
-	condition := metav1.Condition{Type: multicluster.ServiceExportConflict, Status: metav1.ConditionFalse, Reason: reasonNoConflicts, Message: "no other cluster exports the Service differently"}
-	if problem != nil || len(known.exported) == 0 {
+func conflict(problem *export.Problem, observed facts) metav1.Condition {
+	condition := metav1.Condition{Type: multicluster.ServiceExportConflict, Status: metav1.ConditionFalse, Reason: reasonNoConflicts, Message: "no conflicts with the exports of other clusters"}
+	if problem != nil || len(observed.exported) == 0 {
 		return condition
 	}
 	var exports []merge.Export
-	for _, exported := range known.exported {
+	for _, exported := range observed.exported {
 		exports = append(exports, merge.FromV1alpha1(exported))
 	}
 	var reasons, messages []string
@@ -122,22 +132,22 @@ func conflict(problem *export.Problem, known facts) metav1.Condition {
 	return condition
 }
 
-// apply sets conditions and says whether that changed anything. Times move
-// with statuses only.
-func apply(held *[]metav1.Condition, wanted []metav1.Condition) bool {
+// apply sets conditions and reports whether any of them changed. Transition times
+// change with the status only.
+func apply(current *[]metav1.Condition, wanted []metav1.Condition) bool {
 	changed := false
 	for _, condition := range wanted {
-		changed = meta.SetStatusCondition(held, condition) || changed
+		changed = meta.SetStatusCondition(current, condition) || changed
 	}
 	return changed
 }
 
-// event is something that people ought to hear of.
+// event is an Event to record.
 type event struct {
 	eventType, reason, message string
 }
 
-// events are what happened between two states of an export's conditions.
+// events returns the Events for the changes between two sets of conditions.
 func events(before, after []metav1.Condition) []event {
 	var result []event
 	for _, condition := range after {

@@ -71,11 +71,11 @@ func everythingElse(spec *clustersetv1alpha1.ExportedServiceSpec) {
 }
 
 const (
-	isValid     = `Valid=True/Valid: the Service can be exported`
-	isReady     = `Ready=True/Ready: the Service is offered to the other clusters`
-	noConflicts = `Conflict=False/NoConflicts: no other cluster exports the Service differently`
-	inNoSet     = `Ready=False/Pending: this cluster is in no ClusterSet: create the ClusterClaims id.k8s.io and clusterset.k8s.io`
-	waiting     = `Ready=False/Pending: waiting for mcs-apiserver to offer the Service to the other clusters`
+	isValid     = `Valid=True/Valid: Service can be exported`
+	isReady     = `Ready=True/Ready: Service is exported to the ClusterSet`
+	noConflicts = `Conflict=False/NoConflicts: no conflicts with the exports of other clusters`
+	inNoSet     = `Ready=False/Pending: this cluster is not in a ClusterSet; create the ClusterClaims id.k8s.io and clusterset.k8s.io`
+	waiting     = `Ready=False/Pending: waiting for mcs-apiserver to export the Service to the ClusterSet`
 )
 
 func TestConditions(t *testing.T) {
@@ -90,14 +90,14 @@ func TestConditions(t *testing.T) {
 		{"R20: healthy with others", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 0), exported("west", "y", 2)}}, []string{isValid, isReady, noConflicts}},
 		{"R19: no Service", facts{service: nil, self: self("set"), exported: nil}, []string{
 			`Valid=False/NoService: nothing is exported until there is a Service "web" in namespace "shop"`,
-			`Ready=False/Failed: the export is not valid: nothing is exported until there is a Service "web" in namespace "shop"`, noConflicts,
+			`Ready=False/Failed: export is not valid: nothing is exported until there is a Service "web" in namespace "shop"`, noConflicts,
 		}},
 		{"R18: ExternalName, although others disagree among themselves", facts{
 			service: newService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), self: self("set"),
 			exported: exports{exported("east", "x", 0), exported("west", "y", 2, headless)},
 		}, []string{
 			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`,
-			`Ready=False/Failed: the export is not valid: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`, noConflicts,
+			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`, noConflicts,
 		}},
 		{"R23: a Service that stands for an import", facts{
 			service: newService(func(s *corev1.Service) {
@@ -105,7 +105,7 @@ func TestConditions(t *testing.T) {
 			}), self: self("set"),
 		}, []string{
 			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`,
-			`Ready=False/Failed: the export is not valid: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`, noConflicts,
+			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`, noConflicts,
 		}},
 		{"R21: no id", facts{service: newService(), self: nil, exported: nil}, []string{isValid, inNoSet, noConflicts}},
 		{"R21: no ClusterSet", facts{service: newService(), self: self(""), exported: nil}, []string{isValid, inNoSet, noConflicts}},

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exportstatus tells people what has become of their ServiceExports, in
-// conditions and Events.
+// Package exportstatus writes the status of ServiceExports: their conditions, the
+// decision about their shared ClusterSet IP, and Events.
 package exportstatus
 
 import (
@@ -25,20 +25,21 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/ipallocator"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 const (
-	workers   = 4
+	workers = 4
+	// byService indexes ExportedServices by the namespace and name of their service.
 	byService = "exportsOfService"
-	// maxNote is how long the text of an Event may be.
+	// maxNote is the maximum length of an Event's note in bytes.
 	maxNote = 1024
 )
 
@@ -51,46 +52,42 @@ type Controller struct {
 	exports  multiclusterxlisters.ServiceExportLister
 	services corev1listers.ServiceLister
 	members  clustersetlisters.MemberLister
-	exported cache.Indexer
-	// own are the exports of this cluster.
-	own    cache.Indexer
-	clock  clock.PassiveClock
-	ledger *ledger
+	// exported are the ExportedServices of all clusters.
+	exported  cache.Indexer
+	allocator *ipallocator.Allocator
 }
 
-// New returns a controller. own are informers of our API, host those of the
-// cluster's.
+// New returns a controller. own is the informer factory of the mcs-apiserver API,
+// host that of the cluster's own API.
 func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder.EventRecorder, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
 	exports := own.MulticlusterX().V1beta1().ServiceExports()
 	exported := own.ClusterSet().V1alpha1().ExportedServices()
 	members := own.ClusterSet().V1alpha1().Members()
 	services := host.Core().V1().Services()
-	if err := exported.Informer().AddIndexers(exportedIndexers()); err != nil {
-		return nil, err
-	}
-	if err := exports.Informer().AddIndexers(cache.Indexers{byIP: indexByIP}); err != nil {
-		return nil, err
+	for _, added := range []struct {
+		informer cache.SharedIndexInformer
+		indexers cache.Indexers
+	}{
+		{exported.Informer(), cache.Indexers{byService: indexByService}},
+		{exported.Informer(), ipallocator.Indexers()},
+		{exports.Informer(), ipallocator.Indexers()},
+	} {
+		if err := added.informer.AddIndexers(added.indexers); err != nil {
+			return nil, err
+		}
 	}
 	c := &Controller{
 		client: client, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
-		own: exports.Informer().GetIndexer(), clock: clock, ledger: newLedger(),
 	}
-	registration, err := services.Informer().AddEventHandler(loop.OnChange(c.enqueue))
-	if err != nil {
-		return nil, err
-	}
-	c.synced = append(c.synced, registration.HasSynced)
-	for informer, handle := range map[cache.SharedIndexInformer]func(old, object any){
-		exports.Informer():  c.ownChanged,
-		exported.Informer(): c.exportedChanged,
-		members.Informer():  c.memberChanged,
+	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.queue.Add)
+	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+		services.Informer(): loop.OnChange(c.enqueue),
+		exports.Informer():  loop.OnTransition(c.ownChanged),
+		exported.Informer(): loop.OnTransition(c.exportedChanged),
+		members.Informer():  loop.OnTransition(c.memberChanged),
 	} {
-		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { handle(nil, object) },
-			UpdateFunc: handle,
-			DeleteFunc: func(object any) { handle(tombstone.Unwrap(object), nil) },
-		})
+		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +99,7 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 func indexByService(object any) ([]string, error) {
 	exported, ok := object.(*clustersetv1alpha1.ExportedService)
 	if !ok {
-		return nil, fmt.Errorf("%T is no ExportedService", object)
+		return nil, fmt.Errorf("unexpected type %T, want ExportedService", object)
 	}
 	return []string{exported.Namespace + "/" + exported.Spec.Service}, nil
 }
@@ -111,50 +108,45 @@ func (c *Controller) enqueue(object metav1.Object) {
 	c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 }
 
-func (c *Controller) enqueueExported(object any) {
-	exported, ok := object.(*clustersetv1alpha1.ExportedService)
-	if !ok {
-		return
-	}
-	if exported.Spec.ClusterSetIP != nil && len(exported.Spec.ClusterSetIP.IPs) > 0 {
-		for _, ip := range exported.Spec.ClusterSetIP.IPs { // who else holds it has to look again
-			for holder := range c.holders(ip) {
-				c.queue.Add(holder)
-			}
+func (c *Controller) exportedChanged(old, object any) {
+	c.allocator.ObserveExported(old, object)
+	for _, state := range []any{old, object} {
+		if exported, ok := state.(*clustersetv1alpha1.ExportedService); ok && exported.Labels[multicluster.ServiceNameLabel] != "" {
+			c.queue.Add(types.NamespacedName{Namespace: exported.Namespace, Name: exported.Labels[multicluster.ServiceNameLabel]})
 		}
 	}
-	if name := exported.Labels[multicluster.ServiceNameLabel]; name != "" {
-		c.queue.Add(types.NamespacedName{Namespace: exported.Namespace, Name: name})
+}
+
+func (c *Controller) ownChanged(old, object any) {
+	c.allocator.ObserveOwn(old, object)
+	for _, state := range []any{old, object} {
+		if own, ok := state.(*multiclusterxv1beta1.ServiceExport); ok {
+			c.enqueue(own)
+		}
 	}
 }
 
-// enqueueWaiting looks at the exports that wait for something.
-func (c *Controller) enqueueWaiting() {
-	for _, key := range c.ledger.all() {
-		c.queue.Add(key)
-	}
-}
-
-// memberChanged looks at everything again when this cluster joins or leaves, and
-// at what waits when anything else has changed that it may wait for.
+// memberChanged enqueues all exports when this cluster joins or leaves a
+// ClusterSet, and the waiting exports when a member changed in a way that they may
+// be waiting for.
 func (c *Controller) memberChanged(old, object any) {
 	if !sameMember(old, object) {
-		c.enqueueWaiting()
+		c.allocator.RequeueWaiting()
 	}
-	if clusterSetOf(old) == clusterSetOf(object) {
+	if localMembership(old) == localMembership(object) {
 		return
 	}
 	exports, err := c.exports.List(labels.Everything())
 	if err != nil {
-		return // listing a cache does not fail
+		return // unreachable: listing a cache does not fail
 	}
 	for _, export := range exports {
 		c.enqueue(export)
 	}
 }
 
-// sameMember says whether nothing has changed but when a member was last seen, which
-// does every few seconds, and how much it exports.
+// sameMember reports whether a member is unchanged except for the time it was last
+// seen, which changes every few seconds, and the number of its exports.
 func sameMember(old, object any) bool {
 	before, had := old.(*clustersetv1alpha1.Member)
 	after, has := object.(*clustersetv1alpha1.Member)
@@ -168,90 +160,77 @@ func sameMember(old, object any) bool {
 	return apiequality.Semantic.DeepEqual(one, other)
 }
 
-// clusterSetOf is empty for every entry but this cluster's own.
-func clusterSetOf(object any) string {
+// localMembership identifies the membership of this cluster. It is empty for the
+// Member of any other cluster.
+func localMembership(object any) string {
 	if entry, ok := object.(*clustersetv1alpha1.Member); ok && entry.Status.State == clustersetv1alpha1.MemberLocal {
 		return entry.Name + "/" + entry.Status.ClusterSet + "/" + entry.Status.IDClaimedAt.String()
 	}
 	return ""
 }
 
-// Run works until the context ends. One replica at a time runs it.
+// Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "exportstatus"))
 	if cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
-		c.ledger.start(c.clock.Now())
+		c.allocator.Start()
 	}
 	loop.Run(ctx, c.queue, workers, c.synced, c.sync)
 	return nil
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
-	held, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) || err == nil && held.DeletionTimestamp != nil {
-		c.ledger.wait(key, false)
-		c.release(key, nil)
+	current, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) || err == nil && current.DeletionTimestamp != nil {
+		c.allocator.Forget(key)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	known, err := c.facts(key)
+	observed, err := c.observe(key)
 	if err != nil {
 		return err
 	}
-	serviceExport := held.DeepCopy()
-	decided := decision{}
-	if offered(serviceExport, known) {
-		if decided, err = c.decide(key, serviceExport, known); err != nil {
+	serviceExport := current.DeepCopy()
+	assigned := ipallocator.Result{}
+	if served(serviceExport, observed) {
+		if assigned, err = c.allocator.Assign(observed.request(key, serviceExport)); err != nil {
+			return err
+		}
+	} else {
+		c.allocator.Release(key)
+	}
+	if assigned.RetryAfter > 0 {
+		c.queue.AddAfter(key, assigned.RetryAfter)
+	}
+	observed.ipProblem = assigned.Problem
+	changed := export.RecordDecision(serviceExport, assigned.Decision, observed.joinedAt())
+	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, observed)) || changed {
+		if err := c.write(ctx, current, serviceExport, observed); err != nil {
 			return err
 		}
 	}
-	waits := decided.problem != nil || decided.wait > 0
-	if waits {
-		c.ledger.wait(key, true)
-	}
-	if decided.wait > 0 {
-		c.queue.AddAfter(key, decided.wait)
-	}
-	c.release(key, decided.ips())
-	known.problem = decided.problem
-	changed := export.RecordDecision(serviceExport, decided.held, known.joinedAt())
-	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, known)) || changed {
-		if err := c.write(ctx, held, serviceExport, known); err != nil {
-			return err
-		}
-	}
-	if !waits { // only now: until it is written, it may have to be decided again
-		c.ledger.wait(key, false)
-	}
+	c.allocator.Recorded(key, assigned)
 	return nil
 }
 
-// release gives back the addresses that an export does not hold to: others may have
-// waited for them.
-func (c *Controller) release(key types.NamespacedName, but []string) {
-	if c.ledger.release(key, but, c.clock.Now()) {
-		c.enqueueWaiting()
-	}
-}
-
-// write writes the status of an export, and tells people what has changed.
-func (c *Controller) write(ctx context.Context, held, serviceExport *multiclusterxv1beta1.ServiceExport, known facts) error {
-	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(held.Namespace).UpdateStatus(ctx, serviceExport, metav1.UpdateOptions{}); err != nil {
+// write writes the status of an export and records Events for changed conditions.
+func (c *Controller) write(ctx context.Context, current, serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) error {
+	if _, err := c.client.MulticlusterXV1beta1().ServiceExports(current.Namespace).UpdateStatus(ctx, serviceExport, metav1.UpdateOptions{}); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("write the status of a ServiceExport: %w", err)
+		return fmt.Errorf("update status of ServiceExport: %w", err)
 	}
-	for _, event := range events(held.Status.Conditions, serviceExport.Status.Conditions) {
-		c.recorder.Eventf(regarding(serviceExport), nil, event.eventType, event.reason, "Export", "%s", note(event.message, known.self))
+	for _, event := range events(current.Status.Conditions, serviceExport.Status.Conditions) {
+		c.recorder.Eventf(regarding(serviceExport), nil, event.eventType, event.reason, "Export", "%s", note(event.message, observed.self))
 	}
 	return nil
 }
 
-// note is the text of an Event, with the cluster's id: Events of many clusters
-// may be collected in one place.
+// note returns the note of an Event. It ends with the cluster ID, since Events of
+// several clusters may be collected in one place.
 func note(message string, self *clustersetv1alpha1.Member) string {
 	suffix := ""
 	if self != nil {
@@ -260,30 +239,31 @@ func note(message string, self *clustersetv1alpha1.Member) string {
 	return truncate.Bytes(message, maxNote-len(suffix)) + suffix
 }
 
-func (c *Controller) facts(key types.NamespacedName) (facts, error) {
-	var known facts
+// observe collects what the status of an export depends on.
+func (c *Controller) observe(key types.NamespacedName) (facts, error) {
+	var observed facts
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	switch {
 	case err == nil:
-		known.service = service
+		observed.service = service
 	case !apierrors.IsNotFound(err):
-		return known, err
+		return observed, err
 	}
 	entries, err := c.members.List(labels.Everything())
 	if err != nil {
-		return known, err
+		return observed, err
 	}
-	known.members = entries
+	observed.members = entries
 	for _, entry := range entries {
 		if entry.Status.State == clustersetv1alpha1.MemberLocal {
-			known.self = entry
+			observed.self = entry
 		}
 	}
 	objects, err := c.exported.ByIndex(byService, key.String())
 	for _, object := range objects {
-		known.exported = append(known.exported, object.(*clustersetv1alpha1.ExportedService))
+		observed.exported = append(observed.exported, object.(*clustersetv1alpha1.ExportedService))
 	}
-	return known, err
+	return observed, err
 }
 
 func regarding(export *multiclusterxv1beta1.ServiceExport) *corev1.ObjectReference {

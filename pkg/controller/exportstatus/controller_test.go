@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -21,95 +23,138 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/ipallocator"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
 
-// R128, R129: an export that has to wait says so, and its decision is as old as the
-// moment at which it was made, also if that cannot be written at once.
-func TestWaitingIsRememberedUntilTheDecisionIsWritten(t *testing.T) {
-	exportedAt := epoch.Add(time.Minute)
-	client, clock := mcsfake.NewClientset(), testingclock.NewFakePassiveClock(exportedAt.Add(2*time.Second))
-	var refusal error
-	var written *multiclusterxv1beta1.ServiceExport
+var web = types.NamespacedName{Namespace: "shop", Name: "web"}
+
+func asks(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.UseClusterSetIP = true }
+
+// localMember returns this cluster, which joined at epoch and has an allocation CIDR
+// of one address.
+func localMember() *clustersetv1alpha1.Member {
+	local := self("set")
+	local.Status.IDClaimedAt = ptr.To(metav1.NewTime(epoch))
+	local.Status.ClusterSetIPCIDRs = []string{"243.1.0.1/32"}
+	local.Status.Conditions = []metav1.Condition{{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionTrue}}
+	return local
+}
+
+// controllerFixture is a controller with caches that nothing fills but the test, and
+// a client that records what is written.
+type controllerFixture struct {
+	*Controller
+	clock   *testingclock.FakePassiveClock
+	refusal error
+	written *multiclusterxv1beta1.ServiceExport
+}
+
+// newFixture returns a controller at a time, with objects in its caches.
+func newFixture(t *testing.T, now time.Time, objects ...runtime.Object) *controllerFixture {
+	t.Helper()
+	client := mcsfake.NewClientset()
+	f := &controllerFixture{clock: testingclock.NewFakePassiveClock(now)}
 	client.PrependReactor("update", "serviceexports", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		written = action.(clienttesting.UpdateAction).GetObject().(*multiclusterxv1beta1.ServiceExport)
-		return true, written, refusal
+		f.written = action.(clienttesting.UpdateAction).GetObject().(*multiclusterxv1beta1.ServiceExport)
+		return true, f.written, f.refusal
 	})
 	host := informers.NewSharedInformerFactory(kubernetesfake.NewClientset(), 0)
 	own := mcsinformers.NewSharedInformerFactory(client, 0)
-	c, err := New(client, clock, recorder.NewFakeRecorder(10), host, own)
-	if err != nil {
+	var err error
+	if f.Controller, err = New(client, f.clock, recorder.NewFakeRecorder(10), host, own); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.queue.ShutDown)
-	for object, held := range map[runtime.Object]cache.Indexer{
-		newExport():                          c.own,
-		newService():                         host.Core().V1().Services().Informer().GetIndexer(),
-		allocator():                          own.ClusterSet().V1alpha1().Members().Informer().GetIndexer(),
-		exported("here", "export", 1, asks):  c.exported,
-		exported("west", "younger", 2, asks): c.exported,
-	} {
-		if err := held.Add(object); err != nil {
+	t.Cleanup(f.queue.ShutDown)
+	for _, object := range objects {
+		var indexer cache.Indexer
+		switch object.(type) {
+		case *multiclusterxv1beta1.ServiceExport:
+			indexer = own.MulticlusterX().V1beta1().ServiceExports().Informer().GetIndexer()
+		case *corev1.Service:
+			indexer = host.Core().V1().Services().Informer().GetIndexer()
+		case *clustersetv1alpha1.Member:
+			indexer = own.ClusterSet().V1alpha1().Members().Informer().GetIndexer()
+		case *clustersetv1alpha1.ExportedService:
+			indexer = f.exported
+		}
+		if err := indexer.Add(object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.ledger.start(exportedAt.Add(-5 * time.Second))
-	if err := c.sync(t.Context(), web); err != nil {
+	return f
+}
+
+// R128, R129: an export that has to wait reports it, and its decision is as old as the
+// moment at which it was made, also if writing it fails at first.
+func TestWaitIsRememberedUntilTheDecisionIsWritten(t *testing.T) {
+	exportedAt := epoch.Add(time.Minute)
+	f := newFixture(t, exportedAt.Add(-5*time.Second),
+		newExport(), newService(), localMember(), exported("here", "export", 1, asks), exported("west", "younger", 2, asks))
+	f.allocator.Start()
+	f.clock.SetTime(exportedAt.Add(2 * time.Second))
+	if err := f.sync(t.Context(), web); err != nil {
 		t.Fatal(err)
 	}
-	if ready := meta.FindStatusCondition(written.Status.Conditions, multicluster.ServiceExportReady); ready == nil || ready.Reason != reasonClusterSetIPPending {
-		t.Errorf("it says %+v", ready)
+	if ready := meta.FindStatusCondition(f.written.Status.Conditions, multicluster.ServiceExportReady); ready == nil || ready.Reason != ipallocator.ReasonPending {
+		t.Errorf("got condition %+v, want reason %s", ready, ipallocator.ReasonPending)
+	}
+	f.allocator.RequeueWaiting()
+	if f.queue.Len() != 1 {
+		t.Errorf("%d exports wait, want 1", f.queue.Len())
 	}
 	now := exportedAt.Add(6 * time.Second)
-	clock.SetTime(now)
-	refusal = apierrors.NewConflict(schema.GroupResource{Resource: "serviceexports"}, "web", errors.New("changed"))
-	if err := c.sync(t.Context(), web); !apierrors.IsConflict(err) {
+	f.clock.SetTime(now)
+	f.refusal = apierrors.NewConflict(schema.GroupResource{Resource: "serviceexports"}, "web", errors.New("changed"))
+	if err := f.sync(t.Context(), web); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
-	refusal = nil
-	if err := c.sync(t.Context(), web); err != nil {
+	f.refusal = nil
+	if err := f.sync(t.Context(), web); err != nil {
 		t.Fatal(err)
 	}
-	if got := export.RecordedDecision(written, epoch); got == nil || !got.Since.Time.Equal(now) {
-		t.Errorf("it holds to %+v, want since %s", got, now)
+	if got := export.RecordedDecision(f.written, epoch); got == nil || !got.Since.Time.Equal(now) {
+		t.Errorf("got decision %+v, want since %s", got, now)
 	}
-	if waiting := c.ledger.all(); len(waiting) > 0 {
-		t.Errorf("%v still wait", waiting)
+	key, _ := f.queue.Get()
+	f.queue.Done(key)
+	f.allocator.RequeueWaiting()
+	if f.queue.Len() > 0 {
+		t.Error("the export still waits after its decision was written")
 	}
 }
 
-// What waits is looked at when a member changes, and not whenever one is seen, which
-// is all the time.
-func TestMemberThatIsSeenAgainChangesNothing(t *testing.T) {
-	entry := allocator()
+// Waiting exports are enqueued when a member changes, but not when it is merely seen
+// again, which happens every few seconds.
+func TestWaitingExportsIgnoreHeartbeatsOfMembers(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*clustersetv1alpha1.MemberStatus)
-		looks  bool
+		change   func(*clustersetv1alpha1.MemberStatus)
+		enqueued bool
 	}{
-		"seen again":    {func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = ptr.To(metav1.NewTime(epoch)) }, false},
-		"more exports":  {func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = 7, 8 }, false},
-		"another state": {func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberLost }, true},
-		"synced":        {func(s *clustersetv1alpha1.MemberStatus) { s.Synced = !s.Synced }, true},
-		"another part":  {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.8.0.0/16"} }, true},
-		"no conditions": {func(s *clustersetv1alpha1.MemberStatus) { s.Conditions = nil }, true},
+		"seen again":              {func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = ptr.To(metav1.NewTime(epoch)) }, false},
+		"more exports":            {func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = 7, 8 }, false},
+		"another state":           {func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberLost }, true},
+		"synced":                  {func(s *clustersetv1alpha1.MemberStatus) { s.Synced = !s.Synced }, true},
+		"another allocation CIDR": {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.8.0.0/16"} }, true},
+		"no conditions":           {func(s *clustersetv1alpha1.MemberStatus) { s.Conditions = nil }, true},
 	} {
-		c := &Controller{ledger: newLedger(), queue: loop.NewQueue("test")}
-		c.ledger.wait(web, true)
-		changed := entry.DeepCopy()
-		changed.Name = "another" // what this cluster's own changes is looked at everywhere
-		before := changed.DeepCopy()
-		before.Status.State, changed.Status.State = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberConnected
-		test.change(&changed.Status)
-		c.memberChanged(before, changed)
-		if looks := c.queue.Len() > 0; looks != test.looks {
-			t.Errorf("%s: it looks: %t", name, looks)
+		f := newFixture(t, epoch, newExport(), newService(), localMember(), exported("here", "export", 1, asks))
+		if err := f.sync(t.Context(), web); err != nil { // waits, since the cluster has just joined
+			t.Fatal(err)
 		}
-		c.queue.ShutDown()
+		before := localMember()
+		before.Name, before.Status.State = "another", clustersetv1alpha1.MemberConnected // a change of this cluster enqueues every export
+		changed := before.DeepCopy()
+		test.change(&changed.Status)
+		f.memberChanged(before, changed)
+		if enqueued := f.queue.Len() > 0; enqueued != test.enqueued {
+			t.Errorf("%s: enqueued %t, want %t", name, enqueued, test.enqueued)
+		}
 	}
 }

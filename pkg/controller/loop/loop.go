@@ -85,17 +85,26 @@ func next(ctx context.Context, queue Queue, work func(context.Context, types.Nam
 	return true
 }
 
-// OnChange calls a function with every object that comes, changes or goes: as
-// it was, and as it is.
+// OnChange returns a handler that calls a function with every state of an object:
+// the new one when it is added, both when it is updated, the last one when it is
+// deleted.
 func OnChange(handle func(metav1.Object)) cache.ResourceEventHandler {
-	call := func(object any) {
-		if object, ok := tombstone.Unwrap(object).(metav1.Object); ok {
-			handle(object)
+	return OnTransition(func(old, object any) {
+		for _, state := range []any{old, object} {
+			if state, ok := state.(metav1.Object); ok {
+				handle(state)
+			}
 		}
-	}
+	})
+}
+
+// OnTransition returns a handler that calls a function with the state of an object
+// before and after a change. old is nil when the object is added, object when it is
+// deleted. The function never gets a cache.DeletedFinalStateUnknown.
+func OnTransition(handle func(old, object any)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    call,
-		UpdateFunc: func(old, object any) { call(old); call(object) },
-		DeleteFunc: call,
+		AddFunc:    func(object any) { handle(nil, object) },
+		UpdateFunc: handle,
+		DeleteFunc: func(object any) { handle(tombstone.Unwrap(object), nil) },
 	}
 }

@@ -1,0 +1,295 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ipallocator assigns shared ClusterSet IPs to the services that this
+// cluster exports: it adopts the decision of another cluster, or allocates an
+// address of this cluster's allocation CIDR. The rules that all clusters follow
+// are those of package clustersetip; this package applies them to what the caches
+// of this process show.
+package ipallocator
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+)
+
+// ReasonPending is the reason of an export that waits for its shared ClusterSet IP.
+const ReasonPending = "ClusterSetIPPending"
+
+// Allocator assigns shared ClusterSet IPs. It is safe for concurrent use.
+type Allocator struct {
+	clock clock.PassiveClock
+	// exported are the ExportedServices of all clusters, own the ServiceExports of
+	// this cluster, both indexed by AddIndexers.
+	exported, own cache.Indexer
+	// requeue reconciles an export again.
+	requeue      func(types.NamespacedName)
+	reservations *reservations
+}
+
+// New returns an allocator that reads the ExportedServices of all clusters and
+// the ServiceExports of this cluster from indexers with the [Indexers]. It calls
+// requeue, which must not block, for each export whose assignment may have changed.
+func New(clock clock.PassiveClock, exported, own cache.Indexer, requeue func(types.NamespacedName)) *Allocator {
+	return &Allocator{clock: clock, exported: exported, own: own, requeue: requeue, reservations: newReservations()}
+}
+
+// Request is an export of this cluster and the state that its address depends on.
+type Request struct {
+	Key    types.NamespacedName
+	Export *multiclusterxv1beta1.ServiceExport
+	// Service is the exported Service, nil if it does not exist.
+	Service *corev1.Service
+	// Self is the Member of this cluster.
+	Self *clustersetv1alpha1.Member
+	// JoinedAt is when this cluster joined its ClusterSet.
+	JoinedAt time.Time
+	// Exported are the exports of the service in all clusters.
+	Exported []*clustersetv1alpha1.ExportedService
+	Members  []*clustersetv1alpha1.Member
+}
+
+// Result is what an export should record.
+type Result struct {
+	// Decision is the decision to record, nil for none.
+	Decision *clusterset.ClusterSetIPDecision
+	// Problem is why the export has no address although it requests one.
+	Problem *export.Problem
+	// RetryAfter is when to reconcile the export again if no event does so earlier.
+	RetryAfter time.Duration
+}
+
+// pending returns the result for an export whose address is not decided yet.
+func pending(retryAfter time.Duration, format string, args ...any) Result {
+	return Result{
+		Problem:    &export.Problem{Reason: ReasonPending, Message: "shared ClusterSet IP is pending: " + fmt.Sprintf(format, args...)},
+		RetryAfter: retryAfter,
+	}
+}
+
+// waits reports whether the export waits for something.
+func (r Result) waits() bool { return r.Problem != nil || r.RetryAfter > 0 }
+
+func (r Result) ips() []string {
+	if r.Decision == nil {
+		return nil
+	}
+	return r.Decision.IPs
+}
+
+// Start records that the caches have synced. Addresses are allocated only after
+// the propagation delay has passed since then.
+func (a *Allocator) Start() { a.reservations.start(a.clock.Now()) }
+
+// Assign returns the decision that an export should record, and reserves the
+// addresses of that decision. The caller writes the export and then calls Recorded.
+func (a *Allocator) Assign(request Request) (Result, error) {
+	result, err := a.evaluate(request)
+	if err != nil {
+		return Result{}, err
+	}
+	if result.waits() {
+		a.reservations.setWaiting(request.Key, true)
+	}
+	a.release(request.Key, result.ips())
+	return result, nil
+}
+
+// Recorded ends the wait of an export whose result has been written. Until then
+// the export may have to be evaluated again, as one that had to wait.
+func (a *Allocator) Recorded(key types.NamespacedName, result Result) {
+	if !result.waits() {
+		a.reservations.setWaiting(key, false)
+	}
+}
+
+// Release releases the addresses reserved for an export that is not served to
+// other clusters.
+func (a *Allocator) Release(key types.NamespacedName) { a.release(key, nil) }
+
+// Forget releases everything that is kept for a deleted export.
+func (a *Allocator) Forget(key types.NamespacedName) {
+	a.reservations.setWaiting(key, false)
+	a.release(key, nil)
+}
+
+// release releases the reserved addresses of an export other than those to keep,
+// and requeues the exports that may be waiting for them.
+func (a *Allocator) release(key types.NamespacedName, keep []string) {
+	if a.reservations.release(key, keep, a.clock.Now()) {
+		a.RequeueWaiting()
+	}
+}
+
+// RequeueWaiting requeues all exports that wait for something.
+func (a *Allocator) RequeueWaiting() {
+	for _, key := range a.reservations.allWaiting() {
+		a.requeue(key)
+	}
+}
+
+func (a *Allocator) evaluate(request Request) (Result, error) {
+	exports := a.standing(request.Key, exportsOf(request))
+	now := a.clock.Now()
+	unsynced, until := unsyncedMember(request.Members, now)
+	action := clustersetip.Decide(request.Self.Status.ClusterID, exports, unsynced == "")
+	switch {
+	case action.Record != nil:
+		return Result{Decision: action.Record}, nil
+	case action.Allocate:
+		return a.allocate(request, exports)
+	case clustersetip.InForce(exports) != nil:
+		// The decision for no address takes effect at once and is only recorded later.
+		return Result{RetryAfter: until.Sub(now)}, nil
+	case unsynced != "":
+		return pending(until.Sub(now), "the exports of member %q have not been read completely; allocation continues by %s at the latest, no action is required",
+			unsynced, until.UTC().Format(time.RFC3339)), nil
+	}
+	return pending(0, "waiting for cluster %q, which has the founding export, to allocate the address; see the Ready condition of its ServiceExport", action.WaitFor), nil
+}
+
+// exportsOf returns the exports of a service. For this cluster, the recorded
+// decision counts: the feed may lag behind. The undecided export of a lost member
+// is left out, since that member may never allocate. An export that requests no
+// address stays: its decision takes effect without being recorded.
+func exportsOf(request Request) []clustersetip.Export {
+	lost := sets.New[string]()
+	for _, member := range request.Members {
+		if member.Status.State == clustersetv1alpha1.MemberLost {
+			lost.Insert(member.Status.ClusterID)
+		}
+	}
+	var exports []clustersetip.Export
+	for _, exported := range request.Exported {
+		current := merge.FromV1alpha1(exported).IP
+		switch {
+		case current.Cluster == request.Self.Status.ClusterID:
+			current.Decision = export.RecordedDecision(request.Export, request.JoinedAt)
+		case current.Decision == nil && current.Wants && lost.Has(current.Cluster):
+			continue
+		}
+		exports = append(exports, current)
+	}
+	return exports
+}
+
+// unsyncedMember returns the member whose exports are still being read, and the
+// time until which to wait for them. Of several members, it returns the one to
+// wait for longest. The exports of an unreachable member are remembered unless
+// they have never been read, and no member is waited for longer than its TTL.
+func unsyncedMember(members []*clustersetv1alpha1.Member, now time.Time) (name string, until time.Time) {
+	for _, member := range members {
+		since := member.CreationTimestamp.Time
+		switch {
+		case member.Status.State == clustersetv1alpha1.MemberConnecting:
+		case member.Status.State == clustersetv1alpha1.MemberConnected && !member.Status.Synced:
+			if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil {
+				since = synced.LastTransitionTime.Time
+			}
+		default:
+			continue
+		}
+		limit := since.Add(time.Duration(member.Status.TTLSeconds) * time.Second)
+		if limit.After(now) && (limit.After(until) || limit.Equal(until) && member.Name < name) {
+			name, until = member.Name, limit
+		}
+	}
+	return name, until
+}
+
+// allocate allocates addresses of this cluster's allocation CIDR.
+func (a *Allocator) allocate(request Request, exports []clustersetip.Export) (Result, error) {
+	if problem := cannotAllocate(request.Self); problem != nil {
+		return Result{Problem: problem}, nil
+	}
+	cidrs, err := clustersetip.ParseCIDRs(request.Self.Status.ClusterSetIPCIDRs)
+	if err != nil {
+		return Result{}, err
+	}
+	a.reservations.mu.Lock()
+	defer a.reservations.mu.Unlock()
+	now := a.clock.Now()
+	if until := latest(a.reservations.started, request.JoinedAt).Add(clustersetip.PropagationDelay); now.Before(until) {
+		return pending(until.Sub(now), "this cluster joined or mcs-controller started recently; "+
+			"allocation continues at %s, when all addresses in use are known, no action is required", until.UTC().Format(time.RFC3339)), nil
+	}
+	var wait time.Duration // until the first quarantined address becomes available
+	ips, err := clustersetip.NewPool(cidrs).Allocate(request.Key.String(), request.Service.Spec.IPFamilies, func(address netip.Addr) bool {
+		if a.inUseLocked(address, request.Key, request.JoinedAt) {
+			return true
+		}
+		remaining := a.reservations.quarantine.Wait(address, request.Key.String(), now)
+		if remaining > 0 && (wait == 0 || remaining < wait) {
+			wait = remaining
+		}
+		return remaining > 0
+	})
+	if err != nil {
+		return allocationFailure(err, wait), nil
+	}
+	for _, ip := range ips {
+		a.reservations.reserved[netip.MustParseAddr(ip)] = request.Key
+	}
+	self := request.Self.Status.ClusterID
+	own := slices.IndexFunc(exports, func(export clustersetip.Export) bool { return export.Cluster == self }) // only an exporter allocates
+	since := clustersetip.Since(exports[own].At, now, a.reservations.waiting.Has(request.Key))
+	return Result{Decision: clustersetip.NewDecision(self, ips, since)}, nil
+}
+
+// allocationFailure returns the result of a failed allocation. wait is when a
+// quarantined address becomes available, zero if there is none.
+func allocationFailure(err error, wait time.Duration) Result {
+	var exhausted *clustersetip.ExhaustedError
+	switch {
+	case errors.As(err, &exhausted) && wait > 0:
+		return pending(wait, "the remaining addresses of allocation CIDR %s were released recently and become available within %s, no action is required",
+			exhausted.CIDR, clustersetip.PropagationDelay)
+	case errors.As(err, &exhausted):
+		return Result{Problem: &export.Problem{Reason: "ClusterSetIPExhausted", Message: fmt.Sprintf(
+			"allocation CIDR %s of this cluster is exhausted; assign a larger one (--clusterset-ip-cidr) or withdraw other exports", exhausted.CIDR)}}
+	}
+	return Result{Problem: &export.Problem{Reason: "NoClusterSetIP", Message: fmt.Sprintf(
+		"%v; add a CIDR of that IP family to the ClusterSet IP range (--clusterset-ip-range) and to the allocation CIDRs of this cluster (--clusterset-ip-cidr), "+
+			"or opt out with annotation %s=false", err, multicluster.UseClusterSetIPAnnotation)}}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// cannotAllocate returns why a cluster cannot allocate addresses, nil if it can.
+func cannotAllocate(self *clustersetv1alpha1.Member) *export.Problem {
+	condition := meta.FindStatusCondition(self.Status.Conditions, clusterset.MemberClusterSetIP)
+	switch {
+	case condition == nil:
+		return &export.Problem{Reason: "NoClusterSetIPRange", Message: fmt.Sprintf(
+			"export requests a shared ClusterSet IP, but this cluster has no allocation CIDR; run `kubectl mcs join` again to assign one, "+
+				"create ClusterClaim %s, or opt out with annotation %s=false", multicluster.ClusterSetIPCIDRClaim, multicluster.UseClusterSetIPAnnotation)}
+	case condition.Status != metav1.ConditionTrue:
+		return &export.Problem{Reason: "ClusterSetIPRange" + condition.Reason,
+			Message: "export requests a shared ClusterSet IP, but none can be allocated: " + condition.Message}
+	}
+	return nil
+}

@@ -1,0 +1,426 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipallocator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newExport() *multiclusterxv1beta1.ServiceExport {
+	return &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "export"}}
+}
+
+func newService(changes ...func(*corev1.Service)) *corev1.Service {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	for _, change := range changes {
+		change(service)
+	}
+	return service
+}
+
+// exported returns the service as a cluster exported it so many minutes after epoch.
+func exported(cluster string, uid types.UID, minute int, changes ...func(*clustersetv1alpha1.ExportedServiceSpec)) *clustersetv1alpha1.ExportedService {
+	at := metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))
+	result := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web." + cluster, UID: uid},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			Cluster: cluster, Service: "web", Type: clustersetv1alpha1.ClusterSetIP, ExportedAt: at,
+		},
+	}
+	for _, change := range changes {
+		change(&result.Spec)
+	}
+	return result
+}
+
+// R129: allocation waits until the exports of every reachable member are known, for
+// the TTL of the member at most.
+func TestAllocationWaitsForUnsyncedMembers(t *testing.T) {
+	now := epoch
+	member := func(state clustersetv1alpha1.MemberState, synced bool, age time.Duration, conditions ...metav1.Condition) *clustersetv1alpha1.Member {
+		return &clustersetv1alpha1.Member{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", CreationTimestamp: metav1.NewTime(now.Add(-age))},
+			Status:     clustersetv1alpha1.MemberStatus{State: state, Synced: synced, TTLSeconds: 60, Conditions: conditions},
+		}
+	}
+	changed := func(ago time.Duration) metav1.Condition {
+		return metav1.Condition{Type: clusterset.MemberSynced, Status: metav1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Add(-ago))}
+	}
+	for _, test := range []struct {
+		name   string
+		member *clustersetv1alpha1.Member
+		wait   time.Duration
+	}{
+		{"synced", member(clustersetv1alpha1.MemberConnected, true, 0), 0},
+		{"being read", member(clustersetv1alpha1.MemberConnected, false, time.Hour, changed(10*time.Second)), 50 * time.Second},
+		{"being read, start unknown", member(clustersetv1alpha1.MemberConnected, false, 20*time.Second), 40 * time.Second},
+		{"being read for an hour", member(clustersetv1alpha1.MemberConnected, false, 2*time.Hour, changed(time.Hour)), 0},
+		{"new, not reached yet", member(clustersetv1alpha1.MemberConnecting, false, 20*time.Second), 40 * time.Second},
+		{"never reached", member(clustersetv1alpha1.MemberConnecting, false, time.Hour), 0},
+		{"stale, exports remembered", member(clustersetv1alpha1.MemberStale, false, time.Hour), 0},
+		{"lost", member(clustersetv1alpha1.MemberLost, false, time.Hour), 0},
+		{"refused", member(clustersetv1alpha1.MemberRefused, false, 0), 0},
+	} {
+		name, until := unsyncedMember([]*clustersetv1alpha1.Member{member(clustersetv1alpha1.MemberLocal, true, 0), test.member}, now)
+		switch {
+		case test.wait == 0 && name != "":
+			t.Errorf("%s: waits for %q until %s, want no wait", test.name, name, until)
+		case test.wait > 0 && (name != "b" || until.Sub(now) != test.wait):
+			t.Errorf("%s: waits for %q for %s, want %s", test.name, name, until.Sub(now), test.wait)
+		}
+	}
+	// Of several members the longest wait counts; ties are broken by name.
+	short, long, other := member(clustersetv1alpha1.MemberConnecting, false, 20*time.Second), member(clustersetv1alpha1.MemberConnecting, false, 0), member(clustersetv1alpha1.MemberConnecting, false, 0)
+	other.Name = "a"
+	for _, members := range [][]*clustersetv1alpha1.Member{{short, long, other}, {other, long, short}} {
+		if name, until := unsyncedMember(members, now); name != "a" || until.Sub(now) != time.Minute {
+			t.Errorf("waits for %q for %s, want a for 1m", name, until.Sub(now))
+		}
+	}
+}
+
+const address = "243.1.0.1"
+
+var (
+	web, other = types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "other"}
+	later      = epoch.Add(time.Hour)
+)
+
+func asks(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.UseClusterSetIP = true }
+
+func holds(decision *clustersetip.Decision) func(*clustersetv1alpha1.ExportedServiceSpec) {
+	return func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+		spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{IPs: decision.IPs, DecidedBy: decision.DecidedBy, Since: decision.Since}
+	}
+}
+
+// localMember returns this cluster, which joined at epoch and has an allocation CIDR
+// of one address.
+func localMember() *clustersetv1alpha1.Member {
+	joined := metav1.NewTime(epoch)
+	return &clustersetv1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "here"},
+		Status: clustersetv1alpha1.MemberStatus{
+			ClusterID: "here", ClusterSet: "set", State: clustersetv1alpha1.MemberLocal, IDClaimedAt: &joined,
+			ClusterSetIPCIDRs: []string{address + "/32"},
+			Conditions:        []metav1.Condition{{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionTrue}},
+		},
+	}
+}
+
+// newAllocator returns an allocator with empty caches, an hour after epoch, and the
+// keys that it requeues.
+func newAllocator(t *testing.T) (*Allocator, *testingclock.FakePassiveClock, sets.Set[types.NamespacedName]) {
+	t.Helper()
+	clock, requeued := testingclock.NewFakePassiveClock(later), sets.New[types.NamespacedName]()
+	return New(clock, cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()), cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()),
+		func(key types.NamespacedName) { requeued.Insert(key) }), clock, requeued
+}
+
+func evaluate(t *testing.T, a *Allocator, request Request) Result {
+	t.Helper()
+	request.Self, request.JoinedAt = localMember(), epoch
+	request.Members = append(request.Members, request.Self)
+	result, err := a.evaluate(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// evaluateUndecided evaluates an export of this cluster that has no decision yet.
+func evaluateUndecided(t *testing.T, a *Allocator, key types.NamespacedName) Result {
+	t.Helper()
+	return evaluate(t, a, Request{
+		Key: key, Export: newExport(), Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks)},
+	})
+}
+
+func isPending(got Result, retryAfter time.Duration) bool {
+	return got.Decision == nil && got.RetryAfter == retryAfter && got.Problem != nil && got.Problem.Reason == ReasonPending
+}
+
+// R128, R129: a released address is not allocated to another service before the
+// propagation delay has passed, and that does not count as exhaustion. The service
+// that held the address may get it back at once.
+func TestReleasedAddressIsQuarantined(t *testing.T) {
+	east := exported("east", "x", 0, holds(clustersetip.NewDecision("east", []string{address}, epoch)))
+	west := exported("west", "y", 0, holds(clustersetip.NewDecision("east", []string{address}, epoch)))
+	without := exported("west", "y", 0)
+	a, clock, _ := newAllocator(t)
+	show := func(object *clustersetv1alpha1.ExportedService) {
+		t.Helper()
+		before, _, err := a.exported.Get(object)
+		if err == nil {
+			err = a.exported.Update(object)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.ObserveExported(before, object)
+	}
+	show(east)
+	show(west)
+	if got := evaluateUndecided(t, a, other); got.Problem == nil || got.Problem.Reason != "ClusterSetIPExhausted" {
+		t.Errorf("address held by two clusters: got %+v, want exhausted", got)
+	}
+	clock.SetTime(later.Add(time.Hour))
+	if err := a.exported.Delete(east); err != nil {
+		t.Fatal(err)
+	}
+	a.ObserveExported(east, nil)
+	if got := evaluateUndecided(t, a, other); got.Problem == nil || got.Problem.Reason != "ClusterSetIPExhausted" {
+		t.Errorf("address held by one cluster: got %+v, want exhausted", got)
+	}
+	clock.SetTime(later.Add(2 * time.Hour))
+	// The cache is ahead of the events.
+	if err := a.exported.Update(without); err != nil {
+		t.Fatal(err)
+	}
+	if got := evaluateUndecided(t, a, other); !isPending(got, clustersetip.PropagationDelay) {
+		t.Errorf("address released, event not received yet: got %+v, want pending", got)
+	}
+	a.ObserveExported(west, without)
+	clock.SetTime(later.Add(2*time.Hour + time.Second))
+	if got := evaluateUndecided(t, a, other); !isPending(got, clustersetip.PropagationDelay-time.Second) {
+		t.Errorf("a second after the release: got %+v %+v, want pending", got, got.Problem)
+	}
+	if got := evaluateUndecided(t, a, web); !slices.Equal(got.ips(), []string{address}) {
+		t.Errorf("the same service gets %v, want its former address", got.ips())
+	}
+	// The same holds for an address that this cluster reserved and released.
+	a.Release(web)
+	if got := evaluateUndecided(t, a, other); !isPending(got, clustersetip.PropagationDelay) {
+		t.Errorf("reservation released: got %+v, want pending", got)
+	}
+	clock.SetTime(later.Add(2*time.Hour + time.Second + clustersetip.PropagationDelay))
+	if got := evaluateUndecided(t, a, other); !slices.Equal(got.ips(), []string{address}) {
+		t.Errorf("after the propagation delay: got %+v %+v, want the address", got, got.Problem)
+	}
+}
+
+// R128: an address that an export of this cluster adopted and gave up is quarantined,
+// also if the feed never showed that the export held it.
+func TestReleasedAddressOfOwnExportIsQuarantined(t *testing.T) {
+	a, clock, requeued := newAllocator(t)
+	a.reservations.setWaiting(other, true)
+	adopted := newExport()
+	export.RecordDecision(adopted, clustersetip.NewDecision("east", []string{address}, epoch), epoch)
+	a.ObserveOwn(nil, adopted)
+	if requeued.Len() > 0 {
+		t.Errorf("requeued %v although no address was released", requeued)
+	}
+	a.ObserveOwn(adopted, nil)
+	if got := evaluateUndecided(t, a, other); !isPending(got, clustersetip.PropagationDelay) {
+		t.Errorf("export deleted: got %+v, want pending", got)
+	}
+	clock.SetTime(later.Add(clustersetip.PropagationDelay))
+	if got := evaluateUndecided(t, a, other); !slices.Equal(got.ips(), []string{address}) {
+		t.Errorf("after the propagation delay: got %+v, want the address", got)
+	}
+	if !requeued.Equal(sets.New(other)) {
+		t.Errorf("requeued %v, want the waiting export", requeued)
+	}
+}
+
+// R129: a cluster that just joined, or whose controller just started, may not know all
+// addresses in use yet.
+func TestAllocationWaitsAfterStartAndJoin(t *testing.T) {
+	for name, test := range map[string]struct {
+		started, now time.Duration // since the cluster joined
+		wait         time.Duration
+	}{
+		"just joined":            {-time.Hour, time.Second, clustersetip.PropagationDelay - time.Second},
+		"just started":           {time.Hour, time.Hour + 2*time.Second, clustersetip.PropagationDelay - 2*time.Second},
+		"started and joined":     {time.Second, 2 * time.Second, clustersetip.PropagationDelay - time.Second},
+		"long enough after both": {time.Hour, time.Hour + clustersetip.PropagationDelay, 0},
+		"joined while down":      {0, clustersetip.PropagationDelay, 0},
+	} {
+		a, clock, _ := newAllocator(t)
+		a.reservations.start(epoch.Add(test.started))
+		clock.SetTime(epoch.Add(test.now))
+		switch got := evaluateUndecided(t, a, web); {
+		case test.wait > 0 && !isPending(got, test.wait):
+			t.Errorf("%s: got %+v %+v, want pending for %s", name, got, got.Problem, test.wait)
+		case test.wait == 0 && got.Decision == nil:
+			t.Errorf("%s: got %+v %+v, want an address", name, got, got.Problem)
+		}
+	}
+}
+
+// R128: when two clusters export at the same moment, the address of the older export
+// stands, but an export that had to wait does not displace others.
+func TestDecisionIsAsOldAsTheExportUnlessItWaited(t *testing.T) {
+	exportedAt := epoch.Add(time.Minute)
+	for waited, want := range map[bool]time.Duration{false: 0, true: 5 * time.Second} {
+		a, clock, _ := newAllocator(t)
+		clock.SetTime(exportedAt.Add(5 * time.Second))
+		a.reservations.setWaiting(web, waited)
+		if got := evaluateUndecided(t, a, web).Decision; got == nil || got.Since.Sub(exportedAt) != want {
+			t.Errorf("waited %t: got decision %+v, want it %s younger than the export", waited, got, want)
+		}
+	}
+}
+
+// A pending export names what it waits for. An export that requests no address does
+// not wait to become ready.
+func TestPendingExportNamesItsReason(t *testing.T) {
+	reading := &clustersetv1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "slow", CreationTimestamp: metav1.NewTime(later.Add(-20 * time.Second))},
+		Status:     clustersetv1alpha1.MemberStatus{ClusterID: "slow", State: clustersetv1alpha1.MemberConnected, TTLSeconds: 60},
+	}
+	own, plain := exported("here", "export", 1, asks), exported("here", "export", 1)
+	v6 := newService(func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} })
+	for _, test := range []struct {
+		name       string
+		service    *corev1.Service
+		members    []*clustersetv1alpha1.Member
+		exports    []*clustersetv1alpha1.ExportedService
+		reason     string
+		parts      []string
+		retryAfter time.Duration
+	}{
+		{"a member is being read", newService(), []*clustersetv1alpha1.Member{reading}, []*clustersetv1alpha1.ExportedService{own},
+			ReasonPending, []string{`member "slow"`, "2026-01-01T01:00:40Z", "no action is required"}, 40 * time.Second},
+		{"a member is being read, no address requested", newService(), []*clustersetv1alpha1.Member{reading}, []*clustersetv1alpha1.ExportedService{plain}, "", nil, 40 * time.Second},
+		{"the founding export is undecided", newService(), nil, []*clustersetv1alpha1.ExportedService{own, exported("east", "x", 0, asks)},
+			ReasonPending, []string{`cluster "east"`, "see the Ready condition of its ServiceExport"}, 0},
+		{"an IP family without allocation CIDR", v6, nil, []*clustersetv1alpha1.ExportedService{own},
+			"NoClusterSetIP", []string{"IPv6", "--clusterset-ip-range", "--clusterset-ip-cidr", multicluster.UseClusterSetIPAnnotation + "=false"}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, _, _ := newAllocator(t)
+			got := evaluate(t, a, Request{Key: web, Export: newExport(), Service: test.service, Exported: test.exports, Members: test.members})
+			if got.Decision != nil || got.RetryAfter != test.retryAfter || (got.Problem == nil) != (test.reason == "") {
+				t.Fatalf("got %+v %+v", got, got.Problem)
+			}
+			if got.Problem == nil {
+				return
+			}
+			for _, part := range test.parts {
+				if got.Problem.Reason != test.reason || !strings.Contains(got.Problem.Message, part) {
+					t.Errorf("got %+v, want reason %s and message with %q", got.Problem, test.reason, part)
+				}
+			}
+		})
+	}
+}
+
+// R128: a lost member with an undecided export may never allocate, so that the next
+// export becomes the founding one. Its decision counts, and so does that it requests
+// no address, since imports show that.
+func TestUndecidedExportOfLostMemberIsIgnored(t *testing.T) {
+	decided := clustersetip.NewDecision("east", []string{"243.7.0.1"}, epoch)
+	for name, test := range map[string]struct {
+		state clustersetv1alpha1.MemberState
+		first *clustersetv1alpha1.ExportedService
+		want  string // deciding cluster and addresses
+	}{
+		"connected":                   {clustersetv1alpha1.MemberConnected, exported("east", "x", 0, asks), "undecided"},
+		"stale":                       {clustersetv1alpha1.MemberStale, exported("east", "x", 0, asks), "undecided"},
+		"lost, undecided":             {clustersetv1alpha1.MemberLost, exported("east", "x", 0, asks), "here [243.1.0.1]"},
+		"lost, decided":               {clustersetv1alpha1.MemberLost, exported("east", "x", 0, asks, holds(decided)), "east [243.7.0.1]"},
+		"lost, requesting no address": {clustersetv1alpha1.MemberLost, exported("east", "x", 0), "east []"},
+	} {
+		a, _, _ := newAllocator(t)
+		got := evaluate(t, a, Request{
+			Key: web, Export: newExport(), Service: newService(),
+			Exported: []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks), test.first},
+			Members: []*clustersetv1alpha1.Member{{
+				ObjectMeta: metav1.ObjectMeta{Name: "to-east"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east", State: test.state, Synced: true},
+			}},
+		})
+		decision := "undecided"
+		if got.Decision != nil {
+			decision = fmt.Sprint(got.Decision.DecidedBy, " ", got.Decision.IPs)
+		}
+		if decision != test.want {
+			t.Errorf("%s: got %s, want %s", name, decision, test.want)
+		}
+	}
+}
+
+func TestClusterWithoutAllocationCIDRReportsIt(t *testing.T) {
+	self := &clustersetv1alpha1.Member{}
+	if problem := cannotAllocate(self); problem == nil || problem.Reason != "NoClusterSetIPRange" {
+		t.Errorf("no allocation CIDR: got %+v", problem)
+	}
+	self.Status.Conditions = []metav1.Condition{{Type: "ClusterSetIP", Status: metav1.ConditionFalse, Reason: "Overlaps", Message: "with b"}}
+	if problem := cannotAllocate(self); problem == nil || problem.Reason != "ClusterSetIPRangeOverlaps" {
+		t.Errorf("overlapping allocation CIDR: got %+v", problem)
+	}
+	self.Status.Conditions[0].Status = metav1.ConditionTrue
+	if problem := cannotAllocate(self); problem != nil {
+		t.Errorf("valid allocation CIDR: got %+v", problem)
+	}
+}
+
+// R128: a decision that was just recorded counts although the feed does not show it
+// yet: the address must not be lost because the export that it was adopted from has
+// just been withdrawn.
+func TestRecordedDecisionIsKeptBeforeTheFeedShowsIt(t *testing.T) {
+	recorded := clustersetip.NewDecision("gone", []string{address}, epoch)
+	younger := clustersetip.NewDecision("here", []string{"243.1.0.2"}, epoch.Add(time.Minute))
+	written := newExport()
+	export.RecordDecision(written, recorded, epoch)
+	for name, exports := range map[string][]*clustersetv1alpha1.ExportedService{
+		"only export":                              {exported("here", "export", 1, asks)},
+		"an older export is undecided":             {exported("here", "export", 1, asks), exported("east", "x", 0, asks)},
+		"the feed shows its former decision":       {exported("here", "export", 1, asks, holds(younger))},
+		"another export holds its former decision": {exported("here", "export", 1, asks, holds(younger)), exported("east", "x", 0, asks, holds(younger))},
+	} {
+		a, _, _ := newAllocator(t)
+		got := evaluate(t, a, Request{Key: web, Export: written, Service: newService(), Exported: exports})
+		if !clustersetip.Equal(got.Decision, recorded) {
+			t.Errorf("%s: got decision %+v, want %+v", name, got.Decision, recorded)
+		}
+	}
+}
+
+// R128, R129: a service that is exported again gets its former address unless another
+// service holds it: a decision of an earlier membership does not block the address.
+func TestAddressOfEarlierMembershipIsAvailable(t *testing.T) {
+	record := func(name string, joinedAt time.Time) *multiclusterxv1beta1.ServiceExport {
+		written := newExport()
+		written.Name = name
+		export.RecordDecision(written, clustersetip.NewDecision("here", []string{address}, epoch), joinedAt)
+		return written
+	}
+	for name, test := range map[string]struct {
+		own       *multiclusterxv1beta1.ServiceExport
+		available bool
+	}{
+		"same service, earlier membership":         {record("web", epoch.Add(-time.Hour)), true},
+		"another service, earlier membership":      {record("other", epoch.Add(-time.Hour)), true},
+		"another service, not shown by a feed yet": {record("other", epoch), false},
+	} {
+		a, _, _ := newAllocator(t)
+		if err := a.own.Add(test.own); err != nil {
+			t.Fatal(err)
+		}
+		if got := evaluateUndecided(t, a, web); slices.Equal(got.ips(), []string{address}) != test.available {
+			t.Errorf("%s: got %v", name, got.ips())
+		}
+	}
+}
