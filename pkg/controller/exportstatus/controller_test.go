@@ -5,6 +5,7 @@ package exportstatus
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +128,24 @@ func TestWaitIsRememberedUntilTheDecisionIsWritten(t *testing.T) {
 	f.allocator.RequeueWaiting()
 	if f.queue.Len() > 0 {
 		t.Error("the export still waits after its decision was written")
+	}
+}
+
+// An export waits for its shared ClusterSet IP, its Service is deleted, and the event
+// of the host arrives before mcs-apiserver withdraws the export.
+func TestServiceIsDeletedWhileItsExportWaitsForAnIP(t *testing.T) {
+	f := newFixture(t, epoch.Add(time.Hour), newExport(), localMember(), exported("here", "export", 1, asks))
+	if err := f.sync(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if got := export.RecordedDecision(f.written, epoch); got != nil {
+		t.Errorf("an address was allocated: %+v", got)
+	}
+	for _, name := range []string{multicluster.ServiceExportValid, multicluster.ServiceExportReady} {
+		condition := meta.FindStatusCondition(f.written.Status.Conditions, name)
+		if condition == nil || condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, `Service "web"`) {
+			t.Errorf("got condition %s %+v, want False, naming the missing Service", name, condition)
+		}
 	}
 }
 

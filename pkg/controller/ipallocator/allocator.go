@@ -218,6 +218,11 @@ func unsyncedMember(members []*clustersetv1alpha1.Member, now time.Time) (name s
 
 // allocate allocates addresses of this cluster's allocation CIDR.
 func (a *Allocator) allocate(request Request, exports []clustersetip.Export) (Result, error) {
+	if invalid := export.Check(request.Key.Namespace, request.Key.Name, request.Service); invalid != nil {
+		// The feed of this cluster has not caught up with the Service yet. The
+		// export keeps waiting; its conditions name the invalid Service.
+		return pending(0, "%s", invalid.Message), nil
+	}
 	if problem := cannotAllocate(request.Self); problem != nil {
 		return Result{Problem: problem}, nil
 	}

@@ -424,3 +424,24 @@ func TestAddressOfEarlierMembershipIsAvailable(t *testing.T) {
 		}
 	}
 }
+
+// The informer of the host may show that a Service is gone before the feed of this
+// cluster withdraws its export.
+func TestExportOfDeletedServiceIsNotAllocated(t *testing.T) {
+	for name, service := range map[string]*corev1.Service{
+		"deleted":      nil,
+		"ExternalName": newService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
+	} {
+		a, _, _ := newAllocator(t)
+		got, err := a.Assign(Request{
+			Key: web, Export: newExport(), Service: service, Self: localMember(), JoinedAt: epoch,
+			Exported: []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks)},
+		})
+		if err != nil || got.Decision != nil || got.Problem == nil {
+			t.Errorf("Service %s: got %+v (%v), want no address", name, got, err)
+		}
+		if got := evaluateUndecided(t, a, other); !slices.Equal(got.ips(), []string{address}) {
+			t.Errorf("Service %s: another service gets %v, want the address", name, got.ips())
+		}
+	}
+}
