@@ -13,11 +13,17 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/rest"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/join"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/leave"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/status"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/unexport"
 )
 
 const long = `kubectl mcs joins clusters to a ClusterSet, exports Services to it, and tells how
@@ -44,8 +50,7 @@ func Main(streams genericiooptions.IOStreams, args []string) int {
 
 // NewCommand returns the command with all its subcommands.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	f := &factory{flags: configFlags(), streams: streams, progress: newProgress(streams.Out)}
-	f.warnings = rest.NewWarningWriter(f.progress.beside(streams.ErrOut), rest.WarningWriterOptions{Deduplicate: true})
+	f := cluster.NewFactory(streams)
 	cmd := &cobra.Command{
 		Use:           "mcs",
 		Short:         "Join clusters to a ClusterSet and export Services to it",
@@ -60,30 +65,20 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
-	f.flags.AddFlags(cmd.PersistentFlags())
-	f.given = cmd.PersistentFlags().Changed
-	for flag, complete := range map[string]cobra.CompletionFunc{"context": f.completeContexts, "namespace": f.completeNamespaces} {
+	f.Flags.AddFlags(cmd.PersistentFlags())
+	f.Given = cmd.PersistentFlags().Changed
+	for flag, complete := range map[string]cobra.CompletionFunc{"context": f.CompleteContexts, "namespace": f.CompleteNamespaces} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag
 		}
 	}
 	cmd.AddCommand(
-		newJoinCommand(f),
-		newLeaveCommand(f),
-		newStatusCommand(f),
-		newExportCommand(f),
-		newUnexportCommand(f),
-		newExplainCommand(f),
+		join.NewCommand(f),
+		leave.NewCommand(f),
+		status.NewCommand(f),
+		export.NewCommand(f),
+		unexport.NewCommand(f),
+		explain.NewCommand(f),
 	)
 	return cmd
-}
-
-// configFlags are those of kubectl that make sense when a command is about
-// several clusters: not those that say how to reach or enter one.
-func configFlags() *genericclioptions.ConfigFlags {
-	flags := genericclioptions.NewConfigFlags(false)
-	return &genericclioptions.ConfigFlags{
-		KubeConfig: flags.KubeConfig, Context: flags.Context, Namespace: flags.Namespace, Timeout: flags.Timeout,
-		Impersonate: flags.Impersonate, ImpersonateUID: flags.ImpersonateUID, ImpersonateGroup: flags.ImpersonateGroup,
-	}
 }

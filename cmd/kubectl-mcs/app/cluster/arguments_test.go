@@ -1,0 +1,57 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+func TestNamesOfTheNamespaceAreCompleted(t *testing.T) {
+	list := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: multiclusterxv1beta1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	const path = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/"
+	fleet := commandtest.Servers{
+		{"east", commandtest.Serving(map[string]any{
+			path + "shop/serviceexports":   multiclusterxv1beta1.ServiceExportList{TypeMeta: list("ServiceExportList"), Items: []multiclusterxv1beta1.ServiceExport{*clustertest.NewServiceExport("web")}},
+			path + "office/serviceimports": multiclusterxv1beta1.ServiceImportList{TypeMeta: list("ServiceImportList"), Items: []multiclusterxv1beta1.ServiceImport{*clustertest.NewImport()}},
+		})},
+		{"west", commandtest.Serving(nil)},
+	}
+	for _, test := range []struct{ args, want string }{
+		{"unexport|", "web\n:4\n"},
+		{"unexport|web|", ":4\n"},
+		{"explain|-n|office|", "web\n:4\n"},
+		{"explain|--context|west|", ":1\n"}, // it has no such API
+		{"status|", "east\nwest\n:4\n"},
+		{"status|east|", "west\n:4\n"},
+	} {
+		out, _, _ := fleet.Run(t, append([]string{"__complete"}, strings.Split(test.args, "|")...)...)
+		if out != test.want {
+			t.Errorf("%s: offered %q, want %q", test.args, out, test.want)
+		}
+	}
+}
+
+func TestNamespacesAreCompleted(t *testing.T) {
+	fleet := commandtest.Servers{{"east", commandtest.Serving(map[string]any{"/api/v1/namespaces": commandtest.List("v1", "Namespace", map[string]any{"metadata": map[string]string{"name": "shop"}})})}}
+	if out, _, _ := fleet.Run(t, "__complete", "explain", "web", "-n", ""); out != "shop\n:4\n" {
+		t.Errorf("offered %q", out)
+	}
+}
+
+// A script of our own would complete nothing: shells ask kubectl.
+func TestNoCompletionScriptIsOffered(t *testing.T) {
+	out, _, err := commandtest.Run(t.Context(), "--help")
+	if err != nil || strings.Contains(out, "autocompletion script") || !strings.Contains(out, "kubectl_complete-mcs") {
+		t.Errorf("help is %s (%v)", out, err)
+	}
+}

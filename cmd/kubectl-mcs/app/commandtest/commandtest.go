@@ -1,0 +1,241 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package commandtest runs whole commands in tests, against servers that stand in
+// for clusters.
+package commandtest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// Kubeconfig has these contexts, which lead to these servers.
+func Kubeconfig(t *testing.T, servers map[string]string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	for name, server := range servers {
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: server}
+		config.Contexts[name] = &clientcmdapi.Context{Cluster: name}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Run runs a command as Main does, but for signals.
+func Run(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+	cmd := app.NewCommand(streams)
+	cmd.SetArgs(args)
+	err = cmd.ExecuteContext(ctx)
+	return out.String(), errOut.String(), err
+}
+
+// Servers are kube-apiservers by context. The first is the current one.
+type Servers []struct {
+	Context string
+	Handler http.HandlerFunc
+}
+
+// Run runs a command for contexts that lead to the servers.
+func (s Servers) Run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.CurrentContext = s[0].Context
+	for _, server := range s {
+		started := httptest.NewServer(server.Handler)
+		t.Cleanup(started.Close)
+		config.Clusters[server.Context] = &clientcmdapi.Cluster{Server: started.URL}
+		config.Contexts[server.Context] = &clientcmdapi.Context{Cluster: server.Context, Namespace: "shop"}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, path)
+	code = app.Main(streams, args)
+	return out.String(), errOut.String(), code
+}
+
+// Serving answers with objects by path, and that nothing is there otherwise.
+func Serving(objects map[string]any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		object, ok := objects[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		Answer(w, http.StatusOK, object)
+	}
+}
+
+func Refusing(err *apierrors.StatusError) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { Answer(w, int(err.ErrStatus.Code), err.ErrStatus) }
+}
+
+func Answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		panic(err)
+	}
+}
+
+const ClusterSetPath = "/apis/clusterset.mcs-apiserver.io/v1alpha1/"
+
+func typed(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: clustersetv1alpha1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// Healthy is a cluster of a ClusterSet.
+func Healthy(id string) http.HandlerFunc {
+	return Serving(map[string]any{
+		ClusterSetPath + "members": clustersetv1alpha1.MemberList{
+			TypeMeta: typed("MemberList"), Items: []clustersetv1alpha1.Member{*clustertest.NewMember(id, clustersetv1alpha1.MemberLocal)},
+		},
+		ClusterSetPath + "exportedservices": clustersetv1alpha1.ExportedServiceList{TypeMeta: typed("ExportedServiceList")},
+	})
+}
+
+// APIServer is a kube-apiserver with mcs-apiserver, in which nobody is a member
+// yet. It stores nothing.
+type APIServer struct {
+	*httptest.Server
+	// Refuse fails writes, named as "POST roles"; nil for those that succeed.
+	Refuse func(w http.ResponseWriter, r *http.Request, write string) bool
+
+	mu     sync.Mutex
+	writes []string
+}
+
+func List(version, kind string, items ...any) any {
+	return map[string]any{"apiVersion": version, "kind": kind + "List", "items": items}
+}
+
+const apiServicePath = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.clusterset.mcs-apiserver.io"
+
+func NotInstalled(objects map[string]any) { delete(objects, apiServicePath) }
+
+// Knowing has a member in touch.
+func Knowing(id string) func(map[string]any) {
+	return func(objects map[string]any) {
+		objects[ClusterSetPath+"members"] = List("clusterset.mcs-apiserver.io/v1alpha1", "Member", clustertest.NewMember(id, clustersetv1alpha1.MemberConnected))
+	}
+}
+
+func NewAPIServer(t *testing.T, context string, changes ...func(objects map[string]any)) *APIServer {
+	t.Helper()
+	const namespaced, rbac = "/api/v1/namespaces/mcs-system/", "/apis/rbac.authorization.k8s.io/v1/"
+	objects := map[string]any{
+		apiServicePath: map[string]any{
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": map[string]any{"service": map[string]string{"namespace": "mcs-system", "name": "mcs-apiserver"}},
+		},
+		"/api/v1/namespaces/kube-system": map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": "kube-system", "uid": "uid-" + context}},
+		"/apis/multicluster.k8s.io/v1/clusterclaims": List("multicluster.k8s.io/v1", "ClusterClaim",
+			map[string]any{"metadata": map[string]string{"name": "id.k8s.io"}, "spec": map[string]string{"value": context}}),
+		ClusterSetPath + "members":                  List("clusterset.mcs-apiserver.io/v1alpha1", "Member"),
+		namespaced + "secrets":                      List("v1", "Secret"),
+		"/api/v1/nodes":                             List("v1", "Node"),
+		namespaced + "serviceaccounts":              List("v1", "ServiceAccount"),
+		rbac + "clusterrolebindings":                List("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+		rbac + "namespaces/mcs-system/roles":        List("rbac.authorization.k8s.io/v1", "Role"),
+		rbac + "namespaces/mcs-system/rolebindings": List("rbac.authorization.k8s.io/v1", "RoleBinding"),
+	}
+	for _, change := range changes {
+		change(objects)
+	}
+	s := &APIServer{}
+	read := Serving(objects)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			read(w, r)
+			return
+		}
+		s.write(t, w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// write answers with what was written.
+func (s *APIServer) write(t *testing.T, w http.ResponseWriter, r *http.Request) {
+	write := r.Method + " " + path.Base(r.URL.Path)
+	if r.Method == http.MethodDelete {
+		write = r.Method + " " + path.Base(path.Dir(r.URL.Path))
+	}
+	s.mu.Lock()
+	s.writes = append(s.writes, write)
+	Refuse := s.Refuse
+	s.mu.Unlock()
+	body, err := io.ReadAll(r.Body) // without that a server does not notice that a client has gone
+	if err != nil {
+		t.Error(err)
+	}
+	if Refuse != nil && Refuse(w, r, write) {
+		return
+	}
+	if r.Method == http.MethodDelete {
+		Answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+		return
+	}
+	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		t.Errorf("%s: %v", write, err)
+		return
+	}
+	object.GetObjectKind().SetGroupVersionKind(*kind)
+	Answer(w, http.StatusCreated, object)
+}
+
+// Written are the writes so far.
+func (s *APIServer) Written() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.writes)
+}
+
+// Failing Refuses some writes.
+func Failing(writes ...string) func(http.ResponseWriter, *http.Request, string) bool {
+	return func(w http.ResponseWriter, _ *http.Request, write string) bool {
+		if !slices.Contains(writes, write) {
+			return false
+		}
+		refusal := apierrors.NewForbidden(schema.GroupResource{Resource: write}, "x", nil)
+		refusal.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		Answer(w, http.StatusForbidden, refusal.ErrStatus)
+		return true
+	}
+}
+
+// Joining are the arguments to join east and west.
+func Joining(t *testing.T, east, west *APIServer, more ...string) []string {
+	t.Helper()
+	return append([]string{
+		"join", "east", "west", "--clusterset", "production", "--kubeconfig", Kubeconfig(t, map[string]string{"east": east.URL, "west": west.URL}),
+		"--server", "east=https://east.example:6443", "--server", "west=https://west.example:6443",
+	}, more...)
+}

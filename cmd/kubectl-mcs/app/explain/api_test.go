@@ -1,0 +1,18 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
+)
+
+func TestExplanationWithoutTheAPISaysSo(t *testing.T) {
+	_, errOut, code := commandtest.Servers{{"bare", commandtest.Serving(nil)}}.Run(t, "explain", "web")
+	if want := `cannot explain service "web" in namespace "shop": context "bare": mcs-apiserver is not installed there`; code == 0 || !strings.Contains(errOut, want) {
+		t.Errorf("exit code %d, errors %q", code, errOut)
+	}
+}

@@ -1,0 +1,169 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	netutils "k8s.io/utils/net"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+)
+
+const srvRecord = "SRV"
+
+// clusterSetZone is the domain of all services of a ClusterSet.
+const clusterSetZone = "clusterset.local"
+
+// dnsRecord is a name of the service with what this cluster's DNS should
+// answer to it: nothing if the service is not imported here.
+type dnsRecord struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	// Answers are addresses; for SRV they are a port number and a name.
+	Answers []string `json:"answers,omitempty"`
+}
+
+// dnsRecords are the records that the KEP asks for, the service's own first,
+// then those of its ports, then those of its Pods.
+func dnsRecords(facts serviceFacts, merged multicluster.ServiceImportSpec) []dnsRecord {
+	domain := fmt.Sprintf("%s.%s.svc.%s", facts.name, facts.namespace, clusterSetZone)
+	// served are the IP families that there are answers for: those that this
+	// cluster supports, if the service is imported here.
+	families, served := merged.IPFamilies, []corev1.IPFamily(nil)
+	if facts.serviceImport != nil {
+		served = facts.serviceImport.Spec.IPFamilies
+	}
+	if len(served) > 0 {
+		families = served
+	}
+	var addresses, ports []dnsRecord
+	for _, family := range families {
+		addresses = append(addresses, dnsRecord{Name: domain, Type: addressRecord(family)})
+	}
+	for _, port := range merged.Ports {
+		if port.Name != "" { // others have no record
+			ports = append(ports, dnsRecord{Name: fmt.Sprintf("_%s._%s.%s", port.Name, strings.ToLower(string(port.Protocol)), domain), Type: srvRecord})
+		}
+	}
+	records := append(addresses, ports...)
+	if merged.Type == multicluster.Headless {
+		return answerHeadless(records, facts, merged.Ports, served, domain)
+	}
+	if facts.serviceImport != nil {
+		answerIPs(records, facts.serviceImport.Spec.IPs, merged.Ports, domain)
+	}
+	return records
+}
+
+// answerIPs adds the answers of a service that has IPs.
+func answerIPs(records []dnsRecord, ips []string, ports []multicluster.ServicePort, domain string) {
+	for i := range records {
+		record := &records[i]
+		for _, ip := range ips {
+			if record.Type == addressRecord(corev1.IPFamily(netutils.IPFamilyOfString(ip))) {
+				record.Answers = append(record.Answers, ip)
+			}
+		}
+		if port := portOf(*record, ports); port != nil && len(ips) > 0 {
+			record.Answers = []string{fmt.Sprintf("%d %s", port.Port, domain)}
+		}
+	}
+}
+
+// answerHeadless adds the answers of a service without IPs: the ready endpoints
+// of all clusters whose endpoints are used, and the names of those that have one.
+func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multicluster.ServicePort, served []corev1.IPFamily, domain string) []dnsRecord {
+	var hosts []dnsRecord
+	forReady(facts, served, func(cluster *clustersetv1alpha1.ExportedServiceSpec, slice *clustersetv1alpha1.ExportedEndpointSliceSpec, endpoint discoveryv1.Endpoint) {
+		family, host := addressRecord(corev1.IPFamily(slice.AddressType)), hostName(endpoint, cluster.Cluster, domain)
+		for i := range records {
+			record := &records[i]
+			if record.Type == family {
+				record.Answers = append(record.Answers, endpoint.Addresses...)
+			}
+			port := portOf(*record, ports)
+			if port == nil || host == "" {
+				continue
+			}
+			number, ok := merge.TargetPort(cluster.Ports, slice.Ports, port.Protocol, port.Port)
+			if answer := fmt.Sprintf("%d %s", number, host); ok && !slices.Contains(record.Answers, answer) {
+				record.Answers = append(record.Answers, answer)
+			}
+		}
+		if host != "" {
+			hosts = addAnswers(hosts, dnsRecord{Name: host, Type: family, Answers: endpoint.Addresses})
+		}
+	})
+	return append(records, hosts...)
+}
+
+// forReady calls back for every ready endpoint of these families that is used.
+func forReady(facts serviceFacts, families []corev1.IPFamily, found func(*clustersetv1alpha1.ExportedServiceSpec, *clustersetv1alpha1.ExportedEndpointSliceSpec, discoveryv1.Endpoint)) {
+	for i := range facts.exports {
+		exported := &facts.exports[i].Spec
+		if member := members.Find(facts.members, exported.Cluster); member != nil && isWithdrawn(&member.Status) {
+			continue
+		}
+		for j := range facts.slices {
+			slice := &facts.slices[j].Spec
+			if slice.Cluster != exported.Cluster || !slices.Contains(families, corev1.IPFamily(slice.AddressType)) {
+				continue
+			}
+			for _, endpoint := range slice.Endpoints {
+				if isReady(endpoint) {
+					found(exported, slice, endpoint)
+				}
+			}
+		}
+	}
+}
+
+// addAnswers adds a record, or its answers if there is one of that name and type.
+func addAnswers(records []dnsRecord, record dnsRecord) []dnsRecord {
+	at := slices.IndexFunc(records, func(other dnsRecord) bool { return other.Name == record.Name && other.Type == record.Type })
+	if at < 0 {
+		return append(records, dnsRecord{record.Name, record.Type, slices.Clone(record.Answers)})
+	}
+	records[at].Answers = append(records[at].Answers, record.Answers...)
+	return records
+}
+
+// hostName is the name of one Pod: empty if it has none, or one that is longer
+// than DNS allows.
+func hostName(endpoint discoveryv1.Endpoint, cluster, domain string) string {
+	if endpoint.Hostname == nil || *endpoint.Hostname == "" {
+		return ""
+	}
+	name := fmt.Sprintf("%s.%s.%s", *endpoint.Hostname, cluster, domain)
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		return ""
+	}
+	return name
+}
+
+// portOf is the port that an SRV record is for, nil for other records.
+func portOf(record dnsRecord, ports []multicluster.ServicePort) *multicluster.ServicePort {
+	for i := range ports {
+		if record.Type == srvRecord && ports[i].Name != "" && strings.HasPrefix(record.Name, "_"+ports[i].Name+"._") {
+			return &ports[i]
+		}
+	}
+	return nil
+}
+
+func addressRecord(family corev1.IPFamily) string {
+	if family == corev1.IPv6Protocol {
+		return "AAAA"
+	}
+	return "A"
+}

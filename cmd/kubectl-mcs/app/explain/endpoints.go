@@ -1,0 +1,104 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+)
+
+// endpointsReport is how many endpoints there are for a port of the import, in
+// one IP family. A service without ports has one without a number.
+type endpointsReport struct {
+	Name     string          `json:"name,omitempty"`
+	Protocol corev1.Protocol `json:"protocol,omitempty"`
+	Port     int32           `json:"port,omitempty"`
+	IPFamily string          `json:"ipFamily"`
+	// Used is false for a family that the import does not have.
+	Used bool `json:"used"`
+	// Clusters are all that export the service, the oldest export first.
+	Clusters []clusterEndpoints `json:"clusters"`
+}
+
+type clusterEndpoints struct {
+	Cluster string `json:"cluster"`
+	// Served is false if the cluster does not have the port at all.
+	Served bool `json:"served"`
+	Ready  int  `json:"ready"`
+	Total  int  `json:"total"`
+}
+
+// countEndpoints counts the endpoints of each cluster for each port.
+func countEndpoints(facts serviceFacts, merged multicluster.ServiceImportSpec) []endpointsReport {
+	ports := merged.Ports
+	if len(ports) == 0 {
+		ports = []multicluster.ServicePort{{}}
+	}
+	used := merged.IPFamilies
+	if facts.serviceImport != nil && len(facts.serviceImport.Spec.IPFamilies) > 0 {
+		used = facts.serviceImport.Spec.IPFamilies
+	}
+	var reports []endpointsReport
+	for _, port := range ports {
+		for _, family := range allFamilies(facts, merged) {
+			report := endpointsReport{Name: port.Name, Protocol: port.Protocol, Port: port.Port, IPFamily: string(family)}
+			report.Used = len(used) == 0 || slices.Contains(used, family)
+			for i := range facts.exports {
+				report.Clusters = append(report.Clusters, countCluster(facts, &facts.exports[i].Spec, port, family))
+			}
+			reports = append(reports, report)
+		}
+	}
+	return reports
+}
+
+func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServiceSpec, port multicluster.ServicePort, family corev1.IPFamily) clusterEndpoints {
+	count := clusterEndpoints{Cluster: exported.Cluster, Served: port.Port == 0 || merge.ServingPort(exported.Ports, port.Protocol, port.Port) != nil}
+	for i := range facts.slices {
+		slice := &facts.slices[i].Spec
+		if slice.Cluster != exported.Cluster || string(slice.AddressType) != string(family) {
+			continue
+		}
+		if _, ok := merge.TargetPort(exported.Ports, slice.Ports, port.Protocol, port.Port); ok || port.Port == 0 {
+			count.Ready += countReady(slice.Endpoints)
+			count.Total += len(slice.Endpoints)
+		}
+	}
+	return count
+}
+
+// allFamilies are those of the import, and then those that only some clusters have.
+func allFamilies(facts serviceFacts, merged multicluster.ServiceImportSpec) []corev1.IPFamily {
+	families := slices.Clone(merged.IPFamilies)
+	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		if !slices.Contains(families, family) && slices.ContainsFunc(facts.slices, func(slice clustersetv1alpha1.ExportedEndpointSlice) bool {
+			return string(slice.Spec.AddressType) == string(family)
+		}) {
+			families = append(families, family)
+		}
+	}
+	return families
+}
+
+func countReady(endpoints []discoveryv1.Endpoint) int {
+	count := 0
+	for _, endpoint := range endpoints {
+		if isReady(endpoint) {
+			count++
+		}
+	}
+	return count
+}
+
+// isReady takes what is not said for ready, as the API asks for.
+func isReady(endpoint discoveryv1.Endpoint) bool {
+	return ptr.Deref(endpoint.Conditions.Ready, true)
+}

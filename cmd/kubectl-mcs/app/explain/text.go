@@ -1,0 +1,244 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
+)
+
+// How much of a report fits a terminal. All of it is in json and yaml.
+const (
+	maxCell    = 40
+	maxColumns = 8
+	maxRecords = 20
+	maxAnswers = 3
+	maxMessage = 400
+)
+
+// explanationText writes a report for people. The first error to write stays.
+type explanationText struct {
+	out io.Writer
+	now time.Time
+	err error
+}
+
+// writeExplanation writes a report for people.
+func writeExplanation(out io.Writer, report explanation, now time.Time) error {
+	w := &explanationText{out: out, now: now}
+	w.line("Service %s in namespace %s, %s", report.Service, report.Namespace, report.viewpoint())
+	w.exports(report)
+	w.properties(report)
+	w.endpoints(report)
+	w.dns(report)
+	w.client(report)
+	return w.err
+}
+
+func (r explanation) viewpoint() string {
+	if r.ClusterID == "" {
+		return fmt.Sprintf("as the cluster of context %s sees it", r.Context)
+	}
+	return fmt.Sprintf("as cluster %s of ClusterSet %s sees it (context %s)", r.ClusterID, r.ClusterSet, r.Context)
+}
+
+func (w *explanationText) line(format string, args ...any) {
+	if w.err == nil {
+		_, w.err = fmt.Fprintln(w.out, printer.Printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+func (w *explanationText) section(title string) {
+	w.line("")
+	w.line("%s", title)
+}
+
+func (w *explanationText) table(rows [][]string) {
+	if w.err == nil {
+		w.err = printer.WriteTable(w.out, "  ", rows)
+	}
+}
+
+func (w *explanationText) exports(report explanation) {
+	w.section("Exported by, the oldest first:")
+	rows := [][]string{{"CLUSTER", "SINCE", "AGE", "STATE", "READY/TOTAL ENDPOINTS"}}
+	for _, export := range report.Exports {
+		rows = append(rows, []string{
+			export.Cluster, export.Since.UTC().Format(time.RFC3339), printer.Age(w.now, export.Since.Time), string(export.State),
+			fmt.Sprintf("%d/%d", export.Ready, export.Total),
+		})
+	}
+	w.table(rows)
+}
+
+func (w *explanationText) properties(report explanation) {
+	clusters, left := columns(report)
+	w.section("What they export, and what is used of it (! is a conflict):")
+	rows := [][]string{append(append([]string{"  PROPERTY"}, clusters...), "USED", "DECIDED BY")}
+	for _, property := range report.Properties {
+		row := []string{property.title()}
+		for _, cluster := range clusters {
+			row = append(row, truncate.Characters(property.Values[cluster], maxCell))
+		}
+		rows = append(rows, append(row, truncate.Characters(property.Used, maxCell), property.decidedBy()))
+	}
+	w.table(rows)
+	w.leftOut(left, "clusters")
+	for _, conflict := range report.Conflicts {
+		w.line("  %s: %s", conflict.Reason, truncate.Characters(conflict.Message, maxMessage))
+	}
+}
+
+// title names the property: labels and annotations are those that
+// ServiceExports name, not those of the Services.
+func (p propertyReport) title() string {
+	mark, name := "  ", p.Name
+	if p.Conflict {
+		mark = "! "
+	}
+	if name == "labels" || name == "annotations" {
+		name = "exported " + name
+	}
+	return mark + name
+}
+
+func (p propertyReport) decidedBy() string {
+	switch p.Rule {
+	case merge.Agreed:
+		return "all agree"
+	case merge.Union:
+		return "union"
+	}
+	return "oldest, " + p.Cluster
+}
+
+func (w *explanationText) endpoints(report explanation) {
+	if len(report.Endpoints) == 0 {
+		return
+	}
+	clusters, left := columns(report)
+	w.section("Ready/total endpoints per port (- where a cluster does not serve it):")
+	rows := [][]string{append([]string{"PORT", "IP FAMILY"}, clusters...)}
+	for _, counts := range report.Endpoints {
+		row := []string{"", counts.IPFamily}
+		if !counts.Used {
+			row[1] += ", not used"
+		}
+		if counts.Port != 0 {
+			row[0] = portText(counts.Name, counts.Port, counts.Protocol)
+		}
+		for _, cluster := range clusters {
+			row = append(row, counts.of(cluster))
+		}
+		rows = append(rows, row)
+	}
+	w.table(rows)
+	w.leftOut(left, "clusters")
+}
+
+func (r endpointsReport) of(cluster string) string {
+	for _, count := range r.Clusters {
+		if count.Cluster == cluster && count.Served {
+			return fmt.Sprintf("%d/%d", count.Ready, count.Total)
+		}
+	}
+	return ""
+}
+
+func (w *explanationText) dns(report explanation) {
+	if report.Import == nil {
+		w.section("DNS names, which are not answered in this cluster:")
+	} else {
+		w.section("DNS names:")
+	}
+	shown := report.DNS[:min(len(report.DNS), maxRecords)]
+	rows := [][]string{{"NAME", "TYPE", "ANSWER"}}
+	for _, record := range shown {
+		answers := record.Answers[:min(len(record.Answers), maxAnswers)]
+		text := strings.Join(answers, ", ")
+		if left := len(record.Answers) - len(answers); left > 0 {
+			text += fmt.Sprintf(" and %d more", left)
+		}
+		rows = append(rows, []string{record.Name, record.Type, text})
+	}
+	w.table(rows)
+	w.leftOut(len(report.DNS)-len(shown), "names")
+}
+
+func (w *explanationText) client(report explanation) {
+	w.section("What a client in this cluster gets:")
+	if report.Import == nil {
+		w.line("  Nothing: the service is not imported here, because %s", report.NoImport)
+	} else {
+		w.imported(report.Import)
+	}
+	for _, member := range report.OutOfTouch {
+		w.line("  Cluster %s is %s: %s", member.Cluster, member.State, truncate.Characters(member.Message, maxMessage))
+	}
+}
+
+func (w *explanationText) imported(imported *importReport) {
+	var ports []string
+	for _, port := range imported.Ports {
+		ports = append(ports, portText(port.Name, port.Port, port.Protocol))
+	}
+	affinity := string(imported.SessionAffinity)
+	if config := imported.SessionAffinityConfig; config != nil && config.ClientIP != nil && config.ClientIP.TimeoutSeconds != nil {
+		affinity += fmt.Sprintf(" for %d s", *config.ClientIP.TimeoutSeconds)
+	}
+	w.table([][]string{
+		{"Type:", string(imported.Type)},
+		{"IPs:", strings.Join(imported.IPs, ", ")},
+		{"Ports:", strings.Join(ports, ", ")},
+		{"Session affinity:", affinity},
+	})
+	for _, condition := range imported.NotTrue {
+		w.line("  %s is %s: %s: %s", condition.Type, condition.Status, condition.Reason, truncate.Characters(condition.Message, maxMessage))
+	}
+}
+
+func (w *explanationText) leftOut(count int, what string) {
+	if count > 0 {
+		w.line("  … and %d more %s: -o yaml prints all", count, what)
+	}
+}
+
+// columns are the clusters that get a column, the oldest export first, and how
+// many do not. If there are too many, those that differ from it come before
+// those that do not.
+func columns(report explanation) (clusters []string, left int) {
+	for _, export := range report.Exports {
+		clusters = append(clusters, export.Cluster)
+	}
+	if len(clusters) <= maxColumns {
+		return clusters, 0
+	}
+	oldest := clusters[0]
+	differs := func(cluster string) int {
+		if cluster == oldest || slices.ContainsFunc(report.Properties, func(p propertyReport) bool { return p.Values[cluster] != p.Values[oldest] }) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(clusters, func(a, b string) int { return cmp.Compare(differs(a), differs(b)) })
+	return clusters[:maxColumns], len(clusters) - maxColumns
+}
+
+func portText(name string, number int32, protocol corev1.Protocol) string {
+	text := fmt.Sprintf("%d/%s", number, cmp.Or(protocol, corev1.ProtocolTCP))
+	if name != "" {
+		text = name + ":" + text
+	}
+	return text
+}

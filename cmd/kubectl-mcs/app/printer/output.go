@@ -1,0 +1,55 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package printer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// Output is the flag -o of commands that print data.
+type Output struct{ Format string }
+
+var formats = []string{"json", "yaml"}
+
+// AddTo adds the flag to a command.
+func (o *Output) AddTo(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Print json or yaml instead of text for people.")
+	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// Validate is to be called before anything is asked or done.
+func (o *Output) Validate() error {
+	if o.Format != "" && !slices.Contains(formats, o.Format) {
+		return fmt.Errorf("--output %q: must be json or yaml", o.Format)
+	}
+	return nil
+}
+
+// Print writes data in the format that was asked for, or as text for people.
+func (o *Output) Print(out io.Writer, data any, text func(io.Writer) error) error {
+	var encoded []byte
+	var err error
+	switch o.Format {
+	case "json":
+		encoded, err = json.MarshalIndent(data, "", "    ")
+		encoded = append(encoded, '\n')
+	case "yaml":
+		encoded, err = yaml.Marshal(data)
+	default:
+		return text(out)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(encoded)
+	return err
+}
