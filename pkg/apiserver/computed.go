@@ -8,7 +8,6 @@ import (
 	"path"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -99,7 +98,7 @@ func (c CompletedConfig) newComputation(stores projection.Stores) (*computation,
 		kubernetes:   c.generic.SharedInformerFactory,
 		multicluster: mcsinformers.NewSharedInformerFactory(own, 0),
 		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("type", string(clusterset.MemberSecretType)).String()
+			options.FieldSelector = clusterset.MemberSecretSelector()
 		}),
 	}
 	computed.projection, err = projection.New(projection.Config{

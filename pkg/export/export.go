@@ -58,12 +58,6 @@ func isDerived(service *corev1.Service) bool {
 	return labelled && service.Name == multicluster.DerivedServiceName(service.Namespace, imported)
 }
 
-// Exported is one exported service with its endpoints.
-type Exported struct {
-	Service *clusterset.ExportedService
-	Slices  []*clusterset.ExportedEndpointSlice
-}
-
 // Local reads what this cluster exports.
 type Local struct {
 	Exports  multiclusterxlisters.ServiceExportLister
@@ -97,7 +91,7 @@ type Origin struct {
 }
 
 // Exported is what a cluster exports under a name: nil when it exports nothing.
-func (l Local) Exported(origin Origin, namespace, name string) (*Exported, error) {
+func (l Local) Exported(origin Origin, namespace, name string) (*clusterset.Export, error) {
 	exports, err := l.Exports.ServiceExports(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -112,7 +106,7 @@ func (l Local) Exported(origin Origin, namespace, name string) (*Exported, error
 	if err != nil || Check(namespace, name, service) != nil {
 		return nil, err
 	}
-	result := &Exported{Service: Service(origin, exports, service)}
+	result := &clusterset.Export{Service: Service(origin, exports, service)}
 	slices, err := l.EndpointSlices(namespace, name)
 	if err != nil {
 		return nil, err

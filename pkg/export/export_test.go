@@ -97,7 +97,7 @@ func local(objects ...metav1.Object) Local {
 	return Local{multiclusterxlisters.NewServiceExportLister(exports), corev1listers.NewServiceLister(services), slices}
 }
 
-func exported(t *testing.T, objects ...metav1.Object) *Exported {
+func exported(t *testing.T, objects ...metav1.Object) *clusterset.Export {
 	t.Helper()
 	exported, err := local(objects...).Exported(Origin{ID: "east"}, "shop", "web")
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -33,7 +32,7 @@ type Answer struct {
 // Secrets are nor what the clusters say is taken from any cache.
 func Ask(ctx context.Context, client kubernetes.Interface, namespace string) ([]Answer, error) {
 	secrets, err := client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("type", string(clusterset.MemberSecretType)).String(),
+		FieldSelector: clusterset.MemberSecretSelector(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the Secrets of the members in namespace %s: %w", namespace, err)

@@ -80,19 +80,13 @@ func (s *source) count(f fact, by int32) {
 	}
 }
 
-// Exported is one service as a cluster exports it.
-type Exported struct {
-	Service *clusterset.ExportedService
-	Slices  []*clusterset.ExportedEndpointSlice
-}
-
 // exported is nil while the service itself is not known: its endpoints are
 // told separately and may arrive first.
-func (s *source) exported(key types.NamespacedName) *Exported {
+func (s *source) exported(key types.NamespacedName) *clusterset.Export {
 	if s == nil {
 		return nil
 	}
-	var exported Exported
+	var exported clusterset.Export
 	for _, fact := range s.facts[key] {
 		switch object := fact.object.(type) {
 		case *clusterset.ExportedService:

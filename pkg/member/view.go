@@ -19,9 +19,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
-// Export is one service as a member exports it, and how the member is.
+// Export is a Service as one cluster exports it, together with the state of that cluster.
 type Export struct {
-	Exported
+	clusterset.Export
 	State    clusterset.MemberState
 	LastSeen time.Time
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
 // R130, R133: an import shows the IP that all clusters have, once its Service has
@@ -49,10 +50,10 @@ func TestImportShowsTheIPOfAllClusters(t *testing.T) {
 		{"decided against", true, &clusterset.ClusterSetIPDecision{DecidedBy: "east", Since: metav1.NewTime(epoch)}, derived("", ""), "10.0.0.1 fd00::1", "false  ", "True/Ready"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			exports := []exported{{service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
+			exports := []member.Export{{Export: clusterset.Export{Service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
 				Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: clusterset.ClusterSetIP, UseClusterSetIP: test.wants, ClusterSetIP: test.decision,
 				IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
-			}}}}
+			}}}}}
 			result := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, surroundings{derived: test.derived})
 			if got := strings.Join(result.Spec.IPs, " "); got != test.ips {
 				t.Errorf("the IPs are %s, want %s", got, test.ips)

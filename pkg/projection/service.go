@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,7 +32,7 @@ func (p *Projection) syncService(ctx context.Context, service types.NamespacedNa
 
 // exportAndPublish holds the lock throughout: endpoints may move from one
 // service to another, and the last count must be the last that is told.
-func (p *Projection) exportAndPublish(service types.NamespacedName) ([]exported, error) {
+func (p *Projection) exportAndPublish(service types.NamespacedName) ([]member.Export, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	exports, err := p.exports(service)
@@ -46,23 +45,20 @@ func (p *Projection) exportAndPublish(service types.NamespacedName) ([]exported,
 
 // exports are a service as all clusters export it, this one first. A cluster
 // that is in no ClusterSet exports and imports nothing.
-func (p *Projection) exports(service types.NamespacedName) ([]exported, error) {
+func (p *Projection) exports(service types.NamespacedName) ([]member.Export, error) {
 	identity := p.members.Identity()
 	if identity.ID == "" || identity.ClusterSet == "" {
 		return nil, nil
 	}
-	var exports []exported
+	var exports []member.Export
 	own, err := p.local.Exported(p.origin(identity), service.Namespace, service.Name)
 	if err != nil {
 		return nil, err
 	}
 	if own != nil {
-		exports = append(exports, exported{own.Service, own.Slices, clusterset.MemberLocal, time.Time{}})
+		exports = append(exports, member.Export{Export: *own, State: clusterset.MemberLocal})
 	}
-	for _, other := range p.members.Exports(service) {
-		exports = append(exports, exported{other.Service, other.Slices, other.State, other.LastSeen})
-	}
-	return exports, nil
+	return append(exports, p.members.Exports(service)...), nil
 }
 
 // origin is this cluster as one that exports.
@@ -72,22 +68,22 @@ func (p *Projection) origin(identity member.Identity) export.Origin {
 
 // publish shows the exports of a service, and nothing else of it. It is called
 // with the lock held.
-func (p *Projection) publish(service types.NamespacedName, exports []exported) {
+func (p *Projection) publish(service types.NamespacedName, exports []member.Export) {
 	now := publication{services: sets.New[string](), slices: sets.New[string]()}
 	for _, export := range exports {
 		// The stores write to what they are given.
-		shown := *export.service
+		shown := *export.Service
 		p.config.Stores.ExportedServices.Set(&shown)
 		now.services.Insert(shown.Name)
-		for _, slice := range export.slices {
+		for _, slice := range export.Slices {
 			shown := *slice
 			p.config.Stores.ExportedEndpointSlices.Set(&shown)
 			now.slices.Insert(shown.Name)
-			if export.state == clusterset.MemberLocal {
+			if export.State == clusterset.MemberLocal {
 				now.endpoints += int32(len(slice.Spec.Endpoints)) //nolint:gosec // an EndpointSlice holds at most 1000
 			}
 		}
-		if export.state == clusterset.MemberLocal {
+		if export.State == clusterset.MemberLocal {
 			now.exports = 1
 		}
 	}
@@ -132,7 +128,7 @@ func (p *Projection) unindexNamespace(service types.NamespacedName) {
 }
 
 // project computes the import of a service.
-func (p *Projection) project(ctx context.Context, service types.NamespacedName, exports []exported) error {
+func (p *Projection) project(ctx context.Context, service types.NamespacedName, exports []member.Export) error {
 	store := p.config.Stores.ServiceImports
 	hosted, err := p.hosts(service.Namespace)
 	if err != nil {

@@ -18,16 +18,9 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
-
-// exported is a service as one cluster exports it, and how that cluster is.
-type exported struct {
-	service  *clusterset.ExportedService
-	slices   []*clusterset.ExportedEndpointSlice
-	state    clusterset.MemberState
-	lastSeen time.Time
-}
 
 // surroundings are what an import depends on in its own cluster.
 type surroundings struct {
@@ -41,10 +34,10 @@ type surroundings struct {
 
 // newImport is the import of a service that at least one cluster exports. It
 // lacks what its birth gave it: UID, creation time, and times of conditions.
-func newImport(key types.NamespacedName, exports []exported, around surroundings) *multicluster.ServiceImport {
+func newImport(key types.NamespacedName, exports []member.Export, around surroundings) *multicluster.ServiceImport {
 	var mergeables []merge.Export
 	for _, export := range exports {
-		mergeables = append(mergeables, merge.FromExported(export.service))
+		mergeables = append(mergeables, merge.FromExported(export.Service))
 	}
 	merged := merge.Merge(mergeables)
 	result := &multicluster.ServiceImport{
@@ -158,11 +151,11 @@ func ready(result *multicluster.ServiceImport, merged merge.Result, around surro
 }
 
 // membersReachable is nil while every exporting cluster is in touch.
-func membersReachable(exports []exported) *metav1.Condition {
+func membersReachable(exports []member.Export) *metav1.Condition {
 	var stale, lost []string
 	for _, export := range exports {
-		text := fmt.Sprintf("%s (last seen %s)", export.service.Spec.Cluster, export.lastSeen.UTC().Format(time.RFC3339))
-		switch export.state {
+		text := fmt.Sprintf("%s (last seen %s)", export.Service.Spec.Cluster, export.LastSeen.UTC().Format(time.RFC3339))
+		switch export.State {
 		case clusterset.MemberStale:
 			stale = append(stale, text)
 		case clusterset.MemberLost:

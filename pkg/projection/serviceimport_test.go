@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
 var (
@@ -26,7 +27,7 @@ var (
 const ipv4, ipv6 = corev1.IPv4Protocol, corev1.IPv6Protocol
 
 // exportOf is an export of web. The later in the alphabet, the younger it is.
-func exportOf(cluster string, changes ...func(*exported)) exported {
+func exportOf(cluster string, changes ...func(*member.Export)) member.Export {
 	service := &clusterset.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"metadata": "leaks"}, Annotations: map[string]string{"metadata": "leaks"}},
 		Spec: clusterset.ExportedServiceSpec{
@@ -34,20 +35,22 @@ func exportOf(cluster string, changes ...func(*exported)) exported {
 			Ports: []clusterset.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}}, IPFamilies: []corev1.IPFamily{ipv4},
 		},
 	}
-	export := exported{service: service, state: clusterset.MemberConnected, lastSeen: epoch}
+	export := member.Export{Export: clusterset.Export{Service: service}, State: clusterset.MemberConnected, LastSeen: epoch}
 	for _, change := range changes {
 		change(&export)
 	}
 	return export
 }
 
-func families(families ...corev1.IPFamily) func(*exported) {
-	return func(e *exported) { e.service.Spec.IPFamilies = families }
+func families(families ...corev1.IPFamily) func(*member.Export) {
+	return func(e *member.Export) { e.Service.Spec.IPFamilies = families }
 }
 
-func headless(e *exported) { e.service.Spec.Type = clusterset.Headless }
+func headless(e *member.Export) { e.Service.Spec.Type = clusterset.Headless }
 
-func in(state clusterset.MemberState) func(*exported) { return func(e *exported) { e.state = state } }
+func in(state clusterset.MemberState) func(*member.Export) {
+	return func(e *member.Export) { e.State = state }
+}
 
 // derivedWith is a derived Service with these families, and the IPs that it has.
 func derivedWith(families []corev1.IPFamily, ips ...string) *corev1.Service {
@@ -71,7 +74,7 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 	const four, six = "10.0.0.1", "fd00::1"
 	for _, test := range []struct {
 		name    string
-		export  exported
+		export  member.Export
 		derived *corev1.Service
 		// reason is Ready exactly if the import is.
 		reason, message string
@@ -96,7 +99,7 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "the type has changed", nil, v4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			result := newImport(web, []exported{test.export}, surroundings{derived: test.derived})
+			result := newImport(web, []member.Export{test.export}, surroundings{derived: test.derived})
 			got := condition(result, multicluster.ServiceImportReady)
 			if got.Reason != test.reason || (got.Status == metav1.ConditionTrue) != (test.reason == "Ready") || !strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
@@ -115,7 +118,7 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 
 // An import whose Service cannot be made says what is in the way.
 func TestImportSaysThatItsNameIsTaken(t *testing.T) {
-	got := condition(newImport(web, []exported{exportOf("a")}, surroundings{occupied: true}), multicluster.ServiceImportReady)
+	got := condition(newImport(web, []member.Export{exportOf("a")}, surroundings{occupied: true}), multicluster.ServiceImportReady)
 	if got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, multicluster.DerivedServiceName(web.Namespace, web.Name)) || !strings.Contains(got.Message, "delete it") {
 		t.Errorf("%+v", got)
 	}
@@ -123,13 +126,13 @@ func TestImportSaysThatItsNameIsTaken(t *testing.T) {
 
 // R13, R14: nothing but what is exported, and what is ours.
 func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
-	export := exportOf("b", func(e *exported) {
-		e.service.Spec.ExportedLabels = map[string]string{"app": "web", multicluster.ServiceNameLabel: "stolen"}
-		e.service.Spec.ExportedAnnotations = map[string]string{
+	export := exportOf("b", func(e *member.Export) {
+		e.Service.Spec.ExportedLabels = map[string]string{"app": "web", multicluster.ServiceNameLabel: "stolen"}
+		e.Service.Spec.ExportedAnnotations = map[string]string{
 			"note": "x", multicluster.DerivedServiceAnnotation: "stolen", multicluster.ClusterSetKeyPrefix + "vip": "stolen",
 		}
 	})
-	result := newImport(web, []exported{export}, surroundings{})
+	result := newImport(web, []member.Export{export}, surroundings{})
 	if diff := cmp.Diff(map[string]string{"app": "web"}, result.Labels); diff != "" {
 		t.Errorf("labels: %s", diff)
 	}
@@ -137,7 +140,7 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 	if diff := cmp.Diff(want, result.Annotations); diff != "" {
 		t.Errorf("annotations: %s", diff)
 	}
-	if _, written := export.service.Spec.ExportedAnnotations["note"]; !written || len(export.service.Spec.ExportedAnnotations) != 3 {
+	if _, written := export.Service.Spec.ExportedAnnotations["note"]; !written || len(export.Service.Spec.ExportedAnnotations) != 3 {
 		t.Error("what the member told was modified")
 	}
 }
@@ -145,7 +148,7 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 // R24, R33: one import, with each exporting cluster listed once, whatever its
 // state; R34, R63: the spec is that of the merge.
 func TestImportListsEveryExportingCluster(t *testing.T) {
-	result := newImport(web, []exported{
+	result := newImport(web, []member.Export{
 		exportOf("c", in(clusterset.MemberLost), headless), exportOf("a", in(clusterset.MemberLocal)), exportOf("b", in(clusterset.MemberStale)),
 	}, surroundings{slices: true})
 	want := []multicluster.ClusterStatus{{Cluster: "a"}, {Cluster: "b"}, {Cluster: "c"}}
@@ -158,22 +161,22 @@ func TestImportListsEveryExportingCluster(t *testing.T) {
 	if result.Status.EndpointSliceObjects != multicluster.EndpointSliceObjectsPresent {
 		t.Errorf("EndpointSlices are %s", result.Status.EndpointSliceObjects)
 	}
-	if got := newImport(web, []exported{exportOf("a")}, surroundings{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
+	if got := newImport(web, []member.Export{exportOf("a")}, surroundings{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
 		t.Errorf("without EndpointSlices they are %s", got)
 	}
 }
 
 func TestMembersReachableNamesClustersAndTimes(t *testing.T) {
-	seen := func(at time.Time) func(*exported) { return func(e *exported) { e.lastSeen = at } }
+	seen := func(at time.Time) func(*member.Export) { return func(e *member.Export) { e.LastSeen = at } }
 	for _, test := range []struct {
 		name            string
-		exports         []exported
+		exports         []member.Export
 		reason, message string
 	}{
-		{"all in touch", []exported{exportOf("a", in(clusterset.MemberLocal)), exportOf("b")}, "", ""},
-		{"one stale", []exported{exportOf("a"), exportOf("b", in(clusterset.MemberStale))}, "MembersStale", "stale: b (last seen 2026-01-01T00:00:00Z)"},
-		{"one lost", []exported{exportOf("b", in(clusterset.MemberLost), seen(epoch.Add(time.Minute)))}, "MembersLost", "lost: b (last seen 2026-01-01T00:01:00Z)"},
-		{"several", []exported{exportOf("d", in(clusterset.MemberLost)), exportOf("c", in(clusterset.MemberStale)), exportOf("b", in(clusterset.MemberLost))}, "MembersLost",
+		{"all in touch", []member.Export{exportOf("a", in(clusterset.MemberLocal)), exportOf("b")}, "", ""},
+		{"one stale", []member.Export{exportOf("a"), exportOf("b", in(clusterset.MemberStale))}, "MembersStale", "stale: b (last seen 2026-01-01T00:00:00Z)"},
+		{"one lost", []member.Export{exportOf("b", in(clusterset.MemberLost), seen(epoch.Add(time.Minute)))}, "MembersLost", "lost: b (last seen 2026-01-01T00:01:00Z)"},
+		{"several", []member.Export{exportOf("d", in(clusterset.MemberLost)), exportOf("c", in(clusterset.MemberStale)), exportOf("b", in(clusterset.MemberLost))}, "MembersLost",
 			"stale: c (last seen 2026-01-01T00:00:00Z); lost: b (last seen 2026-01-01T00:00:00Z), d (last seen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -3,7 +3,10 @@
 
 package clusterset
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
 
 // What makes a cluster a member in another is a Secret in the namespace of the
 // installation.
@@ -29,6 +32,12 @@ const (
 
 // PeerRole is the ClusterRole with what a member may read.
 const PeerRole = "mcs-apiserver:peer"
+
+// MemberSecretSelector returns the field selector of the Secrets that make
+// clusters members.
+func MemberSecretSelector() string {
+	return fields.OneTermEqualSelector("type", string(MemberSecretType)).String()
+}
 
 // MemberSecretName is what the Secret that makes a cluster a member is usually called.
 func MemberSecretName(id string) string { return "member-" + id }

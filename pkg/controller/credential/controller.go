@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -64,7 +63,7 @@ type renewal struct {
 func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock, recorder events.EventRecorder) (*Controller, error) {
 	informer := coreinformers.NewFilteredSecretInformer(client, namespace, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("type", string(clusterset.MemberSecretType)).String()
+			options.FieldSelector = clusterset.MemberSecretSelector()
 		})
 	c := &Controller{
 		client: client, namespace: namespace, clock: clock, recorder: recorder, queue: loop.NewQueue("credential"),

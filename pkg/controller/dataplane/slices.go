@@ -9,7 +9,6 @@ import (
 	"encoding/base32"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -147,7 +147,7 @@ func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool
 	for _, endpoint := range source.Spec.Endpoints {
 		addresses := endpoint.Addresses
 		if !own {
-			addresses = slices.DeleteFunc(slices.Clone(addresses), func(address string) bool { return !reachable(address) })
+			addresses = slices.DeleteFunc(slices.Clone(addresses), func(address string) bool { return !validation.IsEndpointAddress(address) })
 		}
 		if len(addresses) == 0 {
 			continue
@@ -164,13 +164,6 @@ func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool
 	}
 	slices.SortStableFunc(endpoints, func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
 	return endpoints
-}
-
-// reachable says whether an address can be one of a Pod in another cluster.
-// Loopback and the like would lead a node to itself.
-func reachable(text string) bool {
-	address, err := netip.ParseAddr(text)
-	return err == nil && !address.IsLoopback() && !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast()
 }
 
 // hints are computed from the import's traffic distribution, whatever the

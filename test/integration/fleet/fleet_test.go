@@ -76,7 +76,7 @@ func TestEveryClusterHasItsOwnClaims(t *testing.T) {
 				t.Errorf("%s claims to be %q as %s (%v), want %q", cluster.ID, claim.Spec.Value, name, err, want)
 			}
 		}
-		output, err := cluster.Kubectl(t.Context(), "get", "secrets", "-n", installation.Namespace, "--field-selector=type="+string(clusterset.MemberSecretType), "-o", "name")
+		output, err := cluster.Kubectl(t.Context(), "get", "secrets", "-n", installation.Namespace, "--field-selector="+clusterset.MemberSecretSelector(), "-o", "name")
 		other := map[string]string{"east": "west", "west": "east"}[cluster.ID]
 		if want := "secret/" + clusterset.MemberSecretName(other) + "\n"; err != nil || output != want {
 			t.Errorf("the members of %s are %q (%v), want %q", cluster.ID, output, err, want)

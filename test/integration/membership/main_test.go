@@ -129,7 +129,7 @@ func traces(t *testing.T, in *fleet.Cluster) []string {
 			found = append(found, "claim "+claim.Spec.Value)
 		}
 	}
-	secrets, err := in.Kubernetes.CoreV1().Secrets(installation.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(clusterset.MemberSecretType)})
+	secrets, err := in.Kubernetes.CoreV1().Secrets(installation.Namespace).List(ctx, metav1.ListOptions{FieldSelector: clusterset.MemberSecretSelector()})
 	fatal(t, err)
 	for _, secret := range secrets.Items {
 		found = append(found, "secret "+secret.Name)

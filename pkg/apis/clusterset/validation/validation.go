@@ -45,6 +45,14 @@ func ValidateClusterID(id string, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// IsEndpointAddress reports whether text is an address that a Pod of another
+// cluster can have. Loopback, link-local, multicast and unspecified addresses
+// would direct the traffic of a node to itself or to its neighbors.
+func IsEndpointAddress(text string) bool {
+	address, err := netip.ParseAddr(text)
+	return err == nil && !address.IsLoopback() && !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast()
+}
+
 // ValidateExportedService checks a service that another cluster exports.
 func ValidateExportedService(service *clusterset.ExportedService) field.ErrorList {
 	spec, path := &service.Spec, field.NewPath("spec")

@@ -194,3 +194,16 @@ func TestAllErrorsAreFound(t *testing.T) {
 	service.Spec.Type, service.Spec.Ports[0].Port, service.Spec.ExportedAt = "", 0, metav1.Time{}
 	expectError(t, ValidateExportedService(service), "spec.exportedAt spec.ports[0].port spec.type")
 }
+
+func TestIsEndpointAddress(t *testing.T) {
+	for address, want := range map[string]bool{
+		"10.1.0.1": true, "fd00::1": true, "203.0.113.9": true,
+		"127.0.0.1": false, "127.1.2.3": false, "::1": false, "::ffff:127.0.0.1": false,
+		"0.0.0.0": false, "::": false, "224.0.0.1": false, "ff02::1": false,
+		"169.254.169.254": false, "fe80::1": false, "nonsense": false, "": false,
+	} {
+		if got := IsEndpointAddress(address); got != want {
+			t.Errorf("IsEndpointAddress(%q) = %t, want %t", address, got, want)
+		}
+	}
+}

@@ -5,15 +5,14 @@
 package member
 
 import (
-	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
@@ -49,29 +48,12 @@ func newTable(clock clock.PassiveClock) *table.Convertor[*clusterset.Member] {
 		column{Name: "ClusterSet-IPs", Description: "The cluster's part of the addresses for one IP in all clusters.", Wide: true, Cell: func(m *clusterset.Member) any {
 			return orNone(strings.Join(m.Status.ClusterSetIPCIDRs, ","))
 		}},
-		column{Name: "Reason", Description: "What is wrong, if anything.", Wide: true, Cell: func(m *clusterset.Member) any { return orNone(problems(m)) }},
+		column{Name: "Reason", Description: "What is wrong, if anything.", Wide: true, Cell: func(m *clusterset.Member) any {
+			return orNone(strings.Join(conditions.Problems(m.Status.Conditions), "; "))
+		}},
 	)
 	convertor.RenameFirst("ID")
 	return convertor
-}
-
-// problems are all conditions that are not as they should be. One that is
-// unknown says nothing when there is a reason for that among the others.
-func problems(member *clusterset.Member) string {
-	var wrong, unknown []string
-	for _, condition := range member.Status.Conditions {
-		text := fmt.Sprintf("%s: %s", condition.Reason, condition.Message)
-		switch condition.Status {
-		case metav1.ConditionFalse:
-			wrong = append(wrong, text)
-		case metav1.ConditionUnknown:
-			unknown = append(unknown, text)
-		}
-	}
-	if len(wrong) == 0 {
-		wrong = unknown
-	}
-	return strings.Join(wrong, "; ")
 }
 
 func orNone(value string) string {

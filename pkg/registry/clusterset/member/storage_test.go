@@ -4,6 +4,7 @@
 package member
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -73,7 +75,7 @@ func TestReasonIsWhatIsWrong(t *testing.T) {
 		{"what is unknown, if nothing explains it", []metav1.Condition{condition("Unknown", "Maybe")}, "Maybe: because"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := problems(&clusterset.Member{Status: clusterset.MemberStatus{Conditions: test.conditions}}); got != test.want {
+			if got := strings.Join(conditions.Problems(test.conditions), "; "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
@@ -42,18 +43,16 @@ func conditionColumn(conditionType, description string) table.Column[*multiclust
 }
 
 // problems joins the reasons of the conditions that are not as they should be.
-func problems(conditions []metav1.Condition) string {
+func problems(all []metav1.Condition) string {
 	want := map[string]metav1.ConditionStatus{
 		multicluster.ServiceExportValid:    metav1.ConditionTrue,
 		multicluster.ServiceExportReady:    metav1.ConditionTrue,
 		multicluster.ServiceExportConflict: metav1.ConditionFalse,
 	}
-	var reasons []string
-	for _, condition := range conditions {
-		if status, known := want[condition.Type]; known && condition.Status != status {
-			reasons = append(reasons, condition.Reason)
-		}
-	}
+	reasons := conditions.Unmet(all, func(conditionType string) (metav1.ConditionStatus, bool) {
+		status, known := want[conditionType]
+		return status, known
+	})
 	if len(reasons) == 0 {
 		return "<none>"
 	}

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
@@ -78,12 +80,7 @@ func clusters(serviceImport *multicluster.ServiceImport) []string {
 
 // problems are the reasons of the conditions that are not as they should be.
 func problems(serviceImport *multicluster.ServiceImport) string {
-	var reasons []string
-	for _, condition := range serviceImport.Status.Conditions {
-		if condition.Status != "True" {
-			reasons = append(reasons, condition.Reason)
-		}
-	}
+	reasons := conditions.Unmet(serviceImport.Status.Conditions, func(string) (metav1.ConditionStatus, bool) { return metav1.ConditionTrue, true })
 	if len(reasons) == 0 {
 		return "True"
 	}
