@@ -20,6 +20,24 @@ import (
 // because it only matters when something is broken.
 const Patience = 2 * time.Minute
 
+// NoError ends the test on an error.
+func NoError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Must returns the value of a call that must succeed, as in
+// expect.Must(os.ReadFile(name))(t). An error ends the test.
+func Must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		NoError(t, err)
+		return value
+	}
+}
+
 // Contains fails for every part that is not in the text.
 func Contains(t *testing.T, text string, parts ...string) {
 	t.Helper()

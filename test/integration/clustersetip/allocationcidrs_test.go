@@ -24,12 +24,12 @@ func restart(t *testing.T, restarted ...*fleet.Cluster) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // also when the test is over
 	for _, cluster := range restarted {
-		fatal(t, cluster.Stop())
-		fatal(t, cluster.StartController(ctx))
-		fatal(t, cluster.StartAPIServers())
+		expect.NoError(t, cluster.Stop())
+		expect.NoError(t, cluster.StartController(ctx))
+		expect.NoError(t, cluster.StartAPIServers())
 	}
 	for _, cluster := range restarted {
-		fatal(t, cluster.AwaitAvailable(ctx))
+		expect.NoError(t, cluster.AwaitAvailable(ctx))
 	}
 }
 
@@ -69,7 +69,7 @@ func canAllocate(t *testing.T, in *fleet.Cluster, id string, status metav1.Condi
 // use, but what is free.
 func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
 	const part = "243.9.0.0/30" // two addresses
-	ns := namespace(t, "inheriting")
+	ns := clusters.CreateNamespace(t, "inheriting")
 	givePart(t, east(), part)
 	export(t, east(), ns, "web", "true")
 	ip := oneIP(t, ns, "web", "east")
@@ -85,8 +85,8 @@ func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
 	export(t, north(), ns, "other", "true")
 	exportCondition(t, north(), ns, "other", "Ready", metav1.ConditionFalse, "ClusterSetIPRangeOverlaps", part)
 
-	fatal(t, east().Unclaim(t.Context()))
-	t.Cleanup(func() { fatal(t, east().Claim(context.Background(), "east", "everywhere")) })
+	expect.NoError(t, east().Unclaim(t.Context()))
+	t.Cleanup(func() { expect.NoError(t, east().Claim(context.Background(), "east", "everywhere")) })
 	canAllocate(t, north(), "north", metav1.ConditionTrue, "Allocates")
 	if got := imported(t, west(), ns, "other", "north").Spec.IPs[0]; got == ip || !netip.MustParsePrefix(part).Contains(netip.MustParseAddr(got)) {
 		t.Errorf("north gave %s", got)
@@ -99,7 +99,7 @@ func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
 			t.Errorf("in %s the IP is %s, and was %s", cluster.ID, got, ip)
 		}
 	}
-	fatal(t, west().Unexport(t.Context(), ns, "web"))
+	expect.NoError(t, west().Unexport(t.Context(), ns, "web"))
 	if got := imported(t, west(), ns, "third", "north").Spec.IPs[0]; got != ip {
 		t.Errorf("%s has become free, and %s was given", ip, got)
 	}
@@ -107,7 +107,7 @@ func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
 
 // R132: another default, after a restart, changes conditions only.
 func TestFlagChangesConditionsOnly(t *testing.T) {
-	ns := namespace(t, "flagged")
+	ns := clusters.CreateNamespace(t, "flagged")
 	export(t, west(), ns, "by-flag", "") // whose flag asks for one IP
 	export(t, east(), ns, "plain", "")
 	ip := oneIP(t, ns, "by-flag", "west")
@@ -137,7 +137,7 @@ func TestFlagChangesConditionsOnly(t *testing.T) {
 
 // R126: IPv6 as well, if the Service has it.
 func TestOneIPPerFamilyOfTheService(t *testing.T) {
-	ns := namespace(t, "families")
+	ns := clusters.CreateNamespace(t, "families")
 	for name, families := range map[string][]corev1.IPFamily{
 		"dual": {corev1.IPv6Protocol, corev1.IPv4Protocol},
 		"six":  {corev1.IPv6Protocol},
@@ -149,7 +149,7 @@ func TestOneIPPerFamilyOfTheService(t *testing.T) {
 				service.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
 			}
 		})
-		fatal(t, err)
+		expect.NoError(t, err)
 		export(t, east(), ns, name, "true")
 		var ips []string
 		for _, cluster := range clusters.Clusters {

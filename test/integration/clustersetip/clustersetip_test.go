@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,24 +51,6 @@ func east() *fleet.Cluster  { return clusters.Cluster("east") }
 func west() *fleet.Cluster  { return clusters.Cluster("west") }
 func north() *fleet.Cluster { return clusters.Cluster("north") }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func namespace(t *testing.T, name string) string {
-	t.Helper()
-	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.Namespace(t.Context(), name))
-		t.Cleanup(func() {
-			_ = cluster.Kubernetes.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
-		})
-	}
-	return name
-}
-
 // wants is what an export asks for.
 func wants(value string) func(*multiclusterxv1beta1.ServiceExport) {
 	return func(export *multiclusterxv1beta1.ServiceExport) {
@@ -84,27 +67,18 @@ func export(t *testing.T, in *fleet.Cluster, ns, name, wish string) {
 		t.Fatal(err)
 	}
 	_, err := in.Export(t.Context(), ns, name, wants(wish))
-	fatal(t, err)
+	expect.NoError(t, err)
 }
 
 // imported is an import that is ready in a cluster, from exactly these clusters.
 func imported(t *testing.T, in *fleet.Cluster, ns, name string, from ...string) *multiclusterxv1beta1.ServiceImport {
 	t.Helper()
-	var found *multiclusterxv1beta1.ServiceImport
-	expect.Eventually(t, fmt.Sprintf("import %s/%s in %s", ns, name, in.ID), func(ctx context.Context) (err error) {
-		if found, err = in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-		var clusters []string
-		for _, cluster := range found.Status.Clusters {
-			clusters = append(clusters, cluster.Cluster)
-		}
-		if strings.Join(clusters, ",") != strings.Join(from, ",") || !meta.IsStatusConditionTrue(found.Status.Conditions, "Ready") {
-			return fmt.Errorf("from %v: %+v", clusters, found.Status.Conditions)
+	return in.AwaitImportThat(t, ns, name, func(found *multiclusterxv1beta1.ServiceImport) error {
+		if exporters := fleet.Exporters(found); !slices.Equal(exporters, from) || !meta.IsStatusConditionTrue(found.Status.Conditions, "Ready") {
+			return fmt.Errorf("imported from %v, conditions %+v", exporters, found.Status.Conditions)
 		}
 		return nil
 	})
-	return found
 }
 
 // oneIP checks that an import has one IP in all clusters, and returns it.
@@ -121,17 +95,6 @@ func oneIP(t *testing.T, ns, name string, from ...string) string {
 		}
 	}
 	return ip
-}
-
-func gone(t *testing.T, in *fleet.Cluster, ns, name string) {
-	t.Helper()
-	expect.Eventually(t, "end of the import in "+in.ID, func(ctx context.Context) error {
-		_, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(err, errors.New("it is still there"))
-	})
 }
 
 // checkCondition says what is missing in a condition, its reason and message.
@@ -162,7 +125,7 @@ func exportCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType st
 
 // R126: by annotation, whatever the flag says, or else by the flag.
 func TestAnnotationOrFlagChoosesOneIP(t *testing.T) {
-	ns := namespace(t, "chosen")
+	ns := clusters.CreateNamespace(t, "chosen")
 	export(t, east(), ns, "by-annotation", "true")
 	export(t, west(), ns, "by-flag", "")
 	export(t, west(), ns, "not-by-annotation", "false")
@@ -179,7 +142,7 @@ func TestAnnotationOrFlagChoosesOneIP(t *testing.T) {
 		}
 	}
 	_, err := east().Service(t.Context(), ns, "odd")
-	fatal(t, err)
+	expect.NoError(t, err)
 	if _, err := east().Export(t.Context(), ns, "odd", wants("maybe")); !apierrors.IsInvalid(err) {
 		t.Errorf("an annotation that says neither: %v", err)
 	}
@@ -206,7 +169,7 @@ func TestPartsOfTheRangeAreShown(t *testing.T) {
 // R128, R130: the first exporter allocates, later ones adopt, and the address
 // outlives the first. It is free when the last is gone.
 func TestAddressLivesAsLongAsAnyExport(t *testing.T) {
-	ns := namespace(t, "living")
+	ns := clusters.CreateNamespace(t, "living")
 	export(t, east(), ns, "web", "true")
 	ip := oneIP(t, ns, "web", "east")
 	export(t, west(), ns, "web", "true")
@@ -214,16 +177,16 @@ func TestAddressLivesAsLongAsAnyExport(t *testing.T) {
 		t.Errorf("with another exporter the IP is %s, and was %s", got, ip)
 	}
 	adopted(t, west(), ns, "web", ip)
-	fatal(t, east().Unexport(t.Context(), ns, "web"))
+	expect.NoError(t, east().Unexport(t.Context(), ns, "web"))
 	if got := oneIP(t, ns, "web", "west"); got != ip {
 		t.Errorf("without its allocator the IP is %s, and was %s", got, ip)
 	}
 	if by := imported(t, north(), ns, "web", "west").Annotations[multicluster.ClusterSetIPAllocatedByAnnotation]; by != "east" {
 		t.Errorf("it was allocated by %q", by)
 	}
-	fatal(t, west().Unexport(t.Context(), ns, "web"))
-	gone(t, north(), ns, "web")
-	gone(t, east(), ns, "web")
+	expect.NoError(t, west().Unexport(t.Context(), ns, "web"))
+	north().AwaitNoImport(t, ns, "web")
+	east().AwaitNoImport(t, ns, "web")
 	export(t, east(), ns, "web", "true")
 	if got := oneIP(t, ns, "web", "east"); got != ip {
 		t.Errorf("the address is not free again: %s, and was %s", got, ip)
@@ -245,7 +208,7 @@ func adopted(t *testing.T, in *fleet.Cluster, ns, name, ip string) {
 // R131, R132: the first export's setting stands, all are told, and later changes
 // change nothing else.
 func TestFirstSettingStands(t *testing.T) {
-	ns := namespace(t, "disagreeing")
+	ns := clusters.CreateNamespace(t, "disagreeing")
 	export(t, east(), ns, "web", "true")
 	ip := oneIP(t, ns, "web", "east")
 	export(t, west(), ns, "web", "false")
@@ -287,7 +250,7 @@ func TestFirstSettingStands(t *testing.T) {
 
 // Exhaustion is told, and harms nobody else.
 func TestFullPartIsTold(t *testing.T) {
-	ns := namespace(t, "full")
+	ns := clusters.CreateNamespace(t, "full")
 	for _, name := range []string{"one", "two"} {
 		export(t, north(), ns, name, "true")
 		oneIP(t, ns, name, "north")
@@ -297,24 +260,24 @@ func TestFullPartIsTold(t *testing.T) {
 	export(t, north(), ns, "plain", "")
 	imported(t, east(), ns, "plain", "north")
 	// Room is made.
-	fatal(t, north().Unexport(t.Context(), ns, "one"))
+	expect.NoError(t, north().Unexport(t.Context(), ns, "one"))
 	oneIP(t, ns, "three", "north")
 	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionTrue)
 	// So it is by an export that is not in effect any more, although it exists.
 	export(t, north(), ns, "four", "true")
 	exportCondition(t, north(), ns, "four", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted")
-	fatal(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "two", metav1.DeleteOptions{}))
+	expect.NoError(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "two", metav1.DeleteOptions{}))
 	oneIP(t, ns, "four", "north")
 }
 
 // An import whose address is not to be had in a cluster says why, there and
 // nowhere else.
 func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
-	ns := namespace(t, "refused")
+	ns := clusters.CreateNamespace(t, "refused")
 	_, err := west().Kubernetes.CoreV1().ResourceQuotas(ns).Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceServicesLoadBalancers: resource.MustParse("0")}},
 	}, metav1.CreateOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	expect.Eventually(t, "the quota", func(ctx context.Context) error {
 		found, err := west().Kubernetes.CoreV1().ResourceQuotas(ns).Get(ctx, "none", metav1.GetOptions{})
 		if err == nil && len(found.Status.Hard) == 0 {
@@ -330,16 +293,16 @@ func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
 	// Something older has the address: it is known before, because a service that
 	// comes back gets what it had.
 	ip := imported(t, north(), ns, "web", "east").Spec.IPs[0]
-	fatal(t, east().Unexport(t.Context(), ns, "web"))
-	gone(t, north(), ns, "web")
+	expect.NoError(t, east().Unexport(t.Context(), ns, "web"))
+	north().AwaitNoImport(t, ns, "web")
 	_, err = north().Kubernetes.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "older"}, Spec: corev1.ServiceSpec{ExternalIPs: []string{ip}, Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	export(t, east(), ns, "web", "true")
 	imported(t, east(), ns, "web", "east")
 	unavailable(t, north(), ns, "web", ip, `"older"`)
-	fatal(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "older", metav1.DeleteOptions{}))
+	expect.NoError(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "older", metav1.DeleteOptions{}))
 	if got := imported(t, north(), ns, "web", "east").Spec.IPs[0]; got != ip {
 		t.Errorf("the IP is %s, want %s", got, ip)
 	}
@@ -348,7 +311,7 @@ func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
 // When a cluster has no port left for health checks of load balancers, the IP is
 // had without, and that is said.
 func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
-	ns := namespace(t, "unhealthy")
+	ns := clusters.CreateNamespace(t, "unhealthy")
 	for i := range 5 { // more than north has ports
 		name := fmt.Sprintf("web-%d", i)
 		export(t, east(), ns, name, "true")
@@ -358,7 +321,7 @@ func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprintf("web-%d", i)
 		service, err := north().Kubernetes.CoreV1().Services(ns).Get(t.Context(), multicluster.DerivedServiceName(ns, name), metav1.GetOptions{})
-		fatal(t, err)
+		expect.NoError(t, err)
 		policies[service.Spec.ExternalTrafficPolicy]++
 		ready := meta.FindStatusCondition(imported(t, north(), ns, name, "east").Status.Conditions, "Ready")
 		if told := strings.Contains(ready.Message, "the address of clients is not kept"); told != (service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster) {
@@ -372,11 +335,7 @@ func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
 
 func unavailable(t *testing.T, in *fleet.Cluster, ns, name string, parts ...string) {
 	t.Helper()
-	expect.Eventually(t, "why the import has no IP in "+in.ID, func(ctx context.Context) error {
-		found, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	in.AwaitImportThat(t, ns, name, func(found *multiclusterxv1beta1.ServiceImport) error {
 		return checkCondition(found.Status.Conditions, "Ready", metav1.ConditionFalse, append(parts, "ClusterSetIPUnavailable: ")...)
 	})
 }
@@ -384,7 +343,7 @@ func unavailable(t *testing.T, in *fleet.Cluster, ns, name string, parts ...stri
 // R129, R132: restarting everything between any two steps changes nothing, and
 // no address in use is handed out.
 func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
-	ns := namespace(t, "restarted")
+	ns := clusters.CreateNamespace(t, "restarted")
 	ip := ""
 	for _, step := range []struct {
 		name string
@@ -394,14 +353,14 @@ func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
 		{"east exports", func() { export(t, east(), ns, "web", "true") }, []string{"east"}},
 		{"west exports", func() { export(t, west(), ns, "web", "") }, []string{"east", "west"}},
 		{"north exports and disagrees", func() { export(t, north(), ns, "web", "false") }, []string{"east", "north", "west"}},
-		{"east withdraws", func() { fatal(t, east().Unexport(t.Context(), ns, "web")) }, []string{"north", "west"}},
+		{"east withdraws", func() { expect.NoError(t, east().Unexport(t.Context(), ns, "web")) }, []string{"north", "west"}},
 		{"east exports another", func() {
 			export(t, east(), ns, "other", "true")
 			if got := oneIP(t, ns, "other", "east"); got == ip {
 				t.Errorf("%s was given away", ip)
 			}
 		}, []string{"north", "west"}},
-		{"west withdraws", func() { fatal(t, west().Unexport(t.Context(), ns, "web")) }, []string{"north"}},
+		{"west withdraws", func() { expect.NoError(t, west().Unexport(t.Context(), ns, "web")) }, []string{"north"}},
 		{"east exports again", func() { export(t, east(), ns, "web", "true") }, []string{"east", "north"}},
 	} {
 		step.do()

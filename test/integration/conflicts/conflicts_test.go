@@ -90,21 +90,21 @@ func TestFiveClustersComputeTheSameImport(t *testing.T) {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			ns := fmt.Sprintf("round-%d", round)
 			for _, cluster := range clusters.Clusters {
-				fatal(t, cluster.Namespace(t.Context(), ns))
+				expect.NoError(t, cluster.Namespace(t.Context(), ns))
 				_, err := cluster.Service(t.Context(), ns, "web", variants[cluster.ID].service)
-				fatal(t, err)
+				expect.NoError(t, err)
 			}
 			for i, id := range order {
 				if i == 1 {
 					awaitNextSecond(t) // the first is the oldest, whatever its id
 				}
 				_, err := clusters.Cluster(id).Export(t.Context(), ns, "web", variants[id].export)
-				fatal(t, err)
+				expect.NoError(t, err)
 			}
 			agree(t, ns, order...)
 			// One after the other leaves, the oldest first: still all agree.
 			for len(order) > 1 {
-				fatal(t, clusters.Cluster(order[0]).Unexport(t.Context(), ns, "web"))
+				expect.NoError(t, clusters.Cluster(order[0]).Unexport(t.Context(), ns, "web"))
 				order = order[1:]
 				agree(t, ns, order...)
 			}
@@ -136,15 +136,8 @@ func oldest(t *testing.T, ns string, from []string) string {
 func created(t *testing.T, cluster, ns string) time.Time {
 	t.Helper()
 	export, err := clusters.Cluster(cluster).Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(t.Context(), "web", metav1.GetOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	return export.CreationTimestamp.Time
-}
-
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // agree waits until all clusters import the service from exactly the given

@@ -74,18 +74,18 @@ func describe(event eventsv1.Event) string { return event.Type + " " + event.Rea
 
 // R18, R19, R20, R22, R23: conditions and Events tell what became of an export.
 func TestExportTellsWhatBecameOfIt(t *testing.T) {
-	ns := namespace(t, "told", east(), west())
-	must(east().Export(t.Context(), ns, "web"))(t)
+	ns := fleet.CreateNamespace(t, "told", east(), west())
+	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	awaitExport(t, east(), ns, "False/NoService "+ns, "False/Failed not valid", "False/NoConflicts")
 	awaitEvents(t, east(), ns, "Warning NoService")
-	must(east().Service(t.Context(), ns, "web", func(s *corev1.Service) {
+	expect.Must(east().Service(t.Context(), ns, "web", func(s *corev1.Service) {
 		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
 	}))(t)
 	awaitExport(t, east(), ns, "False/InvalidServiceType ExternalName", "False/Failed", "False/NoConflicts")
 	awaitEvents(t, east(), ns, "Warning NoService", "Warning InvalidServiceType")
-	fatal(t, east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	expect.NoError(t, east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	awaitExport(t, east(), ns, "False/NoService", "False/Failed", "False/NoConflicts")
-	must(east().Service(t.Context(), ns, "web"))(t)
+	expect.Must(east().Service(t.Context(), ns, "web"))(t)
 	before := awaitExport(t, east(), ns, "True/Valid", "True/Ready", "False/NoConflicts")
 	awaitEvents(t, east(), ns, "Warning NoService", "Warning InvalidServiceType", "Normal Exported")
 
@@ -107,7 +107,7 @@ func TestExportTellsWhatBecameOfIt(t *testing.T) {
 	}
 	// A Service that stands for an import cannot be exported again.
 	name := multicluster.DerivedServiceName(ns, "web")
-	must(east().Export(t.Context(), ns, name))(t)
+	expect.Must(east().Export(t.Context(), ns, name))(t)
 	expect.Eventually(t, "refusal of the derived Service", func(ctx context.Context) error {
 		export, err := exports.Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !meta.IsStatusConditionFalse(export.Status.Conditions, multicluster.ServiceExportValid) {
@@ -120,22 +120,22 @@ func TestExportTellsWhatBecameOfIt(t *testing.T) {
 // R22, R51, R55, R121: a conflict shows on the exports of both clusters, in
 // conditions and Events, and its end as well. It makes nobody invalid.
 func TestConflictShowsOnAllExports(t *testing.T) {
-	ns := namespace(t, "disputed", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	ns := fleet.CreateNamespace(t, "disputed", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
 	awaitNextSecond(t) // east is the oldest
-	export(t, west(), ns, "web", []string{"10.8.0.1"}, makeHeadless, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
+	west().ExportService(t, ns, "web", []string{"10.8.0.1"}, makeHeadless, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
 	for _, cluster := range clusters.Clusters {
 		awaitExport(t, cluster, ns, "True/Valid", "True/Ready", `True/TypeConflict,PortConflict Using "ClusterSetIP" from oldest service export in "east". 1/2 clusters disagree.`)
 		awaitEvents(t, cluster, ns, "Normal Exported", "Warning Conflict")
 	}
 	unexport(t, west(), ns)
 	awaitExport(t, east(), ns, "True/Valid", "True/Ready", "False/NoConflicts")
-	must(west().Export(t.Context(), ns, "web"))(t)
+	expect.Must(west().Export(t.Context(), ns, "web"))(t)
 	for _, cluster := range clusters.Clusters {
 		awaitExport(t, cluster, ns, "True/Valid", "True/Ready", "True/TypeConflict,PortConflict")
 	}
-	fatal(t, west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	must(west().Service(t.Context(), ns, "web"))(t)
+	expect.NoError(t, west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	expect.Must(west().Service(t.Context(), ns, "web"))(t)
 	for _, cluster := range clusters.Clusters {
 		awaitExport(t, cluster, ns, "True/Valid", "True/Ready", "False/NoConflicts")
 	}

@@ -30,16 +30,16 @@ func lease(ctx context.Context, in *fleet.Cluster, member string) (*coordination
 func setPolicy(ctx context.Context, t *testing.T, in *fleet.Cluster, member, policy string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"clusterset.mcs-apiserver.io/lost-policy":%s}}}`, policy)
-	must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, clusterset.MemberSecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
+	expect.Must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, clusterset.MemberSecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 }
 
 // R79, R80, R81: the endpoints of a member that is lost are withdrawn, exactly
 // these, unless they are to be kept; they come back with it. Its Lease says
 // when it was last there.
 func TestLostMemberLosesItsEndpoints(t *testing.T) {
-	ns := namespace(t, "cut-off", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1"})
-	export(t, west(), ns, "web", []string{"10.8.0.1"})
+	ns := fleet.CreateNamespace(t, "cut-off", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
+	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
 	both, own := from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}}, from{"west": {"10.8.0.1"}}
 	before, slices := awaitEndpoints(t, west(), ns, "web", both)
 	var ownVersion string
@@ -54,14 +54,14 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	setPolicy(t.Context(), t, west(), "east", `"Keep"`)
 	link := west().Links["east"]
 	restore := func() {
-		must(0, link.Restore())(t)
+		expect.Must(0, link.Restore())(t)
 		setPolicy(context.Background(), t, west(), "east", "null")
 	}
 	t.Cleanup(restore)
 	inEast, inWest := count(t, east(), ns), count(t, west(), ns)
 	link.Cut()
 	awaitEast(t, clustersetv1alpha1.MemberLost)
-	last := must(lease(t.Context(), west(), "east"))(t)
+	last := expect.Must(lease(t.Context(), west(), "east"))(t)
 	inWest.expect(t) // they are kept
 	awaitEndpoints(t, west(), ns, "web", both)
 
@@ -77,19 +77,19 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	if got := inWest.since(t); len(got) != 1 {
 		t.Errorf("withdrawing took %q", got)
 	}
-	if now := must(lease(t.Context(), west(), "east"))(t); !now.Spec.RenewTime.Equal(last.Spec.RenewTime) {
+	if now := expect.Must(lease(t.Context(), west(), "east"))(t); !now.Spec.RenewTime.Equal(last.Spec.RenewTime) {
 		t.Errorf("the Lease of a lost member was renewed: %v and %v", last.Spec.RenewTime, now.Spec.RenewTime)
 	}
 
 	// Restarts during the partition change nothing.
 	inWest = count(t, west(), ns)
 	replica := west().APIServers[0]
-	fatal(t, replica.Stop(time.Minute))
-	fatal(t, replica.Start())
-	fatal(t, west().AwaitAvailable(t.Context()))
-	fatal(t, west().StopController())
-	fatal(t, west().StartController(t.Context()))
-	must(west().EndpointSlice(t.Context(), ns, "web", []string{"10.8.0.2"}))(t)
+	expect.NoError(t, replica.Stop(time.Minute))
+	expect.NoError(t, replica.Start())
+	expect.NoError(t, west().AwaitAvailable(t.Context()))
+	expect.NoError(t, west().StopController())
+	expect.NoError(t, west().StartController(t.Context()))
+	expect.Must(west().EndpointSlice(t.Context(), ns, "web", []string{"10.8.0.2"}))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.2"}})
 	if got := inWest.since(t); len(got) != 1 {
 		t.Errorf("written to west: %q, want one update", got)
@@ -130,17 +130,17 @@ func awaitRenewal(t *testing.T, in *fleet.Cluster, member string) {
 // A member that is lost and then removed is gone for good: its endpoints do not
 // come back for a moment.
 func TestLostMemberThatIsRemovedDoesNotComeBack(t *testing.T) {
-	ns := namespace(t, "dismissed", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1"})
-	export(t, west(), ns, "web", []string{"10.8.0.1"})
+	ns := fleet.CreateNamespace(t, "dismissed", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
+	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}})
 	link := west().Links["east"]
-	t.Cleanup(func() { must(0, link.Restore())(t) })
+	t.Cleanup(func() { expect.Must(0, link.Restore())(t) })
 	link.Cut()
 	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.1"}})
 	awaitQuiet(t, ns)
 	inWest := count(t, west(), ns)
-	fatal(t, west().Leave(t.Context(), "east"))
+	expect.NoError(t, west().Leave(t.Context(), "east"))
 	expect.Eventually(t, "end of the Lease", func(ctx context.Context) error {
 		if _, err := lease(ctx, west(), "east"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is still there: %w", err)
@@ -148,42 +148,42 @@ func TestLostMemberThatIsRemovedDoesNotComeBack(t *testing.T) {
 		return nil
 	})
 	inWest.expect(t)
-	must(0, link.Restore())(t)
-	must(west().Join(t.Context(), east(), nil))(t)
+	expect.Must(0, link.Restore())(t)
+	expect.Must(west().Join(t.Context(), east(), nil))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}})
 }
 
 // R82: that our own API server is down is nobody's loss: nothing is withdrawn,
 // also when it is down for longer than the TTL, and when it comes back.
 func TestOwnOutageWithdrawsNothing(t *testing.T) {
-	ns := namespace(t, "outage", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	ns := fleet.CreateNamespace(t, "outage", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
 	_, before := awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 	awaitQuiet(t, ns)
 	inWest := count(t, west(), ns)
 	replica := west().APIServers[0]
 	t.Cleanup(func() {
 		if !replica.Running() {
-			must(0, errors.Join(replica.Start(), west().AwaitAvailable(context.Background())))(t)
+			expect.Must(0, errors.Join(replica.Start(), west().AwaitAvailable(context.Background())))(t)
 		}
 	})
-	held := must(lease(t.Context(), west(), "east"))(t)
-	fatal(t, replica.Stop(time.Minute))
+	held := expect.Must(lease(t.Context(), west(), "east"))(t)
+	expect.NoError(t, replica.Stop(time.Minute))
 	stays(t, 40*time.Second, func(ctx context.Context) error {
 		_, err := lease(ctx, west(), "east")
 		return err
 	}, inWest)
-	fatal(t, replica.Start())
-	fatal(t, west().AwaitAvailable(t.Context()))
+	expect.NoError(t, replica.Start())
+	expect.NoError(t, west().AwaitAvailable(t.Context()))
 	awaitEast(t, clustersetv1alpha1.MemberConnected)
 	// What happens now arrives, and is all that is written.
-	must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.2"}))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.2"}))(t)
 	_, after := awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.2"}})
 	inWest.expect(t, fmt.Sprintf("update endpointslices %s/%s", ns, before[0].Name))
 	if after[0].UID != before[0].UID {
 		t.Error("the slice is another one than before")
 	}
-	if now := must(lease(t.Context(), west(), "east"))(t); now.UID != held.UID {
+	if now := expect.Must(lease(t.Context(), west(), "east"))(t); now.UID != held.UID {
 		t.Error("the Lease is another one than before")
 	}
 }

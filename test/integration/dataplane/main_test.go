@@ -47,48 +47,10 @@ func auditLog(dir string) string { return filepath.Join(dir, "writes.log") }
 func east() *fleet.Cluster { return clusters.Cluster("east") }
 func west() *fleet.Cluster { return clusters.Cluster("west") }
 
-// must fails the test for anything that cannot go wrong.
-func must[T any](value T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// namespace makes one namespace in the given clusters.
-func namespace(t *testing.T, name string, in ...*fleet.Cluster) string {
-	t.Helper()
-	for _, cluster := range in {
-		fatal(t, cluster.Namespace(t.Context(), name))
-		t.Cleanup(func() {
-			_ = cluster.Kubernetes.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
-		})
-	}
-	return name
-}
-
-// export makes a Service with endpoints and exports it.
-func export(t *testing.T, in *fleet.Cluster, ns, name string, addresses []string, change ...func(*corev1.Service)) {
-	t.Helper()
-	must(in.Service(t.Context(), ns, name, change...))(t)
-	must(in.EndpointSlice(t.Context(), ns, name, addresses))(t)
-	must(in.Export(t.Context(), ns, name))(t)
-}
-
 // unexport ends the export of web.
 func unexport(t *testing.T, in *fleet.Cluster, ns string) {
 	t.Helper()
-	fatal(t, in.Unexport(t.Context(), ns, "web"))
+	expect.NoError(t, in.Unexport(t.Context(), ns, "web"))
 }
 
 func makeHeadless(service *corev1.Service) { service.Spec.ClusterIP = corev1.ClusterIPNone }
@@ -178,15 +140,10 @@ func awaitNothing(t *testing.T, in *fleet.Cluster, ns, name string) {
 // message has these parts.
 func awaitImport(t *testing.T, in *fleet.Cluster, ns string, ready metav1.ConditionStatus, parts ...string) *multiclusterxv1beta1.ServiceImport {
 	t.Helper()
-	var found *multiclusterxv1beta1.ServiceImport
-	expect.Eventually(t, fmt.Sprintf("import %s/web in %s", ns, in.ID), func(ctx context.Context) error {
-		var err error
-		if found, err = in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, "web", metav1.GetOptions{}); err != nil {
-			return err
-		}
+	return in.AwaitImportThat(t, ns, "web", func(found *multiclusterxv1beta1.ServiceImport) error {
 		condition := meta.FindStatusCondition(found.Status.Conditions, multicluster.ServiceImportReady)
 		if condition == nil || condition.Status != ready {
-			return fmt.Errorf("%+v", found.Status.Conditions)
+			return fmt.Errorf("conditions are %+v", found.Status.Conditions)
 		}
 		for _, part := range parts {
 			if !strings.Contains(condition.Message, part) {
@@ -195,5 +152,4 @@ func awaitImport(t *testing.T, in *fleet.Cluster, ns string, ready metav1.Condit
 		}
 		return nil
 	})
-	return found
 }

@@ -23,7 +23,7 @@ import (
 // elsewhere and here, has a Service and slices in every cluster, each slice of
 // one source; what was there before is not touched.
 func TestExportsBecomeServicesAndSlices(t *testing.T) {
-	ns := namespace(t, "shop", east(), west())
+	ns := fleet.CreateNamespace(t, "shop", east(), west())
 	withNodes := func(slice *discoveryv1.EndpointSlice) {
 		for i := range slice.Endpoints {
 			slice.Endpoints[i].NodeName, slice.Endpoints[i].Zone = ptr.To("node-1"), ptr.To("z1")
@@ -31,19 +31,19 @@ func TestExportsBecomeServicesAndSlices(t *testing.T) {
 	}
 	versions := map[string]string{}
 	for cluster, addresses := range map[*fleet.Cluster][]string{east(): {"10.9.0.1", "10.9.0.2"}, west(): {"10.8.0.1"}} {
-		service := must(cluster.Service(t.Context(), ns, "web", func(s *corev1.Service) {
+		service := expect.Must(cluster.Service(t.Context(), ns, "web", func(s *corev1.Service) {
 			s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}
 		}))(t)
-		slice := must(cluster.EndpointSlice(t.Context(), ns, "web", addresses, withNodes))(t)
+		slice := expect.Must(cluster.EndpointSlice(t.Context(), ns, "web", addresses, withNodes))(t)
 		versions[cluster.ID] = service.ResourceVersion + " " + slice.ResourceVersion
 	}
-	must(east().Export(t.Context(), ns, "web"))(t)
+	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	for _, cluster := range clusters.Clusters {
 		service, slices := awaitEndpoints(t, cluster, ns, "web", from{"east": {"10.9.0.1", "10.9.0.2"}})
 		checkService(t, service)
 		checkSlices(t, cluster, service, slices)
 	}
-	must(west().Export(t.Context(), ns, "web"))(t)
+	expect.Must(west().Export(t.Context(), ns, "web"))(t)
 	for _, cluster := range clusters.Clusters {
 		service, slices := awaitEndpoints(t, cluster, ns, "web", from{"east": {"10.9.0.1", "10.9.0.2"}, "west": {"10.8.0.1"}})
 		checkSlices(t, cluster, service, slices)
@@ -60,8 +60,8 @@ func TestExportsBecomeServicesAndSlices(t *testing.T) {
 	unexport(t, west(), ns)
 	for _, cluster := range clusters.Clusters {
 		awaitNothing(t, cluster, ns, "web")
-		service := must(cluster.Kubernetes.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{}))(t)
-		slice := must(cluster.Kubernetes.DiscoveryV1().EndpointSlices(ns).Get(t.Context(), "web-ipv4", metav1.GetOptions{}))(t)
+		service := expect.Must(cluster.Kubernetes.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{}))(t)
+		slice := expect.Must(cluster.Kubernetes.DiscoveryV1().EndpointSlices(ns).Get(t.Context(), "web-ipv4", metav1.GetOptions{}))(t)
 		if now := service.ResourceVersion + " " + slice.ResourceVersion; now != versions[cluster.ID] {
 			t.Errorf("%s: the exported Service and its slice were written: %s and %s", cluster.ID, versions[cluster.ID], now)
 		}
@@ -94,11 +94,11 @@ func checkSlices(t *testing.T, in *fleet.Cluster, service *corev1.Service, slice
 
 // R45: when the type changes, nothing of the other type is left.
 func TestTypeChangesWithoutLeftovers(t *testing.T) {
-	ns := namespace(t, "flipping", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1"}, makeHeadless)
+	ns := fleet.CreateNamespace(t, "flipping", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"}, makeHeadless)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 	awaitNextSecond(t) // east is the oldest
-	export(t, west(), ns, "web", []string{"10.8.0.1"})
+	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
 	both := from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}}
 	for _, cluster := range clusters.Clusters {
 		awaitType(t, cluster, ns, true, both)
@@ -108,7 +108,7 @@ func TestTypeChangesWithoutLeftovers(t *testing.T) {
 		awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}})
 	}
 	awaitNextSecond(t)
-	must(east().Export(t.Context(), ns, "web"))(t) // now the youngest
+	expect.Must(east().Export(t.Context(), ns, "web"))(t) // now the youngest
 	ips := map[string]string{}
 	for _, cluster := range clusters.Clusters {
 		ips[cluster.ID] = awaitType(t, cluster, ns, false, both).Spec.ClusterIP
@@ -119,7 +119,7 @@ func TestTypeChangesWithoutLeftovers(t *testing.T) {
 	}
 	// R48: while the import lives, the IP that it had is the one that it gets.
 	awaitNextSecond(t)
-	must(west().Export(t.Context(), ns, "web"))(t)
+	expect.Must(west().Export(t.Context(), ns, "web"))(t)
 	for _, cluster := range clusters.Clusters {
 		awaitType(t, cluster, ns, true, both)
 	}

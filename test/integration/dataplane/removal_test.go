@@ -39,27 +39,27 @@ func TestWhatIsNotImportedAnyMoreIsRemoved(t *testing.T) {
 			restore: func(*testing.T, string) {}},
 		{name: "no-service", alone: true,
 			end: func(t *testing.T, ns string) {
-				fatal(t, east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+				expect.NoError(t, east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 			},
 			restore: func(*testing.T, string) {}},
 		{name: "no-secret", alone: true,
-			end:     func(t *testing.T, _ string) { fatal(t, west().Leave(t.Context(), "east")) },
-			restore: func(t *testing.T, _ string) { must(west().Join(t.Context(), east(), nil))(t) }},
+			end:     func(t *testing.T, _ string) { expect.NoError(t, west().Leave(t.Context(), "east")) },
+			restore: func(t *testing.T, _ string) { expect.Must(west().Join(t.Context(), east(), nil))(t) }},
 		{name: "no-clusterset",
 			end: func(t *testing.T, _ string) {
-				fatal(t, west().Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterSetClaim, metav1.DeleteOptions{}))
+				expect.NoError(t, west().Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterSetClaim, metav1.DeleteOptions{}))
 			},
-			restore: func(t *testing.T, _ string) { fatal(t, west().Claim(t.Context(), "west", "everywhere")) }},
+			restore: func(t *testing.T, _ string) { expect.NoError(t, west().Claim(t.Context(), "west", "everywhere")) }},
 		{name: "no-namespace",
 			end: func(t *testing.T, ns string) {
-				fatal(t, west().Kubernetes.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
+				expect.NoError(t, west().Kubernetes.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
 			},
 			restore: func(*testing.T, string) {}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ns := namespace(t, "ending-"+test.name, east(), west())
-			export(t, east(), ns, "web", []string{"10.9.0.1"})
-			export(t, west(), ns, "own", []string{"10.8.0.1"})
+			ns := fleet.CreateNamespace(t, "ending-"+test.name, east(), west())
+			east().ExportService(t, ns, "web", []string{"10.9.0.1"})
+			west().ExportService(t, ns, "own", []string{"10.8.0.1"})
 			awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 			service, slices := awaitEndpoints(t, west(), ns, "own", from{"west": {"10.8.0.1"}})
 			awaitQuiet(t, ns)
@@ -102,15 +102,15 @@ func awaitEast(t *testing.T, want clustersetv1alpha1.MemberState) {
 // for an import.
 func foreignService(t *testing.T, in *fleet.Cluster, ns, name string, labels map[string]string) *corev1.Service {
 	t.Helper()
-	return must(in.Service(t.Context(), ns, multicluster.DerivedServiceName(ns, name), func(s *corev1.Service) { s.Labels = labels }))(t)
+	return expect.Must(in.Service(t.Context(), ns, multicluster.DerivedServiceName(ns, name), func(s *corev1.Service) { s.Labels = labels }))(t)
 }
 
 // A Service that only has the name is not ours: it is neither changed nor
 // deleted, and the import says what is in its way.
 func TestServiceOfSomebodyElseIsNotTouched(t *testing.T) {
-	ns := namespace(t, "occupied", east(), west())
+	ns := fleet.CreateNamespace(t, "occupied", east(), west())
 	foreign := foreignService(t, west(), ns, "web", map[string]string{"app": "mine"})
-	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
 	awaitEndpoints(t, east(), ns, "web", from{"east": {"10.9.0.1"}})
 	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name, "in the way", "delete it")
 	unexport(t, east(), ns)
@@ -120,12 +120,12 @@ func TestServiceOfSomebodyElseIsNotTouched(t *testing.T) {
 		}
 		return nil
 	})
-	must(east().Export(t.Context(), ns, "web"))(t)
+	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name)
-	if now := must(derivedService(t.Context(), west(), ns, "web"))(t); now == nil || now.ResourceVersion != foreign.ResourceVersion {
+	if now := expect.Must(derivedService(t.Context(), west(), ns, "web"))(t); now == nil || now.ResourceVersion != foreign.ResourceVersion {
 		t.Errorf("somebody else's Service was %v and is %v", foreign, now)
 	}
-	fatal(t, west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}))
+	expect.NoError(t, west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}))
 	awaitImport(t, west(), ns, metav1.ConditionTrue)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 }
@@ -133,16 +133,16 @@ func TestServiceOfSomebodyElseIsNotTouched(t *testing.T) {
 // What belonged to imports that ended while mcs-controller did not run is
 // removed when it starts; what only looks like it stays.
 func TestLeftoversAreRemovedAtStart(t *testing.T) {
-	ns := namespace(t, "leftovers", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1"})
+	ns := fleet.CreateNamespace(t, "leftovers", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
-	fatal(t, west().StopController())
+	expect.NoError(t, west().StopController())
 	unexport(t, east(), ns)
 	managed := map[string]string{"app.kubernetes.io/managed-by": multicluster.ManagedBy, multicluster.ServiceNameLabel: "ghost"}
 	foreignService(t, west(), ns, "ghost", managed)
 	kept := foreignService(t, west(), ns, "kept", map[string]string{multicluster.ServiceNameLabel: "kept"})
 	slice := func(name, service, managedBy string) *discoveryv1.EndpointSlice {
-		return must(west().Kubernetes.DiscoveryV1().EndpointSlices(ns).Create(t.Context(), &discoveryv1.EndpointSlice{
+		return expect.Must(west().Kubernetes.DiscoveryV1().EndpointSlices(ns).Create(t.Context(), &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				discoveryv1.LabelServiceName: multicluster.DerivedServiceName(ns, service), discoveryv1.LabelManagedBy: managedBy,
 				multicluster.ServiceNameLabel: service, multicluster.SourceClusterLabel: "gone",
@@ -152,11 +152,11 @@ func TestLeftoversAreRemovedAtStart(t *testing.T) {
 	}
 	slice("ghost-1", "ghost", multicluster.ManagedBy)
 	keptSlice := slice("kept-1", "kept", "somebody")
-	fatal(t, west().StartController(t.Context()))
+	expect.NoError(t, west().StartController(t.Context()))
 	awaitNothing(t, west(), ns, "web")
 	awaitNothing(t, west(), ns, "ghost")
-	now := must(derivedService(t.Context(), west(), ns, "kept"))(t)
-	slices := must(importedSlices(t.Context(), west(), ns, "kept"))(t)
+	now := expect.Must(derivedService(t.Context(), west(), ns, "kept"))(t)
+	slices := expect.Must(importedSlices(t.Context(), west(), ns, "kept"))(t)
 	if now == nil || now.ResourceVersion != kept.ResourceVersion || len(slices) != 1 || slices[0].ResourceVersion != keptSlice.ResourceVersion {
 		t.Errorf("what was not made by mcs-controller is %v and %v", now, slices)
 	}

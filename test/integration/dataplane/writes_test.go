@@ -20,6 +20,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
@@ -29,7 +30,7 @@ import (
 // count, and what was done in namespaces of other tests.
 func writes(t *testing.T, in *fleet.Cluster, ns string) []string {
 	t.Helper()
-	lines := bufio.NewScanner(bytes.NewReader(must(os.ReadFile(auditLog(in.Dir)))(t)))
+	lines := bufio.NewScanner(bytes.NewReader(expect.Must(os.ReadFile(auditLog(in.Dir)))(t)))
 	lines.Buffer(nil, 1<<20)
 	var found []string
 	for lines.Scan() {
@@ -130,9 +131,9 @@ func exportVersions(ctx context.Context, in *fleet.Cluster, ns string) (string, 
 // One change is one write per affected object, and no change is none: neither
 // while nothing happens nor when mcs-controller starts again.
 func TestOneChangeIsOneWrite(t *testing.T) {
-	ns := namespace(t, "frugal", east(), west())
-	export(t, east(), ns, "web", []string{"10.9.0.1", "10.9.0.2"})
-	export(t, west(), ns, "other", []string{"10.8.0.1"})
+	ns := fleet.CreateNamespace(t, "frugal", east(), west())
+	east().ExportService(t, ns, "web", []string{"10.9.0.1", "10.9.0.2"})
+	west().ExportService(t, ns, "other", []string{"10.8.0.1"})
 	for _, cluster := range clusters.Clusters {
 		awaitEndpoints(t, cluster, ns, "web", from{"east": {"10.9.0.1", "10.9.0.2"}})
 		awaitEndpoints(t, cluster, ns, "other", from{"west": {"10.8.0.1"}})
@@ -141,7 +142,7 @@ func TestOneChangeIsOneWrite(t *testing.T) {
 	awaitQuiet(t, ns)
 
 	inEast, inWest := count(t, east(), ns), count(t, west(), ns)
-	must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1", "10.9.0.3"}))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1", "10.9.0.3"}))(t)
 	_, slices := awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1", "10.9.0.3"}})
 	awaitEndpoints(t, east(), ns, "web", from{"east": {"10.9.0.1", "10.9.0.3"}})
 	update := fmt.Sprintf("update endpointslices %s/%s", ns, slices[0].Name)
@@ -152,7 +153,7 @@ func TestOneChangeIsOneWrite(t *testing.T) {
 	// own API.
 	versions := map[*fleet.Cluster]string{}
 	for _, cluster := range clusters.Clusters {
-		versions[cluster] = must(exportVersions(t.Context(), cluster, ns))(t)
+		versions[cluster] = expect.Must(exportVersions(t.Context(), cluster, ns))(t)
 	}
 	stays(t, 20*time.Second, func(ctx context.Context) error {
 		for cluster, version := range versions {
@@ -164,22 +165,22 @@ func TestOneChangeIsOneWrite(t *testing.T) {
 	}, count(t, east(), ns), count(t, west(), ns))
 
 	inWest = count(t, west(), ns)
-	fatal(t, west().StopController())
-	fatal(t, west().StartController(t.Context()))
+	expect.NoError(t, west().StopController())
+	expect.NoError(t, west().StartController(t.Context()))
 	// That it works again shows in what it makes.
-	must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1"}))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1"}))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 	inWest.expect(t, update)
 }
 
 // A crowd is split into slices of 100, and whoever leaves costs one write.
 func TestCrowdIsSplit(t *testing.T) {
-	ns := namespace(t, "crowded", east(), west())
+	ns := fleet.CreateNamespace(t, "crowded", east(), west())
 	var crowd []string
 	for i := range 250 {
 		crowd = append(crowd, fmt.Sprintf("10.9.%d.%d", i/125, i%125+1))
 	}
-	export(t, east(), ns, "web", crowd)
+	east().ExportService(t, ns, "web", crowd)
 	_, found := awaitEndpoints(t, west(), ns, "web", from{"east": slices.Clone(crowd)})
 	if len(found) != 3 {
 		t.Errorf("250 endpoints are in %d slices, want 3", len(found))
@@ -199,13 +200,13 @@ func TestCrowdIsSplit(t *testing.T) {
 	}
 	inWest := count(t, west(), ns)
 	left := slices.Delete(slices.Clone(crowd), 3, 4)
-	must(east().EndpointSlice(t.Context(), ns, "web", left))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "web", left))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"east": left})
 	inWest.expect(t, fmt.Sprintf("update endpointslices %s/%s", ns, home))
 	// One that comes takes the place that is free.
 	inWest = count(t, west(), ns)
 	joined := append([]string{"10.9.9.9"}, left...)
-	must(east().EndpointSlice(t.Context(), ns, "web", joined))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "web", joined))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"east": joined})
 	inWest.expect(t, fmt.Sprintf("update endpointslices %s/%s", ns, home))
 }

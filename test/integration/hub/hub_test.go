@@ -6,12 +6,10 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -33,20 +31,13 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // joinHubs makes a star of two hubs: the hubs have everybody for members, and
 // everybody else has the hubs, which may speak for all.
 func joinHubs(t *testing.T) {
 	t.Helper()
 	hubs, relay := []string{"hub-1", "hub-2"}, map[string][]byte{clusterset.MemberSecretRelayFor: []byte("*")}
 	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.Claim(t.Context(), cluster.ID, "everywhere"))
+		expect.NoError(t, cluster.Claim(t.Context(), cluster.ID, "everywhere"))
 	}
 	for _, cluster := range clusters.Clusters {
 		for _, peer := range clusters.Clusters {
@@ -54,39 +45,13 @@ func joinHubs(t *testing.T) {
 			case peer == cluster:
 			case slices.Contains(hubs, peer.ID):
 				_, err := cluster.Join(t.Context(), peer, relay)
-				fatal(t, err)
+				expect.NoError(t, err)
 			case slices.Contains(hubs, cluster.ID):
 				_, err := cluster.Join(t.Context(), peer, nil)
-				fatal(t, err)
+				expect.NoError(t, err)
 			}
 		}
 	}
-}
-
-func await(t *testing.T, what string, in *fleet.Cluster, ns, name string, there bool) {
-	t.Helper()
-	expect.Eventually(t, what, func(ctx context.Context) error {
-		_, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case there || err != nil && !apierrors.IsNotFound(err):
-			return err
-		case err == nil:
-			return fmt.Errorf("it is still there")
-		}
-		return nil
-	})
-}
-
-// awaitEast waits until a cluster sees east as it should.
-func awaitEast(t *testing.T, in *fleet.Cluster, check func(*clustersetv1alpha1.Member) error) {
-	t.Helper()
-	expect.Eventually(t, "member east in "+in.ID, func(ctx context.Context) error {
-		found, err := in.Clientset.ClusterSetV1alpha1().Members().Get(ctx, "east", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		return check(found)
-	})
 }
 
 func via(want ...string) func(*clustersetv1alpha1.Member) error {
@@ -103,31 +68,23 @@ func via(want ...string) func(*clustersetv1alpha1.Member) error {
 // believed otherwise has lost touch and still remembers it.
 func TestTwoHubsAndAWithdrawnExport(t *testing.T) {
 	joinHubs(t)
-	const ns = "relayed"
-	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.Namespace(t.Context(), ns))
-	}
+	ns := clusters.CreateNamespace(t, "relayed")
 	east, west := clusters.Cluster("east"), clusters.Cluster("west")
 	for _, name := range []string{"web", "db"} {
-		_, err := east.Service(t.Context(), ns, name)
-		fatal(t, err)
-		_, err = east.EndpointSlice(t.Context(), ns, name, []string{"10.9.0.1"})
-		fatal(t, err)
-		_, err = east.Export(t.Context(), ns, name)
-		fatal(t, err)
+		east.ExportService(t, ns, name, []string{"10.9.0.1"})
 	}
 	for _, cluster := range clusters.Clusters {
-		await(t, "import in "+cluster.ID, cluster, ns, "web", true)
-		await(t, "import in "+cluster.ID, cluster, ns, "db", true)
+		cluster.AwaitImport(t, ns, "web", "east")
+		cluster.AwaitImport(t, ns, "db", "east")
 	}
-	awaitEast(t, west, via("east", "hub-1"))
+	west.AwaitMember(t, "east", via("east", "hub-1"))
 	exported, err := west.Clientset.ClusterSetV1alpha1().ExportedServices(ns).Get(t.Context(), "web.east", metav1.GetOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	if !slices.Equal(exported.Spec.Path, []string{"east", "hub-1"}) {
 		t.Errorf("the path is %v", exported.Spec.Path)
 	}
 	slices, err := west.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	if len(slices.Items) != 2 {
 		t.Errorf("%d slices arrived, want 2", len(slices.Items))
 	}
@@ -135,44 +92,41 @@ func TestTwoHubsAndAWithdrawnExport(t *testing.T) {
 	// The first hub loses touch with east, and west with the first hub.
 	west.Links["hub-1"].Cut()
 	clusters.Cluster("hub-1").Links["east"].Cut()
-	fatal(t, east.Unexport(t.Context(), ns, "web"))
-	await(t, "withdrawal in hub-2", clusters.Cluster("hub-2"), ns, "web", false)
-	awaitEast(t, west, via("east", "hub-2"))
-	await(t, "withdrawal in west", west, ns, "web", false)
-	await(t, "the other export in west", west, ns, "db", true)
-	await(t, "the first hub remembers", clusters.Cluster("hub-1"), ns, "web", true)
+	expect.NoError(t, east.Unexport(t.Context(), ns, "web"))
+	clusters.Cluster("hub-2").AwaitNoImport(t, ns, "web")
+	west.AwaitMember(t, "east", via("east", "hub-2"))
+	west.AwaitNoImport(t, ns, "web")
+	west.AwaitImport(t, ns, "db", "east")
+	clusters.Cluster("hub-1").AwaitImport(t, ns, "web", "east")
 
-	fatal(t, west.Links["hub-1"].Restore())
-	fatal(t, clusters.Cluster("hub-1").Links["east"].Restore())
-	await(t, "withdrawal in hub-1", clusters.Cluster("hub-1"), ns, "web", false)
-	awaitEast(t, west, via("east", "hub-1"))
-	await(t, "withdrawal in west", west, ns, "web", false)
-	await(t, "the other export in west", west, ns, "db", true)
+	expect.NoError(t, west.Links["hub-1"].Restore())
+	expect.NoError(t, clusters.Cluster("hub-1").Links["east"].Restore())
+	clusters.Cluster("hub-1").AwaitNoImport(t, ns, "web")
+	west.AwaitMember(t, "east", via("east", "hub-1"))
+	west.AwaitNoImport(t, ns, "web")
+	west.AwaitImport(t, ns, "db", "east")
 }
 
 // Nobody speaks for another cluster unless its Secret says so.
 func TestHubSpeaksOnlyForThoseItMay(t *testing.T) {
 	joinHubs(t)
-	const ns = "restricted"
+	ns := clusters.CreateNamespace(t, "restricted")
 	east, west := clusters.Cluster("east"), clusters.Cluster("west")
-	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.Namespace(t.Context(), ns))
-	}
 	_, err := east.Service(t.Context(), ns, "web")
-	fatal(t, err)
+	expect.NoError(t, err)
 	_, err = east.Export(t.Context(), ns, "web")
-	fatal(t, err)
-	await(t, "import in west", west, ns, "web", true)
+	expect.NoError(t, err)
+	west.AwaitImport(t, ns, "web", "east")
 	for _, hub := range []string{"hub-1", "hub-2"} {
 		_, err := west.Join(t.Context(), clusters.Cluster(hub), map[string][]byte{clusterset.MemberSecretRelayFor: []byte("south,hub-1")})
-		fatal(t, err)
+		expect.NoError(t, err)
 	}
-	await(t, "end of the import in west", west, ns, "web", false)
+	west.AwaitNoImport(t, ns, "web")
 	// Directly it is a member again.
 	_, err = west.Join(t.Context(), east, nil)
-	fatal(t, err)
-	await(t, "import in west", west, ns, "web", true)
-	awaitEast(t, west, via())
-	fatal(t, west.Leave(t.Context(), "east"))
-	await(t, "end of the import in west", west, ns, "web", false)
+	expect.NoError(t, err)
+	west.AwaitImport(t, ns, "web", "east")
+	west.AwaitMember(t, "east", via())
+	expect.NoError(t, west.Leave(t.Context(), "east"))
+	west.AwaitNoImport(t, ns, "web")
 }

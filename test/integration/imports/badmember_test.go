@@ -12,15 +12,16 @@ import (
 	"testing"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
 // A member that says nonsense is believed only where it makes sense. What it
 // may not say it cannot change for anybody, and its entry says what is wrong.
 func TestGarbageIsNotTaken(t *testing.T) {
-	ns := namespace(t, "garbage", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "garbage", clusters.Clusters...)
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	l := &liar{id: "liar", services: slices.Values([]string{
 		exportedService(ns, "good.liar", "liar", "good", `,"ports":[{"port":80}]`),
 		exportedService(ns, "web.east", "east", "web", ``),                                            // speaks for another
@@ -31,12 +32,12 @@ func TestGarbageIsNotTaken(t *testing.T) {
 		exportedService("", "nowhere.liar", "liar", "nowhere", ``),                                    // no namespace
 	})}
 	secret(t, west(), "member-liar", l.start(t))
-	awaitImport(t, west(), ns, "good", "liar")
-	awaitMember(t, west(), "liar", hasCondition("Synced", "False", "InvalidObjects", "6 objects are not taken", "the first"))
+	west().AwaitImport(t, ns, "good", "liar")
+	west().AwaitMember(t, "liar", hasCondition("Synced", "False", "InvalidObjects", "6 objects are not taken", "the first"))
 	for _, name := range []string{"port", "name", "type", "labels", "nowhere"} {
-		awaitNoImport(t, west(), ns, name)
+		west().AwaitNoImport(t, ns, name)
 	}
-	found := awaitImport(t, west(), ns, "web", "east") // and not the liar's, though it is older
+	found := west().AwaitImport(t, ns, "web", "east") // and not the liar's, though it is older
 	if len(found.Spec.Ports) == 0 {
 		t.Errorf("the import was taken over: %+v", found.Spec)
 	}
@@ -45,33 +46,33 @@ func TestGarbageIsNotTaken(t *testing.T) {
 // R125: a member of a newer release may say things that this one does not
 // know. They are left out; what is known is taken.
 func TestNewerReleasesAreUnderstood(t *testing.T) {
-	ns := namespace(t, "newer", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "newer", clusters.Clusters...)
 	l := &liar{id: "liar", services: slices.Values([]string{
 		exportedService(ns, "web.liar", "liar", "web", `,"ports":[{"port":80,"future":true}],"trafficDistribution":"PreferTheFuture","aNewField":{"a":1}`),
 	})}
 	secret(t, west(), "member-liar", l.start(t))
-	found := awaitImport(t, west(), ns, "web", "liar")
+	found := west().AwaitImport(t, ns, "web", "liar")
 	if len(found.Spec.Ports) != 1 || found.Spec.TrafficDistribution == nil || *found.Spec.TrafficDistribution != "PreferTheFuture" {
 		t.Errorf("the import is %+v", found.Spec)
 	}
-	awaitMember(t, west(), "liar", hasCondition("Synced", "True", "Synced"))
+	west().AwaitMember(t, "liar", hasCondition("Synced", "True", "Synced"))
 }
 
 // What cannot even be read stops the feed of that member alone.
 func TestUnreadableFeedStopsNobodyElse(t *testing.T) {
-	ns := namespace(t, "unreadable", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "unreadable", clusters.Clusters...)
 	l := &liar{id: "liar", services: slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})}
 	secret(t, west(), "member-liar", l.start(t))
-	awaitMember(t, west(), "liar", hasCondition("Synced", "False", "Unreadable", "cannot be read"))
+	west().AwaitMember(t, "liar", hasCondition("Synced", "False", "Unreadable", "cannot be read"))
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 }
 
 // A member that exports too much cannot use up the others' memory.
 func TestTooManyExportsAreNotTaken(t *testing.T) {
-	ns := namespace(t, "flooded", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "flooded", clusters.Clusters...)
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	before := memory(t, west())
 	l := &liar{id: "liar", services: func(yield func(string) bool) {
 		for i := range 100_000 {
@@ -82,10 +83,10 @@ func TestTooManyExportsAreNotTaken(t *testing.T) {
 		}
 	}}
 	secret(t, west(), "member-liar", l.start(t))
-	awaitMember(t, west(), "liar", hasCondition("Synced", "False", "TooManyExports", "more than 10000"))
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitMember(t, "liar", hasCondition("Synced", "False", "TooManyExports", "more than 10000"))
+	west().AwaitImport(t, ns, "web", "east")
 	export(t, north(), ns, "other")
-	awaitImport(t, west(), ns, "other", "north")
+	west().AwaitImport(t, ns, "other", "north")
 	after := memory(t, west())
 	t.Logf("mcs-apiserver of west: %d MiB before, %d MiB after", before>>20, after>>20)
 	if after-before > 300<<20 {
@@ -96,16 +97,16 @@ func TestTooManyExportsAreNotTaken(t *testing.T) {
 // memory is what the server of a cluster has resident, in bytes.
 func memory(t *testing.T, in *fleet.Cluster) int {
 	t.Helper()
-	status := must(os.ReadFile(fmt.Sprintf("/proc/%d/statm", in.APIServers[0].PID())))(t)
-	return must(strconv.Atoi(strings.Fields(string(status))[1]))(t) * os.Getpagesize()
+	status := expect.Must(os.ReadFile(fmt.Sprintf("/proc/%d/statm", in.APIServers[0].PID())))(t)
+	return expect.Must(strconv.Atoi(strings.Fields(string(status))[1]))(t) * os.Getpagesize()
 }
 
 // One that accepts connections and never answers holds nobody up.
 func TestSilentMemberStopsNobodyElse(t *testing.T) {
-	ns := namespace(t, "silent", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "silent", clusters.Clusters...)
 	secret(t, west(), "member-liar", (&liar{id: "liar", silent: true}).start(t))
-	awaitMember(t, west(), "liar", hasState(clustersetv1alpha1.MemberConnecting))
+	west().AwaitMember(t, "liar", hasState(clustersetv1alpha1.MemberConnecting))
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
-	awaitMember(t, west(), "liar", hasCondition("Reachable", "False", "Unreachable"))
+	west().AwaitImport(t, ns, "web", "east")
+	west().AwaitMember(t, "liar", hasCondition("Reachable", "False", "Unreachable"))
 }

@@ -18,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
 )
 
@@ -33,10 +34,10 @@ type liar struct {
 // start returns what a Secret that makes it a member holds.
 func (l *liar) start(t *testing.T) map[string][]byte {
 	t.Helper()
-	authority := must(pki.NewAuthority("liar"))(t)
-	pair := must(authority.Issue(pki.Subject{Name: "liar", IPs: []net.IP{net.ParseIP("127.0.0.1")}}))(t)
+	authority := expect.Must(pki.NewAuthority("liar"))(t)
+	pair := expect.Must(authority.Issue(pki.Subject{Name: "liar", IPs: []net.IP{net.ParseIP("127.0.0.1")}}))(t)
 	server := httptest.NewUnstartedServer(l)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{must(tls.X509KeyPair(pair.Cert, pair.Key))(t)}} //nolint:gosec // the versions do not matter here
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{expect.Must(tls.X509KeyPair(pair.Cert, pair.Key))(t)}} //nolint:gosec // the versions do not matter here
 	server.StartTLS()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -47,7 +48,7 @@ func (l *liar) start(t *testing.T) map[string][]byte {
 	config.AuthInfos["liar"] = &clientcmdapi.AuthInfo{Token: "anything"}
 	config.Contexts["liar"] = &clientcmdapi.Context{Cluster: "liar", AuthInfo: "liar"}
 	config.CurrentContext = "liar"
-	return map[string][]byte{clusterset.MemberSecretClusterID: []byte(l.id), clusterset.MemberSecretKubeconfig: must(clientcmd.Write(*config))(t)}
+	return map[string][]byte{clusterset.MemberSecretClusterID: []byte(l.id), clusterset.MemberSecretKubeconfig: expect.Must(clientcmd.Write(*config))(t)}
 }
 
 // ServeHTTP implements http.Handler.

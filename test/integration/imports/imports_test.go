@@ -24,66 +24,66 @@ import (
 // namespace exists, while somebody exports the service: from elsewhere only,
 // from elsewhere and here, or from here only.
 func TestImportExistsWhereItsNamespaceExists(t *testing.T) {
-	ns := namespace(t, "shop", east(), west())
+	ns := fleet.CreateNamespace(t, "shop", east(), west())
 	export(t, east(), ns, "web")
-	awaitImport(t, east(), ns, "web", "east")
-	awaitImport(t, west(), ns, "web", "east")
+	east().AwaitImport(t, ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	awaitExported(t, north(), ns, "web.east") // known there, and still
-	awaitNoImport(t, north(), ns, "web")
+	north().AwaitNoImport(t, ns, "web")
 	if _, err := north().Kubernetes.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace was created in north: %v", err)
 	}
-	namespace(t, ns, north())
-	awaitImport(t, north(), ns, "web", "east")
+	fleet.CreateNamespace(t, ns, north())
+	north().AwaitImport(t, ns, "web", "east")
 
 	export(t, west(), ns, "web")
 	for _, cluster := range clusters.Clusters {
-		awaitImport(t, cluster, ns, "web", "east", "west")
+		cluster.AwaitImport(t, ns, "web", "east", "west")
 	}
 	unexport(t, east(), ns, "web")
 	for _, cluster := range clusters.Clusters {
-		awaitImport(t, cluster, ns, "web", "west")
+		cluster.AwaitImport(t, ns, "web", "west")
 	}
 	unexport(t, west(), ns, "web")
 	for _, cluster := range clusters.Clusters {
-		awaitNoImport(t, cluster, ns, "web")
+		cluster.AwaitNoImport(t, ns, "web")
 	}
 }
 
 // R25: a namespace that is being deleted counts as gone, and takes nothing
 // from the others.
 func TestImportGoesWithItsNamespace(t *testing.T) {
-	ns := namespace(t, "closing", east(), west())
+	ns := fleet.CreateNamespace(t, "closing", east(), west())
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	// A finalizer holds the namespace in Terminating.
-	held := must(west().Kubernetes.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
+	held := expect.Must(west().Kubernetes.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}},
 	}, metav1.CreateOptions{}))(t)
 	if err := west().Kubernetes.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitNoImport(t, west(), ns, "web")
-	awaitImport(t, east(), ns, "web", "east")
+	west().AwaitNoImport(t, ns, "web")
+	east().AwaitImport(t, ns, "web", "east")
 	held.Finalizers = nil
-	must(west().Kubernetes.CoreV1().ConfigMaps(ns).Update(t.Context(), held, metav1.UpdateOptions{}))(t)
+	expect.Must(west().Kubernetes.CoreV1().ConfigMaps(ns).Update(t.Context(), held, metav1.UpdateOptions{}))(t)
 	expect.Eventually(t, "end of the namespace", func(ctx context.Context) error {
 		if _, err := west().Kubernetes.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is still there: %w", err)
 		}
 		return nil
 	})
-	namespace(t, ns, west())
-	awaitImport(t, west(), ns, "web", "east")
+	fleet.CreateNamespace(t, ns, west())
+	west().AwaitImport(t, ns, "web", "east")
 }
 
 // R17: no namespace is barred. Who may export where is the administrator's choice.
 func TestEveryNamespaceCanExport(t *testing.T) {
 	for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
 		export(t, east(), ns, "anywhere")
-		awaitImport(t, west(), ns, "anywhere", "east")
+		west().AwaitImport(t, ns, "anywhere", "east")
 		unexport(t, east(), ns, "anywhere")
-		awaitNoImport(t, west(), ns, "anywhere")
+		west().AwaitNoImport(t, ns, "anywhere")
 	}
 }
 
@@ -91,18 +91,18 @@ func TestEveryNamespaceCanExport(t *testing.T) {
 // recovers when the Service appears; one without endpoints is listed all the
 // same. The import's next life is another one.
 func TestImportFollowsTheService(t *testing.T) {
-	ns := namespace(t, "coming", east(), west())
-	must(east().Export(t.Context(), ns, "web"))(t)
+	ns := fleet.CreateNamespace(t, "coming", east(), west())
+	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	awaitExportSeen(t, east(), ns, "web")
-	awaitNoImport(t, west(), ns, "web")
-	must(east().Service(t.Context(), ns, "web"))(t)
-	first := awaitImport(t, west(), ns, "web", "east")
+	west().AwaitNoImport(t, ns, "web")
+	expect.Must(east().Service(t.Context(), ns, "web"))(t)
+	first := west().AwaitImport(t, ns, "web", "east")
 	if err := east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitNoImport(t, west(), ns, "web")
-	must(east().Service(t.Context(), ns, "web"))(t)
-	second := awaitImport(t, west(), ns, "web", "east")
+	west().AwaitNoImport(t, ns, "web")
+	expect.Must(east().Service(t.Context(), ns, "web"))(t)
+	second := west().AwaitImport(t, ns, "web", "east")
 	if first.UID == second.UID || first.UID == "" || second.UID == "" {
 		t.Errorf("the UIDs are %q and %q, and must be two", first.UID, second.UID)
 	}
@@ -111,25 +111,25 @@ func TestImportFollowsTheService(t *testing.T) {
 // R9, R10, R11, R18: what is not exported, or cannot be, is in no feed and no
 // import, and disturbs nobody who exports the same.
 func TestWhatIsNotExportedIsNowhere(t *testing.T) {
-	ns := namespace(t, "quiet", clusters.Clusters...)
-	must(east().Service(t.Context(), ns, "private"))(t)
-	must(east().EndpointSlice(t.Context(), ns, "private", []string{"10.9.0.9"}))(t)
-	must(east().Service(t.Context(), ns, "outside", func(s *corev1.Service) {
+	ns := fleet.CreateNamespace(t, "quiet", clusters.Clusters...)
+	expect.Must(east().Service(t.Context(), ns, "private"))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "private", []string{"10.9.0.9"}))(t)
+	expect.Must(east().Service(t.Context(), ns, "outside", func(s *corev1.Service) {
 		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
 	}))(t)
-	must(east().Export(t.Context(), ns, "outside"))(t)
+	expect.Must(east().Export(t.Context(), ns, "outside"))(t)
 	export(t, west(), ns, "outside")
 	export(t, east(), ns, "public")
 	for _, cluster := range clusters.Clusters {
 		awaitExported(t, cluster, ns, "public.east")
-		awaitImport(t, cluster, ns, "public", "east")
-		awaitImport(t, cluster, ns, "outside", "west")
-		awaitNoImport(t, cluster, ns, "private")
-		services := must(cluster.Clientset.ClusterSetV1alpha1().ExportedServices(ns).List(t.Context(), metav1.ListOptions{}))(t)
+		cluster.AwaitImport(t, ns, "public", "east")
+		cluster.AwaitImport(t, ns, "outside", "west")
+		cluster.AwaitNoImport(t, ns, "private")
+		services := expect.Must(cluster.Clientset.ClusterSetV1alpha1().ExportedServices(ns).List(t.Context(), metav1.ListOptions{}))(t)
 		if len(services.Items) != 2 {
 			t.Errorf("%s knows %d exported services, want public.east and outside.west", cluster.ID, len(services.Items))
 		}
-		slices := must(cluster.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{}))(t)
+		slices := expect.Must(cluster.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{}))(t)
 		for _, slice := range slices.Items {
 			if slice.Spec.Service == "private" || slice.Labels[multicluster.ServiceNameLabel] == "private" {
 				t.Errorf("%s knows endpoints of what is not exported: %+v", cluster.ID, slice)
@@ -141,8 +141,8 @@ func TestWhatIsNotExportedIsNowhere(t *testing.T) {
 // R12, R13, R14, R34, R36, R38, R39: the import is what the Service and the
 // export's spec say, under upstream's names, and nothing else.
 func TestImportCarriesWhatTheServiceSays(t *testing.T) {
-	ns := namespace(t, "carried", east(), west())
-	must(east().Service(t.Context(), ns, "web", func(s *corev1.Service) {
+	ns := fleet.CreateNamespace(t, "carried", east(), west())
+	expect.Must(east().Service(t.Context(), ns, "web", func(s *corev1.Service) {
 		s.Labels, s.Annotations = map[string]string{"private": "label"}, map[string]string{"private": "annotation"}
 		s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
@@ -153,11 +153,11 @@ func TestImportCarriesWhatTheServiceSays(t *testing.T) {
 			{Name: "http", Port: 80, AppProtocol: ptr.To("http")}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "sctp", Port: 54, Protocol: corev1.ProtocolSCTP},
 		}
 	}))(t)
-	must(east().Export(t.Context(), ns, "web", func(e *multiclusterxv1beta1.ServiceExport) {
+	expect.Must(east().Export(t.Context(), ns, "web", func(e *multiclusterxv1beta1.ServiceExport) {
 		e.Labels = map[string]string{"private": "label"}
 		e.Spec.ExportedLabels, e.Spec.ExportedAnnotations = map[string]string{"tier": "front"}, map[string]string{"note": "x"}
 	}))(t)
-	found := awaitImport(t, west(), ns, "web", "east")
+	found := west().AwaitImport(t, ns, "web", "east")
 	spec := found.Spec
 	if spec.Type != multiclusterxv1beta1.ClusterSetIP || spec.SessionAffinity != corev1.ServiceAffinityClientIP || *spec.SessionAffinityConfig.ClientIP.TimeoutSeconds != 7 ||
 		*spec.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal || *spec.TrafficDistribution != corev1.ServiceTrafficDistributionPreferSameZone ||
@@ -180,10 +180,10 @@ func TestImportCarriesWhatTheServiceSays(t *testing.T) {
 // R124: what is shown of endpoints are Pod addresses, with what routing and DNS
 // need, and they follow every change.
 func TestEndpointsArrive(t *testing.T) {
-	ns := namespace(t, "pods", east(), west())
+	ns := fleet.CreateNamespace(t, "pods", east(), west())
 	export(t, east(), ns, "web")
 	addresses := func() string {
-		list := must(west().Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{LabelSelector: multicluster.SourceClusterLabel + "=east"}))(t)
+		list := expect.Must(west().Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{LabelSelector: multicluster.SourceClusterLabel + "=east"}))(t)
 		var found []string
 		for _, slice := range list.Items {
 			for _, endpoint := range slice.Spec.Endpoints {
@@ -202,14 +202,14 @@ func TestEndpointsArrive(t *testing.T) {
 		})
 	}
 	await("[10.9.0.1 10.9.0.2]")
-	must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.2", "10.9.0.3"}))(t)
+	expect.Must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.2", "10.9.0.3"}))(t)
 	await("[10.9.0.2 10.9.0.3]")
 }
 
 // R31, R36, R48: an import is ready with the Service that stands for it, and
 // keeps its addresses also when somebody deletes that Service.
 func TestImportIsReadyWithItsDerivedService(t *testing.T) {
-	ns := namespace(t, "standing", east(), west())
+	ns := fleet.CreateNamespace(t, "standing", east(), west())
 	export(t, east(), ns, "web", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) })
 	before := awaitReady(t, west(), ns, "web")
 	derived := derivedService(t, west(), ns, "web")
@@ -238,37 +238,37 @@ func TestImportIsReadyWithItsDerivedService(t *testing.T) {
 // R21, R110: without a ClusterSet nothing is exported and nothing imported, and
 // coming back brings everything back.
 func TestLeavingTheClusterSetEndsEverything(t *testing.T) {
-	ns := namespace(t, "leaving", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "leaving", clusters.Clusters...)
 	export(t, east(), ns, "of-east")
 	export(t, north(), ns, "of-north")
-	awaitImport(t, north(), ns, "of-east", "east")
-	awaitImport(t, east(), ns, "of-north", "north")
+	north().AwaitImport(t, ns, "of-east", "east")
+	east().AwaitImport(t, ns, "of-north", "north")
 	claims := north().Clientset.MulticlusterV1().ClusterClaims()
 	if err := claims.Delete(t.Context(), multicluster.ClusterSetClaim, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitNoImport(t, north(), ns, "of-east")
-	awaitNoImport(t, north(), ns, "of-north")
-	awaitNoImport(t, east(), ns, "of-north")
-	awaitImport(t, west(), ns, "of-east", "east")
+	north().AwaitNoImport(t, ns, "of-east")
+	north().AwaitNoImport(t, ns, "of-north")
+	east().AwaitNoImport(t, ns, "of-north")
+	west().AwaitImport(t, ns, "of-east", "east")
 	if err := north().Claim(t.Context(), "north", "everywhere"); err != nil {
 		t.Fatal(err)
 	}
-	awaitImport(t, north(), ns, "of-east", "east")
-	awaitImport(t, east(), ns, "of-north", "north")
+	north().AwaitImport(t, ns, "of-east", "east")
+	east().AwaitImport(t, ns, "of-north", "north")
 }
 
 // awaitReady waits until an import can be used.
 func awaitReady(t *testing.T, in *fleet.Cluster, ns, name string) *multiclusterxv1beta1.ServiceImport {
 	t.Helper()
 	awaitCondition(t, in, ns, name, multicluster.ServiceImportReady, metav1.ConditionTrue, multicluster.ServiceImportReasonReady)
-	return must(getImport(t.Context(), in, ns, name))(t)
+	return expect.Must(in.Import(t.Context(), ns, name))(t)
 }
 
 // derivedService is the Service that stands for an import.
 func derivedService(t *testing.T, in *fleet.Cluster, ns, name string) *corev1.Service {
 	t.Helper()
-	return must(in.Kubernetes.CoreV1().Services(ns).Get(t.Context(), multicluster.DerivedServiceName(ns, name), metav1.GetOptions{}))(t)
+	return expect.Must(in.Kubernetes.CoreV1().Services(ns).Get(t.Context(), multicluster.DerivedServiceName(ns, name), metav1.GetOptions{}))(t)
 }
 
 // awaitExported waits until a cluster knows of an export.
@@ -288,5 +288,5 @@ func awaitExportSeen(t *testing.T, in *fleet.Cluster, ns, name string) {
 		t.Fatal(errors.New("the name is taken"))
 	}
 	export(t, in, ns, "later")
-	awaitImport(t, in, ns, "later", in.ID)
+	in.AwaitImport(t, ns, "later", in.ID)
 }

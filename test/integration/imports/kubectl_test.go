@@ -29,10 +29,10 @@ func kubectl(t *testing.T, in *fleet.Cluster, args ...string) string {
 // R29, R138: imports are read with plain kubectl as if they were stored,
 // through either group.
 func TestKubectlReadsImports(t *testing.T) {
-	ns := namespace(t, "reading", east(), west())
+	ns := fleet.CreateNamespace(t, "reading", east(), west())
 	export(t, east(), ns, "web")
 	export(t, east(), ns, "db")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	awaitReady(t, west(), ns, "db")
 	kubectl(t, west(), "wait", "--for=condition=Ready", "-n", ns, "serviceimport/web", "--timeout=60s")
 	derived := derivedService(t, west(), ns, "web")
@@ -74,9 +74,9 @@ func findRow(lines []string, fields ...string) string {
 
 // A watch with kubectl shows imports come and go.
 func TestKubectlWatchesImports(t *testing.T) {
-	ns := namespace(t, "watching", east(), west())
+	ns := fleet.CreateNamespace(t, "watching", east(), west())
 	export(t, east(), ns, "first")
-	awaitImport(t, west(), ns, "first", "east")
+	west().AwaitImport(t, ns, "first", "east")
 	ctx, cancel := context.WithTimeout(t.Context(), expect.Patience)
 	defer cancel()
 	command := west().KubectlCommand(ctx, west().Plane.AdminKubeconfig(), "get", "serviceimports", "-n", ns, "-w", "--output-watch-events")
@@ -110,9 +110,9 @@ func TestKubectlWatchesImports(t *testing.T) {
 // R29, R139: nobody can write what is computed, not even in a dry run, and the
 // refusal says what to do instead.
 func TestWritesToComputedResourcesAreRefused(t *testing.T) {
-	ns := namespace(t, "refusing", east(), west())
+	ns := fleet.CreateNamespace(t, "refusing", east(), west())
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	manifest := func(apiVersion string) string {
 		return expect.Manifest(t, "apiVersion: %s\nkind: ServiceImport\nmetadata: {name: forged, namespace: %s}\nspec: {type: ClusterSetIP, ports: [{port: 80}]}\n", apiVersion, ns)
 	}
@@ -143,12 +143,12 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 			expect.Contains(t, output, test.want...)
 		})
 	}
-	awaitImport(t, west(), ns, "web", "east")
-	if _, err := getImport(t.Context(), west(), ns, "forged"); err == nil {
+	west().AwaitImport(t, ns, "web", "east")
+	if _, err := west().Import(t.Context(), ns, "forged"); err == nil {
 		t.Error("a forged import exists")
 	}
 	// What was refused is in the audit log like any request.
-	log := string(must(os.ReadFile(auditLog(&west().Config)))(t))
+	log := string(expect.Must(os.ReadFile(auditLog(&west().Config)))(t))
 	for _, verb := range []string{"create", "patch", "delete", "deletecollection"} {
 		found := false
 		for line := range strings.Lines(log) {
@@ -164,9 +164,9 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 // The writer of an export learns at once with whom it is in conflict, and who
 // wins, also in a dry run.
 func TestWarningsNameConflicts(t *testing.T) {
-	ns := namespace(t, "warned", east(), west())
+	ns := fleet.CreateNamespace(t, "warned", east(), west())
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	kubectl(t, west(), "create", "service", "clusterip", "web", "-n", ns, "--tcp=81:81")
 	manifest := func(spec string) string {
 		return expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web, namespace: %s}\nspec: %s\n", ns, spec)

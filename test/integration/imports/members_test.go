@@ -57,7 +57,7 @@ func hasCondition(conditionType string, status metav1.ConditionStatus, reason st
 func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte) {
 	t.Helper()
 	secrets := in.Kubernetes.CoreV1().Secrets(installation.Namespace)
-	must(secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: clusterset.MemberSecretType, Data: data}, metav1.CreateOptions{}))(t)
+	expect.Must(secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: clusterset.MemberSecretType, Data: data}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		if err := secrets.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
@@ -68,19 +68,19 @@ func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte
 // secretData is what the Secret of a peer holds, to be changed.
 func secretData(t *testing.T, in *fleet.Cluster, peer string) map[string][]byte {
 	t.Helper()
-	return must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Get(t.Context(), clusterset.MemberSecretName(peer), metav1.GetOptions{}))(t).Data
+	return expect.Must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Get(t.Context(), clusterset.MemberSecretName(peer), metav1.GetOptions{}))(t).Data
 }
 
 // A healthy ClusterSet looks healthy.
 func TestMembersShowEachOther(t *testing.T) {
-	ns := namespace(t, "counted", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "counted", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	for _, cluster := range clusters.Clusters {
 		for _, peer := range clusters.Clusters {
 			if peer == cluster {
 				continue
 			}
-			awaitMember(t, cluster, peer.ID, func(found *clustersetv1alpha1.Member) error {
+			cluster.AwaitMember(t, peer.ID, func(found *clustersetv1alpha1.Member) error {
 				for _, conditionType := range []string{"Accepted", "Reachable", "Synced", "Mutual"} {
 					if !meta.IsStatusConditionTrue(found.Status.Conditions, conditionType) {
 						return fmt.Errorf("%s is not true: %+v", conditionType, found.Status.Conditions)
@@ -89,9 +89,9 @@ func TestMembersShowEachOther(t *testing.T) {
 				return hasState(clustersetv1alpha1.MemberConnected)(found)
 			})
 		}
-		awaitMember(t, cluster, cluster.ID, hasState(clustersetv1alpha1.MemberLocal))
+		cluster.AwaitMember(t, cluster.ID, hasState(clustersetv1alpha1.MemberLocal))
 	}
-	awaitMember(t, west(), "east", func(found *clustersetv1alpha1.Member) error {
+	west().AwaitMember(t, "east", func(found *clustersetv1alpha1.Member) error {
 		if found.Status.Exports != 1 || found.Status.Endpoints != 2 || !found.Status.Synced || found.Status.ClusterSet != "everywhere" || found.Status.LastSeen == nil {
 			return fmt.Errorf("%+v", found.Status)
 		}
@@ -108,7 +108,7 @@ func TestMembersShowEachOther(t *testing.T) {
 // A peer sees what is exported, who is a member and who this cluster is, and
 // nothing else.
 func TestPeerSeesOnlyWhatIsExported(t *testing.T) {
-	ns := namespace(t, "curious", east())
+	ns := fleet.CreateNamespace(t, "curious", east())
 	export(t, east(), ns, "web")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, secretData(t, west(), "east")[clusterset.MemberSecretKubeconfig], 0o600); err != nil {
@@ -133,9 +133,9 @@ func TestPeerSeesOnlyWhatIsExported(t *testing.T) {
 // R4, R5, R101: whoever is not what its Secret says is kept out, visibly, and
 // harms nobody.
 func TestWrongMembersAreKeptOut(t *testing.T) {
-	ns := namespace(t, "guarded", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "guarded", clusters.Clusters...)
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	with := func(changes map[string]string) map[string][]byte {
 		data := secretData(t, west(), "north")
 		for key, value := range changes {
@@ -163,12 +163,12 @@ func TestWrongMembersAreKeptOut(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			secret(t, west(), test.name, test.data)
-			awaitMember(t, west(), test.entry, test.check)
+			west().AwaitMember(t, test.entry, test.check)
 			condition := strings.Fields(findRow(strings.Split(kubectl(t, west(), "get", "members", "-o", "wide"), "\n"), test.entry))
 			if len(condition) < 8 {
 				t.Errorf("kubectl get members -o wide says only %v", condition)
 			}
-			awaitImport(t, west(), ns, "web", "east")
+			west().AwaitImport(t, ns, "web", "east")
 		})
 	}
 	// They are gone with their Secrets.
@@ -183,19 +183,19 @@ func TestWrongMembersAreKeptOut(t *testing.T) {
 
 // A member that moves to another ClusterSet is out, and comes back with it.
 func TestMemberOfAnotherClusterSetIsKeptOut(t *testing.T) {
-	ns := namespace(t, "elsewhere", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "elsewhere", clusters.Clusters...)
 	export(t, north(), ns, "web")
-	awaitImport(t, west(), ns, "web", "north")
+	west().AwaitImport(t, ns, "web", "north")
 	if err := north().Claim(t.Context(), "north", "another"); err != nil {
 		t.Fatal(err)
 	}
-	awaitNoImport(t, west(), ns, "web")
-	awaitMember(t, west(), "north", hasCondition("Accepted", "False", "WrongClusterSet", `"another"`, `"everywhere"`))
-	awaitImport(t, north(), ns, "web", "north") // alone in its ClusterSet
+	west().AwaitNoImport(t, ns, "web")
+	west().AwaitMember(t, "north", hasCondition("Accepted", "False", "WrongClusterSet", `"another"`, `"everywhere"`))
+	north().AwaitImport(t, ns, "web", "north") // alone in its ClusterSet
 	if err := north().Claim(t.Context(), "north", "everywhere"); err != nil {
 		t.Fatal(err)
 	}
-	awaitImport(t, west(), ns, "web", "north")
+	west().AwaitImport(t, ns, "web", "north")
 }
 
 // R1: one-sided membership shows in both clusters.
@@ -203,31 +203,31 @@ func TestOneSidedMembershipShowsInBothClusters(t *testing.T) {
 	if err := west().Leave(t.Context(), "north"); err != nil {
 		t.Fatal(err)
 	}
-	awaitMember(t, north(), "west", hasCondition("Mutual", "False", "NotListed", `"north"`, "create a Secret"))
-	awaitMember(t, west(), "west", hasCondition("Mutual", "False", "UnlistedReader", "north"))
+	north().AwaitMember(t, "west", hasCondition("Mutual", "False", "NotListed", `"north"`, "create a Secret"))
+	west().AwaitMember(t, "west", hasCondition("Mutual", "False", "UnlistedReader", "north"))
 	// R2: and who is missing shows where the others list it.
-	awaitMember(t, west(), "east", hasCondition("Mutual", "False", "ListsOthers", "north"))
-	must(west().Join(t.Context(), north(), nil))(t)
-	awaitMember(t, north(), "west", hasCondition("Mutual", "True", "Mutual"))
-	awaitMember(t, west(), "west", hasCondition("Mutual", "True", "Mutual"))
-	awaitMember(t, west(), "east", hasCondition("Mutual", "True", "Mutual"))
+	west().AwaitMember(t, "east", hasCondition("Mutual", "False", "ListsOthers", "north"))
+	expect.Must(west().Join(t.Context(), north(), nil))(t)
+	north().AwaitMember(t, "west", hasCondition("Mutual", "True", "Mutual"))
+	west().AwaitMember(t, "west", hasCondition("Mutual", "True", "Mutual"))
+	west().AwaitMember(t, "east", hasCondition("Mutual", "True", "Mutual"))
 }
 
 // R99, R101: a cluster whose id is taken cannot join. Where that could not be
 // told, two clusters with one id are kept out on both sides, and the older claim
 // stays: for the others it is still the member.
 func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
-	ns := namespace(t, "twins", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "twins", clusters.Clusters...)
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	t.Cleanup(func() {
 		for _, link := range north().Links {
-			must(0, link.Restore())(t)
+			expect.Must(0, link.Restore())(t)
 		}
-		must(0, north().Claim(context.Background(), "north", "everywhere"))(t)
+		expect.Must(0, north().Claim(context.Background(), "north", "everywhere"))(t)
 	})
-	must(0, north().Unclaim(t.Context()))(t)
-	must(0, north().SetClaim(t.Context(), multicluster.ClusterIDClaim, "east", nil))(t)
+	expect.Must(0, north().Unclaim(t.Context()))(t)
+	expect.Must(0, north().SetClaim(t.Context(), multicluster.ClusterIDClaim, "east", nil))(t)
 	refused := func(annotations map[string]string, parts ...string) {
 		t.Helper()
 		err := north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", annotations)
@@ -243,40 +243,40 @@ func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
 	refused(force, `the id "east" is taken in the ClusterSet "everywhere" by a member of "west"`)
 	north().Links["west"].Cut()
 	refused(nil, `"east" (Secret member-east): no answer`, `"west" (Secret member-west): no answer`, multicluster.IgnoreUnreachableMembersAnnotation+"=true")
-	must(0, north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", force))(t)
+	expect.Must(0, north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", force))(t)
 	for _, link := range north().Links {
-		must(0, link.Restore())(t)
+		expect.Must(0, link.Restore())(t)
 	}
 
 	export(t, north(), ns, "forged")
 	data := secretData(t, west(), "north")
 	data[clusterset.MemberSecretClusterID] = []byte("east")
 	secret(t, west(), "twin", data)
-	awaitMember(t, west(), "secret.twin", hasCondition("Accepted", "False", "DuplicateClusterID", `"member-east"`, `"twin"`, "another id"))
-	awaitMember(t, north(), "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "as this cluster does", "give this cluster another id"))
-	awaitImport(t, west(), ns, "web", "east")
-	awaitNoImport(t, west(), ns, "forged")
-	awaitNoImport(t, north(), ns, "web")
+	west().AwaitMember(t, "secret.twin", hasCondition("Accepted", "False", "DuplicateClusterID", `"member-east"`, `"twin"`, "another id"))
+	north().AwaitMember(t, "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "as this cluster does", "give this cluster another id"))
+	west().AwaitImport(t, ns, "web", "east")
+	west().AwaitNoImport(t, ns, "forged")
+	north().AwaitNoImport(t, ns, "web")
 	unexport(t, north(), ns, "forged")
-	must(0, north().Claim(t.Context(), "north", "everywhere"))(t)
-	awaitMember(t, north(), "east", hasState(clustersetv1alpha1.MemberConnected))
-	awaitMember(t, west(), "north", hasState(clustersetv1alpha1.MemberConnected))
+	expect.Must(0, north().Claim(t.Context(), "north", "everywhere"))(t)
+	north().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberConnected))
+	west().AwaitMember(t, "north", hasState(clustersetv1alpha1.MemberConnected))
 }
 
 // A member that cannot be reached becomes stale, then lost; what it exports
 // stays imported, also when the server restarts meanwhile.
 func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
-	ns := namespace(t, "apart", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "apart", clusters.Clusters...)
 	for _, name := range []string{"web", "db"} {
 		export(t, east(), ns, name)
-		awaitImport(t, west(), ns, name, "east")
+		west().AwaitImport(t, ns, name, "east")
 	}
-	before := awaitImport(t, west(), ns, "web", "east")
+	before := west().AwaitImport(t, ns, "web", "east")
 	awaitMemory(t, west(), "east", ns, 2)
 	link := west().Links["east"]
-	t.Cleanup(func() { must(0, link.Restore())(t) })
+	t.Cleanup(func() { expect.Must(0, link.Restore())(t) })
 	link.Cut()
-	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberStale))
+	west().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberStale))
 	stale := awaitCondition(t, west(), ns, "web", "MembersReachable", metav1.ConditionFalse, "MembersStale")
 	expect.Contains(t, stale.Message, "east", "last seen 20")
 
@@ -289,19 +289,19 @@ func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 	if err := west().AwaitAvailable(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	after := awaitImport(t, west(), ns, "web", "east")
+	after := west().AwaitImport(t, ns, "web", "east")
 	if after.UID != before.UID || !after.CreationTimestamp.Equal(&before.CreationTimestamp) {
 		t.Errorf("after the restart it is another import: %s and %s", before.UID, after.UID)
 	}
-	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberLost))
+	west().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberLost))
 	awaitCondition(t, west(), ns, "web", "MembersReachable", metav1.ConditionFalse, "MembersLost")
-	awaitImport(t, west(), ns, "db", "east")
+	west().AwaitImport(t, ns, "db", "east")
 	if err := link.Restore(); err != nil {
 		t.Fatal(err)
 	}
-	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberConnected))
+	west().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberConnected))
 	expect.Eventually(t, "end of the condition", func(ctx context.Context) error {
-		found, err := getImport(ctx, west(), ns, "web")
+		found, err := west().Import(ctx, ns, "web")
 		if err == nil && meta.FindStatusCondition(found.Status.Conditions, "MembersReachable") != nil {
 			err = fmt.Errorf("%+v", found.Status.Conditions)
 		}
@@ -310,14 +310,14 @@ func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 	gap()
 	// What was withdrawn meanwhile is withdrawn here too.
 	unexport(t, east(), ns, "db")
-	awaitNoImport(t, west(), ns, "db")
+	west().AwaitNoImport(t, ns, "db")
 }
 
 // awaitMemory waits until what a member exports is written down, which happens
 // a moment after it is known.
 func awaitMemory(t *testing.T, in *fleet.Cluster, member, ns string, services int64) {
 	t.Helper()
-	store := must(clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second}))(t)
+	store := expect.Must(clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second}))(t)
 	defer store.Close()
 	expect.Eventually(t, "memory of "+member, func(ctx context.Context) error {
 		records, err := store.Get(ctx, "/registry/mcs-apiserver/virtual/members/"+member+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -371,7 +371,7 @@ func awaitCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType str
 	t.Helper()
 	var found metav1.Condition
 	expect.Eventually(t, conditionType+" of "+name, func(ctx context.Context) error {
-		serviceImport, err := getImport(ctx, in, ns, name)
+		serviceImport, err := in.Import(ctx, ns, name)
 		if err != nil {
 			return err
 		}
@@ -387,41 +387,41 @@ func awaitCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType str
 
 // A feed that hangs is noticed, and nobody else waits for it.
 func TestHangingMemberHoldsNobodyUp(t *testing.T) {
-	ns := namespace(t, "hanging", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "hanging", clusters.Clusters...)
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
-	t.Cleanup(func() { must(0, west().Links["east"].Restore())(t) })
+	west().AwaitImport(t, ns, "web", "east")
+	t.Cleanup(func() { expect.Must(0, west().Links["east"].Restore())(t) })
 	if err := west().Links["east"].Hang(); err != nil {
 		t.Fatal(err)
 	}
-	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberStale))
-	awaitMember(t, west(), "east", hasCondition("Reachable", "False", "Unreachable"))
+	west().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberStale))
+	west().AwaitMember(t, "east", hasCondition("Reachable", "False", "Unreachable"))
 	export(t, north(), ns, "other")
-	awaitImport(t, west(), ns, "other", "north")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "other", "north")
+	west().AwaitImport(t, ns, "web", "east")
 	if err := west().Links["east"].Restore(); err != nil {
 		t.Fatal(err)
 	}
-	awaitMember(t, west(), "east", hasState(clustersetv1alpha1.MemberConnected))
+	west().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberConnected))
 	export(t, east(), ns, "after")
-	awaitImport(t, west(), ns, "after", "east")
+	west().AwaitImport(t, ns, "after", "east")
 }
 
 // Another credential takes over without a gap, and one that was taken away
 // shows.
 func TestCredentialsAreChangedWithoutAGap(t *testing.T) {
-	ns := namespace(t, "rotating", clusters.Clusters...)
+	ns := fleet.CreateNamespace(t, "rotating", clusters.Clusters...)
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	gap := watchForGap(t, west(), ns, "web")
-	must(west().Join(t.Context(), east(), nil))(t)
+	expect.Must(west().Join(t.Context(), east(), nil))(t)
 	export(t, east(), ns, "more")
-	awaitImport(t, west(), ns, "more", "east")
-	must(west().Join(t.Context(), east(), map[string][]byte{
-		clusterset.MemberSecretKubeconfig: must(west().KubeconfigFor(east(), "revoked"))(t),
+	west().AwaitImport(t, ns, "more", "east")
+	expect.Must(west().Join(t.Context(), east(), map[string][]byte{
+		clusterset.MemberSecretKubeconfig: expect.Must(west().KubeconfigFor(east(), "revoked"))(t),
 	}))(t)
-	awaitMember(t, west(), "east", hasCondition("Reachable", "False", "Unauthorized"))
-	must(west().Join(t.Context(), east(), nil))(t)
-	awaitMember(t, west(), "east", hasCondition("Reachable", "True", "Answers"))
+	west().AwaitMember(t, "east", hasCondition("Reachable", "False", "Unauthorized"))
+	expect.Must(west().Join(t.Context(), east(), nil))(t)
+	west().AwaitMember(t, "east", hasCondition("Reachable", "True", "Answers"))
 	gap()
 }

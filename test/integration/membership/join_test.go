@@ -31,7 +31,7 @@ func writeFile(name string, data []byte) error { return os.WriteFile(name, data,
 // R1, R2, R3: three clusters join with one command, know each other, and what
 // has one name is one service. Doing it again does nothing.
 func TestThreeClustersJoinWithOneCommand(t *testing.T) {
-	ns := namespace(t, "joined")
+	ns := clusters.CreateNamespace(t, "joined")
 	args := []string{"mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "east=east", "--id", "west=west", "--id", "north=north"}
 	parts := map[string]string{}
 	for _, cluster := range clusters.Clusters {
@@ -50,7 +50,7 @@ func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 	join(t, "east", "west", "north")
 	for _, cluster := range clusters.Clusters {
 		members, err := cluster.Clientset.ClusterSetV1alpha1().Members().List(t.Context(), metav1.ListOptions{})
-		fatal(t, err)
+		expect.NoError(t, err)
 		if len(members.Items) != 3 {
 			t.Errorf("%s has %d members", cluster.ID, len(members.Items))
 		}
@@ -62,13 +62,13 @@ func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 	}
 	export(t, east(), ns, "web")
 	export(t, west(), ns, "web")
-	awaitImport(t, north(), ns, "web", "east", "west")
+	north().AwaitImport(t, ns, "web", "east", "west")
 
 	var versions []string
 	count := func() {
 		for _, cluster := range clusters.Clusters {
 			secrets, err := cluster.Kubernetes.CoreV1().Secrets("mcs-system").List(t.Context(), metav1.ListOptions{})
-			fatal(t, err)
+			expect.NoError(t, err)
 			for _, secret := range secrets.Items {
 				versions = append(versions, secret.Name+secret.ResourceVersion)
 			}
@@ -108,7 +108,7 @@ func awaitLongTokens(t *testing.T) {
 	t.Helper()
 	for _, cluster := range clusters.Clusters {
 		secrets, err := cluster.Kubernetes.CoreV1().Secrets("mcs-system").List(t.Context(), metav1.ListOptions{FieldSelector: "type=clusterset.mcs-apiserver.io/member"})
-		fatal(t, err)
+		expect.NoError(t, err)
 		for _, secret := range secrets.Items {
 			peer := strings.TrimPrefix(secret.Name, "member-")
 			expect.Eventually(t, "the token of "+cluster.ID+" for "+peer, func(ctx context.Context) error {
@@ -140,7 +140,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: test-no-claims}
 spec: {policyName: test-no-claims, validationActions: [Deny]}
 `))
-	fatal(t, err)
+	expect.NoError(t, err)
 	inForce := func(want bool) {
 		t.Helper()
 		expect.Eventually(t, fmt.Sprintf("the policy in force: %t", want), func(ctx context.Context) error {
@@ -171,7 +171,7 @@ spec: {policyName: test-no-claims, validationActions: [Deny]}
 		t.Errorf("the ids are %q and %q, and were %q and %q", claimed(t, east(), id), claimed(t, west(), id), eastID, westID)
 	}
 	_, err = west().Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding", "test-no-claims")
-	fatal(t, err)
+	expect.NoError(t, err)
 	inForce(false)
 }
 
@@ -181,7 +181,7 @@ func withoutIPs(t *testing.T, in *fleet.Cluster) {
 	t.Helper()
 	err := in.Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterSetIPCIDRClaim, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
-		fatal(t, err)
+		expect.NoError(t, err)
 	}
 	expect.Eventually(t, in.ID+" without a part of the IPs", func(ctx context.Context) error {
 		members, err := in.Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
@@ -200,18 +200,18 @@ func withoutIPs(t *testing.T, in *fleet.Cluster) {
 // Tokens that joining made are exchanged at once, tokens are renewed without a
 // gap, and one that is taken away shows within seconds.
 func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
-	ns := namespace(t, "renewed")
+	ns := clusters.CreateNamespace(t, "renewed")
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	awaitLongTokens(t)
 	_, before, err := tokenLife(t.Context(), west(), "east")
-	fatal(t, err)
+	expect.NoError(t, err)
 
 	// A short token, as joining makes it, is replaced while the feed goes on.
 	log := follows(t, west(), "east")
 	token, err := run(t, "--context", "east", "create", "token", "peer-west", "-n", "mcs-system", "--duration=30m")
-	fatal(t, err)
+	expect.NoError(t, err)
 	replaceToken(t, west(), "east", strings.TrimSpace(token))
 	expect.Eventually(t, "another token", func(ctx context.Context) error {
 		life, after, err := tokenLife(ctx, west(), "east")
@@ -221,13 +221,13 @@ func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
 		return err
 	})
 	export(t, east(), ns, "more")
-	awaitImport(t, west(), ns, "more", "east")
+	west().AwaitImport(t, ns, "more", "east")
 	if states := log(); len(states) > 0 {
 		t.Errorf("meanwhile the member was %v", states)
 	}
 
 	taken := time.Now()
-	fatal(t, east().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-west", metav1.DeleteOptions{}))
+	expect.NoError(t, east().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-west", metav1.DeleteOptions{}))
 	expect.Eventually(t, "the revoked credential to show", func(ctx context.Context) error {
 		output, err := run(t, "mcs", "status", "west")
 		if err == nil && !strings.Contains(output, "Unauthorized") {
@@ -242,21 +242,21 @@ func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
 	}
 	// Joining again mends it.
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 }
 
 func replaceToken(t *testing.T, in *fleet.Cluster, peer, token string) {
 	t.Helper()
 	secrets := in.Kubernetes.CoreV1().Secrets("mcs-system")
 	secret, err := secrets.Get(t.Context(), "member-"+peer, metav1.GetOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	config, err := clientcmd.Load(secret.Data["kubeconfig"])
-	fatal(t, err)
+	expect.NoError(t, err)
 	config.AuthInfos["peer"].Token = token
 	secret.Data["kubeconfig"], err = clientcmd.Write(*config)
-	fatal(t, err)
+	expect.NoError(t, err)
 	_, err = secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 }
 
 // follows watches a member. What it returns stops that, and returns every state
@@ -264,7 +264,7 @@ func replaceToken(t *testing.T, in *fleet.Cluster, peer, token string) {
 func follows(t *testing.T, in *fleet.Cluster, member string) func() []string {
 	t.Helper()
 	watcher, err := in.Clientset.ClusterSetV1alpha1().Members().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + member})
-	fatal(t, err)
+	expect.NoError(t, err)
 	done := make(chan []string)
 	go func() {
 		var seen []string
@@ -283,32 +283,32 @@ func follows(t *testing.T, in *fleet.Cluster, member string) func() []string {
 
 // The other subcommands, against real servers.
 func TestPluginExportsAndExplains(t *testing.T) {
-	ns := namespace(t, "plugged")
+	ns := clusters.CreateNamespace(t, "plugged")
 	join(t, "east", "west")
 	for _, cluster := range []*fleet.Cluster{east(), west()} {
 		_, err := cluster.Service(t.Context(), ns, "web")
-		fatal(t, err)
+		expect.NoError(t, err)
 		_, err = cluster.EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1", "10.9.0.2"})
-		fatal(t, err)
+		expect.NoError(t, err)
 	}
 	refused(t, []string{"nothing", ns}, "mcs", "export", "nothing", "-n", ns, "--context", "east")
 	expect.Contains(t, kubectl(t, "mcs", "export", "web", "-n", ns, "--context", "east", "--wait"), "exported", "ready")
 	expect.Contains(t, kubectl(t, "mcs", "export", "web", "-n", ns, "--context", "east"), "already exported")
 	kubectl(t, "mcs", "export", "web", "-n", ns, "--context", "west", "--wait", "-o", "yaml")
-	awaitImport(t, west(), ns, "web", "east", "west")
+	west().AwaitImport(t, ns, "web", "east", "west")
 	explained := kubectl(t, "mcs", "explain", "web", "-n", ns, "--context", "west")
 	expect.Contains(t, explained, "web."+ns+".svc.clusterset.local", "east", "west", "http:80/TCP", "2/2", "all agree")
 	var data map[string]any
-	fatal(t, json.Unmarshal([]byte(kubectl(t, "mcs", "explain", "web", "-n", ns, "--context", "west", "-o", "json")), &data))
+	expect.NoError(t, json.Unmarshal([]byte(kubectl(t, "mcs", "explain", "web", "-n", ns, "--context", "west", "-o", "json")), &data))
 	if len(data) == 0 {
 		t.Error("explain -o json printed nothing")
 	}
 	status := kubectl(t, "mcs", "status", "east", "west")
 	expect.Contains(t, status, "Context east: cluster east of ClusterSet everywhere", "Context west: cluster west of ClusterSet everywhere", "Connected", "Local")
 	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "east"), "still exported by west")
-	awaitImport(t, west(), ns, "web", "west")
+	west().AwaitImport(t, ns, "web", "west")
 	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "west"), "goes away")
-	awaitImport(t, west(), ns, "web")
+	west().AwaitNoImport(t, ns, "web")
 }
 
 // kubectl completes what belongs to the plugin.
@@ -339,7 +339,7 @@ func get(ctx context.Context, config *rest.Config, path string) (string, error) 
 
 // R116: metrics, logs and Events say which cluster they are of.
 func TestMetricsLogsAndEventsNameTheCluster(t *testing.T) {
-	ns := namespace(t, "named")
+	ns := clusters.CreateNamespace(t, "named")
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
 	expect.Eventually(t, "an Event with the cluster's id", func(ctx context.Context) error {
@@ -355,11 +355,11 @@ func TestMetricsLogsAndEventsNameTheCluster(t *testing.T) {
 		return fmt.Errorf("%d Events, none with it", len(events.Items))
 	})
 	config, err := east().APIServers[0].Config()
-	fatal(t, err)
+	expect.NoError(t, err)
 	metrics, err := get(t.Context(), config, "/metrics")
-	fatal(t, err)
+	expect.NoError(t, err)
 	expect.Contains(t, metrics, `mcs_apiserver_cluster_info{cluster="east",clusterset="everywhere"} 1`)
 	logged, err := os.ReadFile(east().Dir + "/mcs-apiserver.log")
-	fatal(t, err)
+	expect.NoError(t, err)
 	expect.Contains(t, string(logged), `"This cluster says who it is" logger="projection" cluster="east" clusterSet="everywhere"`, `cluster="west"`)
 }

@@ -80,8 +80,8 @@ func in(context string, args []string) []string {
 // belongs for the duration of the cluster's membership." R99, R102
 func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.T) {
 	join(t, "east", "west")
-	fatal(t, north().SetClaim(t.Context(), id, "east", nil))
-	t.Cleanup(func() { fatal(t, north().SetClaim(context.Background(), id, "north", nil)) })
+	expect.NoError(t, north().SetClaim(t.Context(), id, "east", nil))
+	t.Cleanup(func() { expect.NoError(t, north().SetClaim(context.Background(), id, "north", nil)) })
 	before := traces(t, north())
 
 	t.Run("joining with kubectl mcs", func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 	})
 	t.Run("joining by hand", func(t *testing.T) {
 		_, err := north().Join(t.Context(), west(), nil)
-		fatal(t, err)
-		t.Cleanup(func() { fatal(t, north().Leave(context.Background(), "west")) })
+		expect.NoError(t, err)
+		t.Cleanup(func() { expect.NoError(t, north().Leave(context.Background(), "west")) })
 		for _, way := range [][]string{{"create", "-f"}, {"apply", "-f"}, {"apply", "--server-side", "-f"}, {"create", "--dry-run=server", "-f"}} {
 			refused(t, []string{`the id "east" is taken in the ClusterSet "everywhere" by a member of "west"`, "kubectl patch clusterclaim id.k8s.io"},
 				in("north", append(way, manifest(t, setName, clusterSet)))...)
@@ -107,14 +107,14 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 	})
 	t.Run("two ClusterSets may each have one", func(t *testing.T) {
 		_, err := north().Join(t.Context(), west(), nil)
-		fatal(t, err)
-		t.Cleanup(func() { fatal(t, north().Leave(context.Background(), "west")) })
+		expect.NoError(t, err)
+		t.Cleanup(func() { expect.NoError(t, north().Leave(context.Background(), "west")) })
 		kubectl(t, in("north", []string{"create", "-f", manifest(t, setName, "elsewhere")})...)
 		kubectl(t, in("north", []string{"delete", "clusterclaim", setName})...)
 	})
 	// Only those that were made by hand remain: an account in west.
-	fatal(t, west().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-north", metav1.DeleteOptions{}))
-	fatal(t, west().Kubernetes.RbacV1().ClusterRoleBindings().Delete(t.Context(), "mcs-apiserver:peer:north", metav1.DeleteOptions{}))
+	expect.NoError(t, west().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-north", metav1.DeleteOptions{}))
+	expect.NoError(t, west().Kubernetes.RbacV1().ClusterRoleBindings().Delete(t.Context(), "mcs-apiserver:peer:north", metav1.DeleteOptions{}))
 }
 
 // "The identifier must exist and be immutable for the duration of a cluster's
@@ -141,7 +141,7 @@ func TestIDMustExistAndBeImmutableAsLongAsAClusterSetClaimExists(t *testing.T) {
 func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 	t.Run("without anybody making it", func(t *testing.T) {
 		system, err := west().Kubernetes.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-		fatal(t, err)
+		expect.NoError(t, err)
 		forgetID(t, west())
 		expect.Eventually(t, "the default id", func(context.Context) error {
 			if value := claimed(t, west(), id); value != string(system.UID) {
@@ -181,10 +181,10 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 func forgetID(t *testing.T, in *fleet.Cluster) {
 	t.Helper()
 	store, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second})
-	fatal(t, err)
+	expect.NoError(t, err)
 	defer store.Close()
 	_, err = store.Delete(t.Context(), "/registry/mcs-apiserver/multicluster.k8s.io/clusterclaims/id.k8s.io")
-	fatal(t, err)
+	expect.NoError(t, err)
 }
 
 // "The identifier must be a valid RFC-1123 DNS label." R98, R5, R4
@@ -206,7 +206,7 @@ func TestConsumersMustBeAbleToRelyOnTheIDForTheEntireDurationOfMembership(t *tes
 	for _, try := range append(attempts, removals...) {
 		refused(t, nil, in("east", try.args(t, id, "other"))...)
 	}
-	fatal(t, restart(t, east()))
+	expect.NoError(t, restart(t, east()))
 	if changes := seen(); len(changes) > 0 {
 		t.Errorf("a consumer saw %v", changes)
 	}
@@ -221,7 +221,7 @@ func follow(t *testing.T, in *fleet.Cluster, name string) func() []string {
 	t.Helper()
 	value := claimed(t, in, name)
 	watcher, err := in.Clientset.MulticlusterV1().ClusterClaims().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	fatal(t, err)
+	expect.NoError(t, err)
 	var changes []string
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -241,9 +241,9 @@ func follow(t *testing.T, in *fleet.Cluster, name string) func() []string {
 // restart starts mcs-apiserver and mcs-controller anew.
 func restart(t *testing.T, in *fleet.Cluster) error {
 	t.Helper()
-	fatal(t, in.Stop())
-	fatal(t, in.StartController(t.Context()))
-	fatal(t, in.StartAPIServers())
+	expect.NoError(t, in.Stop())
+	expect.NoError(t, in.StartController(t.Context()))
+	expect.NoError(t, in.StartAPIServers())
 	return in.AwaitAvailable(t.Context())
 }
 
@@ -252,15 +252,15 @@ func restart(t *testing.T, in *fleet.Cluster) error {
 // unregistering the cluster from the ClusterSet and reregistering it with the new
 // name." R6, R107
 func TestRenamingMustBeLeavingAndJoiningAgain(t *testing.T) {
-	ns := namespace(t, "renaming")
+	ns := clusters.CreateNamespace(t, "renaming")
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	refused(t, []string{"as \"east\"", "kubectl mcs leave east"}, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=dawn")
 	kubectl(t, "mcs", "leave", "east", "--from", "west")
-	awaitImport(t, west(), ns, "web")
+	west().AwaitNoImport(t, ns, "web")
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=dawn")
-	awaitImport(t, west(), ns, "web", "dawn")
+	west().AwaitImport(t, ns, "web", "dawn")
 	expect.Eventually(t, "slices under the new id alone", func(ctx context.Context) error {
 		slices, err := west().Kubernetes.DiscoveryV1().EndpointSlices(ns).List(ctx, metav1.ListOptions{LabelSelector: "multicluster.kubernetes.io/service-name=web"})
 		if err != nil {
@@ -278,7 +278,7 @@ func TestRenamingMustBeLeavingAndJoiningAgain(t *testing.T) {
 	// R102: the name that has become free is free for others, and whoever takes
 	// it inherits nothing.
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "north=east")
-	awaitImport(t, west(), ns, "web", "dawn")
+	west().AwaitImport(t, ns, "web", "dawn")
 	kubectl(t, "mcs", "leave", "north", "--from", "east,west")
 	kubectl(t, in("north", []string{"apply", "-f", manifest(t, id, "north")})...)
 }
@@ -306,8 +306,8 @@ func TestClusterSetMustExistAndBeImmutableForTheDurationOfMembership(t *testing.
 // ClusterSet." R109, R100
 func TestClusterSetMustNotExistWhenTheClusterIsNotAMember(t *testing.T) {
 	t.Run("a refused join leaves none behind", func(t *testing.T) {
-		fatal(t, east().StopController())
-		t.Cleanup(func() { fatal(t, east().StartController(context.Background())) })
+		expect.NoError(t, east().StopController())
+		t.Cleanup(func() { expect.NoError(t, east().StartController(context.Background())) })
 		forgetID(t, east())
 		refused(t, []string{"this cluster has no id", "create the ClusterClaim id.k8s.io first"}, in("east", []string{"create", "-f", manifest(t, setName, clusterSet)})...)
 		if value := claimed(t, east(), setName); value != "" {
@@ -317,25 +317,25 @@ func TestClusterSetMustNotExistWhenTheClusterIsNotAMember(t *testing.T) {
 	})
 	for _, try := range removals {
 		t.Run("removing it by "+try.name+" is leaving", func(t *testing.T) {
-			ns := namespace(t, "left-by-"+strings.ReplaceAll(try.name, " ", "-"))
+			ns := clusters.CreateNamespace(t, "left-by-"+strings.ReplaceAll(try.name, " ", "-"))
 			join(t, "east", "west")
 			export(t, east(), ns, "web")
-			awaitImport(t, east(), ns, "web", "east")
-			awaitImport(t, west(), ns, "web", "east")
+			east().AwaitImport(t, ns, "web", "east")
+			west().AwaitImport(t, ns, "web", "east")
 			kubectl(t, in("east", try.args(t, setName, ""))...)
-			awaitImport(t, east(), ns, "web")
-			awaitImport(t, west(), ns, "web")
+			east().AwaitNoImport(t, ns, "web")
+			west().AwaitNoImport(t, ns, "web")
 		})
 	}
 }
 
 // "The identifier must associate the cluster with a ClusterSet." R111, R112
 func TestClusterSetMustAssociateTheClusterWithAClusterSet(t *testing.T) {
-	ns := namespace(t, "associated")
+	ns := clusters.CreateNamespace(t, "associated")
 	refused(t, []string{"spec.value", "the name of the ClusterSet that this cluster joins"}, in("east", []string{"create", "-f", manifest(t, setName, "")})...)
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	for _, cluster := range []*fleet.Cluster{east(), west()} {
 		if value := claimed(t, cluster, setName); value != clusterSet {
 			t.Errorf("%s claims %q", cluster.ID, value)
@@ -344,22 +344,22 @@ func TestClusterSetMustAssociateTheClusterWithAClusterSet(t *testing.T) {
 	kubectl(t, in("west", []string{"delete", "clusterclaim", setName})...)
 	for _, value := range []string{"elsewhere", "Production, Europe (2)", strings.Repeat("x", 1000)} {
 		kubectl(t, in("west", []string{"create", "-f", manifest(t, setName, value)})...)
-		awaitImport(t, west(), ns, "web")
+		west().AwaitNoImport(t, ns, "web")
 		kubectl(t, in("west", []string{"delete", "clusterclaim", setName})...)
 	}
 	kubectl(t, in("west", []string{"create", "-f", manifest(t, setName, clusterSet)})...)
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 }
 
 // "Consumers must be able to rely on the identifier existing, unmodified for the
 // entire duration of its membership in a ClusterSet." R113: ours watch it, and
 // need no restart to follow.
 func TestConsumersMustBeAbleToRelyOnTheClusterSetForTheEntireDurationOfMembership(t *testing.T) {
-	ns := namespace(t, "relied-on")
+	ns := clusters.CreateNamespace(t, "relied-on")
 	before := []any{east().APIServers[0].Process, east().Controller, west().APIServers[0].Process, west().Controller}
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
-	awaitImport(t, west(), ns, "web", "east")
+	west().AwaitImport(t, ns, "web", "east")
 	seen := follow(t, east(), setName)
 	for _, try := range attempts {
 		if try.name != "replace by delete and create" {
@@ -370,7 +370,7 @@ func TestConsumersMustBeAbleToRelyOnTheClusterSetForTheEntireDurationOfMembershi
 		t.Errorf("a consumer saw %v", changes)
 	}
 	kubectl(t, "mcs", "leave", "east", "--from", "west")
-	awaitImport(t, west(), ns, "web")
+	west().AwaitNoImport(t, ns, "web")
 	if after := []any{east().APIServers[0].Process, east().Controller, west().APIServers[0].Process, west().Controller}; fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Error("something was restarted")
 	}

@@ -7,7 +7,6 @@ package membership
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,18 +40,11 @@ func east() *fleet.Cluster  { return clusters.Cluster("east") }
 func west() *fleet.Cluster  { return clusters.Cluster("west") }
 func north() *fleet.Cluster { return clusters.Cluster("north") }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // kubeconfig has a context per cluster, of its administrator.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	fatal(t, clusters.WriteKubeconfig(file))
+	expect.NoError(t, clusters.WriteKubeconfig(file))
 	return file
 }
 
@@ -101,7 +93,7 @@ func join(t *testing.T, names ...string) {
 func leave(t *testing.T, names ...string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "kubeconfig")
-	fatal(t, clusters.WriteKubeconfig(config))
+	expect.NoError(t, clusters.WriteKubeconfig(config))
 	for _, name := range names {
 		others := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
 		args := []string{"mcs", "leave", name, "--from", strings.Join(others, ",")}
@@ -123,40 +115,40 @@ func traces(t *testing.T, in *fleet.Cluster) []string {
 	ctx := context.Background()
 	var found []string
 	claims, err := in.Clientset.MulticlusterV1().ClusterClaims().List(ctx, metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, claim := range claims.Items {
 		if claim.Name == multicluster.ClusterSetClaim {
 			found = append(found, "claim "+claim.Spec.Value)
 		}
 	}
 	secrets, err := in.Kubernetes.CoreV1().Secrets(installation.Namespace).List(ctx, metav1.ListOptions{FieldSelector: clusterset.MemberSecretSelector()})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, secret := range secrets.Items {
 		found = append(found, "secret "+secret.Name)
 	}
 	accounts, err := in.Kubernetes.CoreV1().ServiceAccounts(installation.Namespace).List(ctx, metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, account := range accounts.Items {
 		if strings.HasPrefix(account.Name, "peer-") {
 			found = append(found, "account "+account.Name)
 		}
 	}
 	roles, err := in.Kubernetes.RbacV1().Roles(installation.Namespace).List(ctx, metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, role := range roles.Items {
 		if strings.HasPrefix(role.Name, clusterset.PeerRole) {
 			found = append(found, "role "+role.Name)
 		}
 	}
 	bindings, err := in.Kubernetes.RbacV1().RoleBindings(installation.Namespace).List(ctx, metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, binding := range bindings.Items {
 		if strings.HasPrefix(binding.Name, clusterset.PeerRole) {
 			found = append(found, "binding "+binding.Name)
 		}
 	}
 	clusterBindings, err := in.Kubernetes.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, binding := range clusterBindings.Items {
 		if strings.HasPrefix(binding.Name, clusterset.PeerRole) {
 			found = append(found, "cluster binding "+binding.Name)
@@ -169,7 +161,7 @@ func traces(t *testing.T, in *fleet.Cluster) []string {
 func claimed(t *testing.T, in *fleet.Cluster, name string) string {
 	t.Helper()
 	list, err := in.Clientset.MulticlusterV1().ClusterClaims().List(t.Context(), metav1.ListOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, claim := range list.Items {
 		if claim.Name == name {
 			return claim.Spec.Value
@@ -184,46 +176,8 @@ func manifest(t *testing.T, name, value string) string {
 	return expect.Manifest(t, "apiVersion: multicluster.k8s.io/v1\nkind: ClusterClaim\nmetadata: {name: %s}\nspec: {value: %q}\n", name, value)
 }
 
-// awaitExport waits until a service that one cluster exports is imported by
-// another from exactly these clusters; from none, until it is not imported.
-func awaitImport(t *testing.T, in *fleet.Cluster, ns, name string, from ...string) {
-	t.Helper()
-	expect.Eventually(t, fmt.Sprintf("import %s/%s in %s", ns, name, in.ID), func(ctx context.Context) error {
-		list, err := in.Clientset.MulticlusterXV1beta1().ServiceImports(ns).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		var found []string
-		for _, item := range list.Items {
-			for _, cluster := range item.Status.Clusters {
-				if item.Name == name {
-					found = append(found, cluster.Cluster)
-				}
-			}
-		}
-		if strings.Join(found, ",") != strings.Join(from, ",") {
-			return fmt.Errorf("imported from %v, want %v", found, from)
-		}
-		return nil
-	})
-}
-
-// namespace makes a namespace in all clusters.
-func namespace(t *testing.T, name string) string {
-	t.Helper()
-	for _, cluster := range clusters.Clusters {
-		fatal(t, cluster.Namespace(t.Context(), name))
-	}
-	return name
-}
-
-// export makes a Service with two endpoints and exports it.
+// export creates a Service with two endpoints and exports it.
 func export(t *testing.T, in *fleet.Cluster, ns, name string) {
 	t.Helper()
-	_, err := in.Service(t.Context(), ns, name)
-	fatal(t, err)
-	_, err = in.EndpointSlice(t.Context(), ns, name, []string{"10.9.0.1", "10.9.0.2"})
-	fatal(t, err)
-	_, err = in.Export(t.Context(), ns, name)
-	fatal(t, err)
+	in.ExportService(t, ns, name, []string{"10.9.0.1", "10.9.0.2"})
 }

@@ -39,15 +39,15 @@ func as(t *testing.T, user string, rules ...rbacv1.PolicyRule) func(args ...stri
 	name := "test:" + strings.ReplaceAll(user, ":", "-")
 	rbac := east().Kubernetes.RbacV1()
 	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}, metav1.CreateOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
-		fatal(t, rbac.ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
-		fatal(t, rbac.ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		expect.NoError(t, rbac.ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		expect.NoError(t, rbac.ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	return func(args ...string) (string, error) {
 		return run(t, append([]string{"--context", "east", "--as", user}, args...)...)
@@ -58,7 +58,7 @@ func as(t *testing.T, user string, rules ...rbacv1.PolicyRule) func(args ...stri
 // takes the verb claim on that name, and a refusal says so.
 func TestWellKnownClaimsNeedTheVerbClaim(t *testing.T) {
 	before := claimed(t, east(), id)
-	t.Cleanup(func() { fatal(t, east().SetClaim(context.Background(), id, "east", nil)) })
+	t.Cleanup(func() { expect.NoError(t, east().SetClaim(context.Background(), id, "east", nil)) })
 	names := 0
 	rename := func(t *testing.T) []string {
 		names++
@@ -101,8 +101,8 @@ func TestWellKnownClaimsNeedTheVerbClaim(t *testing.T) {
 		})
 	}
 	t.Run("removing needs it too", func(t *testing.T) {
-		fatal(t, east().SetClaim(t.Context(), setName, "somewhere", nil))
-		t.Cleanup(func() { fatal(t, east().Unclaim(context.Background())) })
+		expect.NoError(t, east().SetClaim(t.Context(), setName, "somewhere", nil))
+		t.Cleanup(func() { expect.NoError(t, east().Unclaim(context.Background())) })
 		kubectlAs := as(t, "judy", write)
 		for _, args := range [][]string{{"delete", "clusterclaim", setName}, {"delete", "--raw", "/apis/multicluster.k8s.io/v1/clusterclaims"}} {
 			if output, err := kubectlAs(args...); err == nil {
@@ -123,9 +123,9 @@ func TestInstalledRoleIsEnoughToClaim(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "test:" + user}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		}, metav1.CreateOptions{})
-		fatal(t, err)
+		expect.NoError(t, err)
 		t.Cleanup(func() {
-			fatal(t, east().Kubernetes.RbacV1().ClusterRoleBindings().Delete(context.Background(), "test:"+user, metav1.DeleteOptions{}))
+			expect.NoError(t, east().Kubernetes.RbacV1().ClusterRoleBindings().Delete(context.Background(), "test:"+user, metav1.DeleteOptions{}))
 		})
 	}
 	bind("jill", "mcs-apiserver:claims")
@@ -153,9 +153,9 @@ func TestInstalledRoleIsEnoughToClaim(t *testing.T) {
 func TestCredentialOfAPeerIsGoodForNothingElse(t *testing.T) {
 	join(t, "east", "west")
 	secret, err := west().Kubernetes.CoreV1().Secrets("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{})
-	fatal(t, err)
+	expect.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	fatal(t, writeFile(file, secret.Data["kubeconfig"]))
+	expect.NoError(t, writeFile(file, secret.Data["kubeconfig"]))
 	kubectlAs := func(args ...string) (string, error) {
 		output, err := clusters.KubectlCommand(t.Context(), file, args...).CombinedOutput()
 		return string(output), err

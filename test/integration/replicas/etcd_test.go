@@ -8,6 +8,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 // everyKey counts the keys below a prefix.
@@ -17,7 +19,7 @@ var everyKey = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly
 func etcdClient(t *testing.T) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{east().Plane.EtcdURL()}, DialTimeout: 10 * time.Second})
-	fatal(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }

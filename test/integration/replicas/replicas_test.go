@@ -45,13 +45,6 @@ const (
 
 func east() *fleet.Cluster { return clusters.Clusters[0] }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // exportMany exports 1,200 services.
 func exportMany(t *testing.T) {
 	t.Helper()
@@ -59,7 +52,7 @@ func exportMany(t *testing.T) {
 	group.SetLimit(8)
 	for space := range namespaces {
 		ns := fmt.Sprintf("space-%02d", space)
-		fatal(t, east().Namespace(t.Context(), ns))
+		expect.NoError(t, east().Namespace(t.Context(), ns))
 		for service := range perSpace {
 			group.Go(func() error {
 				name := fmt.Sprintf("service-%02d", service)
@@ -71,7 +64,7 @@ func exportMany(t *testing.T) {
 			})
 		}
 	}
-	fatal(t, group.Wait())
+	expect.NoError(t, group.Wait())
 }
 
 // clients are one per replica, past the aggregator.
@@ -80,9 +73,9 @@ func clients(t *testing.T) []versioned.Interface {
 	var clients []versioned.Interface
 	for _, replica := range east().APIServers {
 		config, err := replica.Config()
-		fatal(t, err)
+		expect.NoError(t, err)
 		client, err := versioned.NewForConfig(config)
-		fatal(t, err)
+		expect.NoError(t, err)
 		clients = append(clients, client)
 	}
 	return clients
@@ -156,8 +149,8 @@ func TestReplicasShowTheSameImports(t *testing.T) {
 	for _, replica := range east().APIServers {
 		replica.Kill()
 		<-replica.Exited()
-		fatal(t, replica.Start())
-		fatal(t, replica.AwaitReady(t.Context()))
+		expect.NoError(t, replica.Start())
+		expect.NoError(t, replica.AwaitReady(t.Context()))
 	}
 	for key, identity := range awaitSame(t, services) {
 		if before[key] != identity {
@@ -185,7 +178,7 @@ func awaitBirths(t *testing.T, count int64) {
 // come and go, ends up with what there is: nothing lost, nothing left over.
 func TestInformerMovesBetweenReplicas(t *testing.T) {
 	const ns = "moving"
-	fatal(t, east().Namespace(t.Context(), ns))
+	expect.NoError(t, east().Namespace(t.Context(), ns))
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := externalversions.NewSharedInformerFactoryWithOptions(east().Clientset, 0, externalversions.WithNamespace(ns))
 	informer := factory.MulticlusterX().V1beta1().ServiceImports()
@@ -204,8 +197,8 @@ func TestInformerMovesBetweenReplicas(t *testing.T) {
 		replica := east().APIServers[move%2]
 		replica.Kill()
 		<-replica.Exited()
-		fatal(t, replica.Start())
-		fatal(t, replica.AwaitReady(t.Context()))
+		expect.NoError(t, replica.Start())
+		expect.NoError(t, replica.AwaitReady(t.Context()))
 	}
 	stop()
 	if err := <-changes; err != nil {
@@ -262,25 +255,25 @@ func churn(ctx context.Context, ns string) error {
 // and told to come back: an absent import means that nobody exports it.
 func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
 	const ns, binding = "early", "mcs-apiserver"
-	fatal(t, east().Namespace(t.Context(), ns))
+	expect.NoError(t, east().Namespace(t.Context(), ns))
 	_, err := east().Service(t.Context(), ns, "web")
-	fatal(t, err)
+	expect.NoError(t, err)
 	_, err = east().Export(t.Context(), ns, "web")
-	fatal(t, err)
+	expect.NoError(t, err)
 	// Without this right the server cannot learn who its members are.
 	bindings := east().Kubernetes.RbacV1().RoleBindings(installation.Namespace)
 	right, err := bindings.Get(t.Context(), binding, metav1.GetOptions{})
-	fatal(t, err)
-	fatal(t, bindings.Delete(t.Context(), binding, metav1.DeleteOptions{}))
+	expect.NoError(t, err)
+	expect.NoError(t, bindings.Delete(t.Context(), binding, metav1.DeleteOptions{}))
 	right.ResourceVersion, right.UID = "", ""
 
 	replica := east().APIServers[1]
-	fatal(t, replica.Stop(time.Minute))
-	fatal(t, replica.Start())
+	expect.NoError(t, replica.Stop(time.Minute))
+	expect.NoError(t, replica.Start())
 	config, err := replica.Config()
-	fatal(t, err)
+	expect.NoError(t, err)
 	client, err := rest.HTTPClientFor(config)
-	fatal(t, err)
+	expect.NoError(t, err)
 	ask := func(ctx context.Context, path string) (code int, retryAfter string, err error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, replica.URL()+path, nil)
 		if err != nil {
@@ -306,23 +299,23 @@ func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
 		"/apis/clusterset.mcs-apiserver.io/v1alpha1/exportedservices", "/apis/clusterset.mcs-apiserver.io/v1alpha1/members", "/apis/about.k8s.io/v1beta1/clusterproperties",
 	} {
 		code, retryAfter, err := ask(t.Context(), path)
-		fatal(t, err)
+		expect.NoError(t, err)
 		if code != http.StatusServiceUnavailable && code != http.StatusTooManyRequests || retryAfter == "" {
 			t.Errorf("%s: %d, Retry-After %q", path, code, retryAfter)
 		}
 	}
 	code, _, err := ask(t.Context(), "/readyz")
-	fatal(t, err)
+	expect.NoError(t, err)
 	if code == http.StatusOK {
 		t.Error("the server calls itself ready")
 	}
-	fatal(t, replica.Stop(time.Minute)) // which it can do in this state too
-	fatal(t, replica.Start())
+	expect.NoError(t, replica.Stop(time.Minute)) // which it can do in this state too
+	expect.NoError(t, replica.Start())
 	_, err = bindings.Create(t.Context(), right, metav1.CreateOptions{})
-	fatal(t, err)
-	fatal(t, replica.AwaitReady(t.Context()))
+	expect.NoError(t, err)
+	expect.NoError(t, replica.AwaitReady(t.Context()))
 	code, _, err = ask(t.Context(), imports+"/web")
-	fatal(t, err)
+	expect.NoError(t, err)
 	if code != http.StatusOK {
 		t.Errorf("when everything is known: %d", code)
 	}

@@ -13,24 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 // exportReady exports a service and waits until its import can be used.
 func exportReady(t *testing.T, ns, name string) {
 	t.Helper()
-	_, err := east().Service(t.Context(), ns, name)
-	fatal(t, err)
-	_, err = east().EndpointSlice(t.Context(), ns, name, []string{"10.9.0.1"})
-	fatal(t, err)
-	_, err = east().Export(t.Context(), ns, name)
-	fatal(t, err)
-	expect.Eventually(t, "readiness of "+name, func(ctx context.Context) error {
-		found, err := east().Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, name, metav1.GetOptions{})
-		if err == nil && !meta.IsStatusConditionTrue(found.Status.Conditions, multicluster.ServiceImportReady) {
-			err = fmt.Errorf("%+v", found.Status.Conditions)
+	east().ExportService(t, ns, name, []string{"10.9.0.1"})
+	east().AwaitImportThat(t, ns, name, func(found *multiclusterxv1beta1.ServiceImport) error {
+		if !meta.IsStatusConditionTrue(found.Status.Conditions, multicluster.ServiceImportReady) {
+			return fmt.Errorf("conditions are %+v", found.Status.Conditions)
 		}
-		return err
+		return nil
 	})
 }
 
@@ -40,12 +35,12 @@ func versions(t *testing.T, ns string) map[string]string {
 	found := map[string]string{}
 	options := metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel}
 	services, err := east().Kubernetes.CoreV1().Services(ns).List(t.Context(), options)
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, service := range services.Items {
 		found["service "+service.Name] = service.ResourceVersion
 	}
 	slices, err := east().Kubernetes.DiscoveryV1().EndpointSlices(ns).List(t.Context(), options)
-	fatal(t, err)
+	expect.NoError(t, err)
 	for _, slice := range slices.Items {
 		found["slice "+slice.Name] = slice.ResourceVersion
 	}
@@ -56,7 +51,7 @@ func versions(t *testing.T, ns string) map[string]string {
 // the Lease, and what was made before is not touched.
 func TestStandbyTakesOverWithoutTouchingAnything(t *testing.T) {
 	const ns = "standby"
-	fatal(t, east().Namespace(t.Context(), ns))
+	expect.NoError(t, east().Namespace(t.Context(), ns))
 	for i := range 10 {
 		exportReady(t, ns, fmt.Sprintf("before-%d", i))
 	}
@@ -65,7 +60,7 @@ func TestStandbyTakesOverWithoutTouchingAnything(t *testing.T) {
 		t.Fatalf("%d objects, want 10 Services and 10 slices", len(before))
 	}
 	standby, err := east().StartStandby(t.Context())
-	fatal(t, err)
+	expect.NoError(t, err)
 	killed := time.Now()
 	east().Controller.Kill()
 	<-east().Controller.Exited()
@@ -73,7 +68,7 @@ func TestStandbyTakesOverWithoutTouchingAnything(t *testing.T) {
 		if err := standby.Stop(time.Minute); err != nil {
 			t.Error(err)
 		}
-		fatal(t, east().StartController(context.Background()))
+		expect.NoError(t, east().StartController(context.Background()))
 	})
 	exportReady(t, ns, "after")
 	took := time.Since(killed)
