@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{client: kubernetesfake.NewClientset(), clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	host := informers.NewSharedInformerFactory(w.client, 0)
-	own := mcsinformers.NewSharedInformerFactory(mcsfake.NewClientset(), 0)
+	own := mcsinformers.NewSharedInformerFactory(mcsfake.NewSimpleClientset(), 0)
 	var err error
 	if w.Controller, err = New(w.client, w.clock, host, own); err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ type controllerFixture struct {
 // newFixture returns a controller at a time, with objects in its caches.
 func newFixture(t *testing.T, now time.Time, objects ...runtime.Object) *controllerFixture {
 	t.Helper()
-	client := mcsfake.NewClientset()
+	client := mcsfake.NewSimpleClientset()
 	f := &controllerFixture{clock: testingclock.NewFakePassiveClock(now)}
 	client.PrependReactor("update", "serviceexports", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		f.written = action.(clienttesting.UpdateAction).GetObject().(*multiclusterxv1beta1.ServiceExport)

@@ -15,14 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	kepapply "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multicluster/v1alpha1"
-	applyv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
@@ -32,10 +30,11 @@ func TestKEPManifestIsAccepted(t *testing.T) {
 	kubectl(t, "apply", "-f", expect.Manifest(t, "%s", export("multicluster.k8s.io/v1alpha1", ns, "my-svc", `
   exportedLabels: {app: web}
   exportedAnnotations: {example.com/note: hello}`)))
-	stored, err := client(t).MulticlusterV1alpha1().ServiceExports(ns).Get(t.Context(), "my-svc", metav1.GetOptions{})
+	got, err := serviceExports(t, kepGroup, ns).Get(t.Context(), "my-svc", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	stored := decode[multiclusterv1alpha1.ServiceExport](t, got)
 	want := multiclusterv1alpha1.ServiceExportSpec{
 		ExportedLabels: map[string]string{"app": "web"}, ExportedAnnotations: map[string]string{"example.com/note": "hello"},
 	}
@@ -215,23 +214,31 @@ func TestSpecAndStatusAreWrittenApart(t *testing.T) {
 // R8: conditions are keyed by type, whichever group the appliers use.
 func TestTwoAppliersOfConditionsDoNotOverwriteEachOther(t *testing.T) {
 	ns, ctx := namespace(t), t.Context()
-	clients := client(t)
-	x, kep := clients.MulticlusterXV1beta1().ServiceExports(ns), clients.MulticlusterV1alpha1().ServiceExports(ns)
-	if _, err := x.Apply(ctx, applyv1beta1.ServiceExport("web", ns).
-		WithSpec(applyv1beta1.ServiceExportSpec().WithExportedLabels(map[string]string{"a": "b"})),
-		metav1.ApplyOptions{FieldManager: "owner"}); err != nil {
-		t.Fatal(err)
+	apply := func(gv apischema.GroupVersion, manager string, fields map[string]any, subresources ...string) (*v1beta1.ServiceExport, error) {
+		t.Helper()
+		object, err := serviceExports(t, gv, ns).Apply(ctx, "web", unstructuredExport(gv, "web", fields), metav1.ApplyOptions{FieldManager: manager}, subresources...)
+		if err != nil {
+			return nil, err
+		}
+		return decode[v1beta1.ServiceExport](t, object), nil
 	}
-	apply := func(conditionType string) *metav1apply.ConditionApplyConfiguration {
+	labels := func(value string) map[string]any {
+		return map[string]any{"spec": map[string]any{"exportedLabels": map[string]any{"a": value}}}
+	}
+	conditions := func(conditionType string) map[string]any {
 		c := condition(conditionType, metav1.ConditionTrue)
-		return metav1apply.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).WithMessage("").WithLastTransitionTime(c.LastTransitionTime)
+		return map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
+			"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": "",
+			"lastTransitionTime": c.LastTransitionTime.UTC().Format(time.RFC3339),
+		}}}}
 	}
-	if _, err := x.ApplyStatus(ctx, applyv1beta1.ServiceExport("web", ns).
-		WithStatus(applyv1beta1.ServiceExportStatus().WithConditions(apply("Valid"))), metav1.ApplyOptions{FieldManager: "first"}); err != nil {
+	if _, err := apply(xGroup, "owner", labels("b")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := kep.ApplyStatus(ctx, kepapply.ServiceExport("web", ns).
-		WithStatus(kepapply.ServiceExportStatus().WithConditions(apply("Conflict"))), metav1.ApplyOptions{FieldManager: "second"})
+	if _, err := apply(xGroup, "first", conditions("Valid"), "status"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := apply(kepGroup, "second", conditions("Conflict"), "status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,14 +256,13 @@ func TestTwoAppliersOfConditionsDoNotOverwriteEachOther(t *testing.T) {
 		t.Errorf("writing through the other group lost owners: %s", diff)
 	}
 	// What an applier no longer applies goes, and only that.
-	if got, err = kep.ApplyStatus(ctx, kepapply.ServiceExport("web", ns), metav1.ApplyOptions{FieldManager: "second"}); err != nil {
+	if got, err = apply(kepGroup, "second", nil, "status"); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Type != "Valid" || got.Spec.ExportedLabels["a"] != "b" {
 		t.Errorf("after the second applier let go: %+v, %+v", got.Spec, got.Status)
 	}
-	_, err = x.Apply(ctx, applyv1beta1.ServiceExport("web", ns).
-		WithSpec(applyv1beta1.ServiceExportSpec().WithExportedLabels(map[string]string{"a": "mine"})), metav1.ApplyOptions{FieldManager: "thief"})
+	_, err = apply(xGroup, "thief", labels("mine"))
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), ".spec.exportedLabels.a") {
 		t.Errorf("apply over another's field: %v, want a conflict that names it", err)
 	}
@@ -370,8 +376,8 @@ func TestNamespaceLifeCycle(t *testing.T) {
 	}
 	ns := namespace(t)
 	for i := range 3 {
-		if _, err := clients.MulticlusterV1alpha1().ServiceExports(ns).Create(ctx,
-			&multiclusterv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("svc-%d", i)}}, metav1.CreateOptions{}); err != nil {
+		object := unstructuredExport(kepGroup, fmt.Sprintf("svc-%d", i), nil)
+		if _, err := serviceExports(t, kepGroup, ns).Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

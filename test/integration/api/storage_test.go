@@ -11,7 +11,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 )
 
@@ -19,8 +18,7 @@ import (
 // group they came through: a server of another release has to find them.
 func TestStorageLocationsAreFrozen(t *testing.T) {
 	ns, ctx := namespace(t), t.Context()
-	if _, err := client(t).MulticlusterV1alpha1().ServiceExports(ns).Create(ctx,
-		&multiclusterv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := serviceExports(t, kepGroup, ns).Create(ctx, unstructuredExport(kepGroup, "web", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "create", "-f", "testdata/claim.yaml")

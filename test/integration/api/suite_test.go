@@ -6,13 +6,20 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
 
@@ -34,6 +41,44 @@ func client(t *testing.T) versioned.Interface {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// serviceExports returns the dynamic client, as the administrator, for the
+// ServiceExports of one group and version.
+func serviceExports(t *testing.T, gv apischema.GroupVersion, namespace string) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(adminConfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(gv.WithResource("serviceexports")).Namespace(namespace)
+}
+
+// The group of the upstream types, and the group that the KEP uses.
+var (
+	xGroup   = v1beta1.SchemeGroupVersion
+	kepGroup = v1alpha1.SchemeGroupVersion
+)
+
+// decode converts what the dynamic client returned to the type T.
+func decode[T any](t *testing.T, object *unstructured.Unstructured) *T {
+	t.Helper()
+	into := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+// unstructuredExport returns a ServiceExport with the given top-level fields.
+func unstructuredExport(gv apischema.GroupVersion, name string, fields map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: maps.Clone(fields)}
+	if object.Object == nil {
+		object.Object = map[string]any{}
+	}
+	object.SetGroupVersionKind(gv.WithKind("ServiceExport"))
+	object.SetName(name)
+	return object
 }
 
 // namespace makes a namespace for one test.

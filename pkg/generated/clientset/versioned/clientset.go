@@ -9,11 +9,8 @@ import (
 	fmt "fmt"
 	http "net/http"
 
-	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/about/v1beta1"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
-	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1alpha1"
-	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
@@ -22,28 +19,17 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterface
-	AboutV1beta1() aboutv1beta1.AboutV1beta1Interface
 	ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1Interface
 	MulticlusterV1() multiclusterv1.MulticlusterV1Interface
-	MulticlusterV1alpha1() multiclusterv1alpha1.MulticlusterV1alpha1Interface
-	MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface
 	MulticlusterXV1beta1() multiclusterxv1beta1.MulticlusterXV1beta1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	aboutV1beta1          *aboutv1beta1.AboutV1beta1Client
-	clusterSetV1alpha1    *clustersetv1alpha1.ClusterSetV1alpha1Client
-	multiclusterV1        *multiclusterv1.MulticlusterV1Client
-	multiclusterV1alpha1  *multiclusterv1alpha1.MulticlusterV1alpha1Client
-	multiclusterXV1alpha1 *multiclusterxv1alpha1.MulticlusterXV1alpha1Client
-	multiclusterXV1beta1  *multiclusterxv1beta1.MulticlusterXV1beta1Client
-}
-
-// AboutV1beta1 retrieves the AboutV1beta1Client
-func (c *Clientset) AboutV1beta1() aboutv1beta1.AboutV1beta1Interface {
-	return c.aboutV1beta1
+	clusterSetV1alpha1   *clustersetv1alpha1.ClusterSetV1alpha1Client
+	multiclusterV1       *multiclusterv1.MulticlusterV1Client
+	multiclusterXV1beta1 *multiclusterxv1beta1.MulticlusterXV1beta1Client
 }
 
 // ClusterSetV1alpha1 retrieves the ClusterSetV1alpha1Client
@@ -54,16 +40,6 @@ func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1In
 // MulticlusterV1 retrieves the MulticlusterV1Client
 func (c *Clientset) MulticlusterV1() multiclusterv1.MulticlusterV1Interface {
 	return c.multiclusterV1
-}
-
-// MulticlusterV1alpha1 retrieves the MulticlusterV1alpha1Client
-func (c *Clientset) MulticlusterV1alpha1() multiclusterv1alpha1.MulticlusterV1alpha1Interface {
-	return c.multiclusterV1alpha1
-}
-
-// MulticlusterXV1alpha1 retrieves the MulticlusterXV1alpha1Client
-func (c *Clientset) MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface {
-	return c.multiclusterXV1alpha1
 }
 
 // MulticlusterXV1beta1 retrieves the MulticlusterXV1beta1Client
@@ -115,23 +91,11 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
-	cs.aboutV1beta1, err = aboutv1beta1.NewForConfigAndClient(&configShallowCopy, httpClient)
-	if err != nil {
-		return nil, err
-	}
 	cs.clusterSetV1alpha1, err = clustersetv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
 	}
 	cs.multiclusterV1, err = multiclusterv1.NewForConfigAndClient(&configShallowCopy, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	cs.multiclusterV1alpha1, err = multiclusterv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	cs.multiclusterXV1alpha1, err = multiclusterxv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +124,8 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
-	cs.aboutV1beta1 = aboutv1beta1.New(c)
 	cs.clusterSetV1alpha1 = clustersetv1alpha1.New(c)
 	cs.multiclusterV1 = multiclusterv1.New(c)
-	cs.multiclusterV1alpha1 = multiclusterv1alpha1.New(c)
-	cs.multiclusterXV1alpha1 = multiclusterxv1alpha1.New(c)
 	cs.multiclusterXV1beta1 = multiclusterxv1beta1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

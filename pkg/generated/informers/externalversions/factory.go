@@ -12,7 +12,6 @@ import (
 	time "time"
 
 	versioned "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
-	about "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/about"
 	clusterset "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/clusterset"
 	internalinterfaces "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/internalinterfaces"
 	multicluster "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/multicluster"
@@ -315,14 +314,9 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
-	About() about.Interface
 	ClusterSet() clusterset.Interface
 	Multicluster() multicluster.Interface
 	MulticlusterX() multiclusterx.Interface
-}
-
-func (f *sharedInformerFactory) About() about.Interface {
-	return about.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) ClusterSet() clusterset.Interface {

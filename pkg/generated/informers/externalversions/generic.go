@@ -8,12 +8,9 @@ package externalversions
 import (
 	fmt "fmt"
 
-	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
 	v1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	v1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
-	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
-	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
-	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -44,11 +41,7 @@ func (f *genericInformer) Lister() cache.GenericLister {
 // TODO extend this to unknown resources with a client pool
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
-	// Group=about.k8s.io, Version=v1beta1
-	case v1beta1.SchemeGroupVersion.WithResource("clusterproperties"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.About().V1beta1().ClusterProperties().Informer()}, nil
-
-		// Group=clusterset.mcs-apiserver.io, Version=v1alpha1
+	// Group=clusterset.mcs-apiserver.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("exportedendpointslices"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.ClusterSet().V1alpha1().ExportedEndpointSlices().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("exportedservices"):
@@ -60,22 +53,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	case v1.SchemeGroupVersion.WithResource("clusterclaims"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Multicluster().V1().ClusterClaims().Informer()}, nil
 
-		// Group=multicluster.k8s.io, Version=v1alpha1
-	case multiclusterv1alpha1.SchemeGroupVersion.WithResource("serviceexports"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.Multicluster().V1alpha1().ServiceExports().Informer()}, nil
-	case multiclusterv1alpha1.SchemeGroupVersion.WithResource("serviceimports"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.Multicluster().V1alpha1().ServiceImports().Informer()}, nil
-
-		// Group=multicluster.x-k8s.io, Version=v1alpha1
-	case multiclusterxv1alpha1.SchemeGroupVersion.WithResource("serviceexports"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.MulticlusterX().V1alpha1().ServiceExports().Informer()}, nil
-	case multiclusterxv1alpha1.SchemeGroupVersion.WithResource("serviceimports"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.MulticlusterX().V1alpha1().ServiceImports().Informer()}, nil
-
 		// Group=multicluster.x-k8s.io, Version=v1beta1
-	case multiclusterxv1beta1.SchemeGroupVersion.WithResource("serviceexports"):
+	case v1beta1.SchemeGroupVersion.WithResource("serviceexports"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.MulticlusterX().V1beta1().ServiceExports().Informer()}, nil
-	case multiclusterxv1beta1.SchemeGroupVersion.WithResource("serviceimports"):
+	case v1beta1.SchemeGroupVersion.WithResource("serviceimports"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.MulticlusterX().V1beta1().ServiceImports().Informer()}, nil
 
 	}

@@ -6,18 +6,11 @@
 package fake
 
 import (
-	applyconfiguration "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration"
 	clientset "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
-	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/about/v1beta1"
-	fakeaboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/about/v1beta1/fake"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1"
 	fakeclustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1/fake"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
 	fakemulticlusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1/fake"
-	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1alpha1"
-	fakemulticlusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1alpha1/fake"
-	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1"
-	fakemulticlusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1/fake"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
 	fakemulticlusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,55 +81,10 @@ func (c *Clientset) IsWatchListSemanticsUnSupported() bool {
 	return true
 }
 
-// NewClientset returns a clientset that will respond with the provided objects.
-// It's backed by a very simple object tracker that processes creates, updates and deletions as-is,
-// without applying any validations and/or defaults. It shouldn't be considered a replacement
-// for a real clientset and is mostly useful in simple unit tests.
-//
-// Compared to NewSimpleClientset, the Clientset returned here supports field tracking and thus
-// server-side apply. Beware though that support in that for CRDs is missing
-// (https://github.com/kubernetes/kubernetes/issues/126850).
-func NewClientset(objects ...runtime.Object) *Clientset {
-	o := testing.NewFieldManagedObjectTracker(
-		scheme,
-		codecs.UniversalDecoder(),
-		applyconfiguration.NewTypeConverter(scheme),
-	)
-	for _, obj := range objects {
-		if err := o.Add(obj); err != nil {
-			panic(err)
-		}
-	}
-
-	cs := &Clientset{tracker: o}
-	cs.discovery = &fakediscovery.FakeDiscovery{Fake: &cs.Fake}
-	cs.AddReactor("*", "*", testing.ObjectReaction(o))
-	cs.AddWatchReactor("*", func(action testing.Action) (handled bool, ret watch.Interface, err error) {
-		var opts metav1.ListOptions
-		if watchAction, ok := action.(testing.WatchActionImpl); ok {
-			opts = watchAction.ListOptions
-		}
-		gvr := action.GetResource()
-		ns := action.GetNamespace()
-		watch, err := o.Watch(gvr, ns, opts)
-		if err != nil {
-			return false, nil, err
-		}
-		return true, watch, nil
-	})
-
-	return cs
-}
-
 var (
 	_ clientset.Interface = &Clientset{}
 	_ testing.FakeClient  = &Clientset{}
 )
-
-// AboutV1beta1 retrieves the AboutV1beta1Client
-func (c *Clientset) AboutV1beta1() aboutv1beta1.AboutV1beta1Interface {
-	return &fakeaboutv1beta1.FakeAboutV1beta1{Fake: &c.Fake}
-}
 
 // ClusterSetV1alpha1 retrieves the ClusterSetV1alpha1Client
 func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1Interface {
@@ -146,16 +94,6 @@ func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1In
 // MulticlusterV1 retrieves the MulticlusterV1Client
 func (c *Clientset) MulticlusterV1() multiclusterv1.MulticlusterV1Interface {
 	return &fakemulticlusterv1.FakeMulticlusterV1{Fake: &c.Fake}
-}
-
-// MulticlusterV1alpha1 retrieves the MulticlusterV1alpha1Client
-func (c *Clientset) MulticlusterV1alpha1() multiclusterv1alpha1.MulticlusterV1alpha1Interface {
-	return &fakemulticlusterv1alpha1.FakeMulticlusterV1alpha1{Fake: &c.Fake}
-}
-
-// MulticlusterXV1alpha1 retrieves the MulticlusterXV1alpha1Client
-func (c *Clientset) MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface {
-	return &fakemulticlusterxv1alpha1.FakeMulticlusterXV1alpha1{Fake: &c.Fake}
 }
 
 // MulticlusterXV1beta1 retrieves the MulticlusterXV1beta1Client

@@ -9,7 +9,6 @@ import (
 	context "context"
 
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
-	applyconfigurationmulticlusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multicluster/v1"
 	scheme "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
@@ -33,19 +32,18 @@ type ClusterClaimInterface interface {
 	List(ctx context.Context, opts metav1.ListOptions) (*multiclusterv1.ClusterClaimList, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (result *multiclusterv1.ClusterClaim, err error)
-	Apply(ctx context.Context, clusterClaim *applyconfigurationmulticlusterv1.ClusterClaimApplyConfiguration, opts metav1.ApplyOptions) (result *multiclusterv1.ClusterClaim, err error)
 	ClusterClaimExpansion
 }
 
 // clusterClaims implements ClusterClaimInterface
 type clusterClaims struct {
-	*gentype.ClientWithListAndApply[*multiclusterv1.ClusterClaim, *multiclusterv1.ClusterClaimList, *applyconfigurationmulticlusterv1.ClusterClaimApplyConfiguration]
+	*gentype.ClientWithList[*multiclusterv1.ClusterClaim, *multiclusterv1.ClusterClaimList]
 }
 
 // newClusterClaims returns a ClusterClaims
 func newClusterClaims(c *MulticlusterV1Client) *clusterClaims {
 	return &clusterClaims{
-		gentype.NewClientWithListAndApply[*multiclusterv1.ClusterClaim, *multiclusterv1.ClusterClaimList, *applyconfigurationmulticlusterv1.ClusterClaimApplyConfiguration](
+		gentype.NewClientWithList[*multiclusterv1.ClusterClaim, *multiclusterv1.ClusterClaimList](
 			"clusterclaims",
 			c.RESTClient(),
 			scheme.ParameterCodec,

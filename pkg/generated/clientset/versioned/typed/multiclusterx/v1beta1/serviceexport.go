@@ -9,7 +9,6 @@ import (
 	context "context"
 
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	applyconfigurationmulticlusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multiclusterx/v1beta1"
 	scheme "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
@@ -35,21 +34,18 @@ type ServiceExportInterface interface {
 	List(ctx context.Context, opts v1.ListOptions) (*multiclusterxv1beta1.ServiceExportList, error)
 	Watch(ctx context.Context, opts v1.ListOptions) (watch.Interface, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts v1.PatchOptions, subresources ...string) (result *multiclusterxv1beta1.ServiceExport, err error)
-	Apply(ctx context.Context, serviceExport *applyconfigurationmulticlusterxv1beta1.ServiceExportApplyConfiguration, opts v1.ApplyOptions) (result *multiclusterxv1beta1.ServiceExport, err error)
-	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
-	ApplyStatus(ctx context.Context, serviceExport *applyconfigurationmulticlusterxv1beta1.ServiceExportApplyConfiguration, opts v1.ApplyOptions) (result *multiclusterxv1beta1.ServiceExport, err error)
 	ServiceExportExpansion
 }
 
 // serviceExports implements ServiceExportInterface
 type serviceExports struct {
-	*gentype.ClientWithListAndApply[*multiclusterxv1beta1.ServiceExport, *multiclusterxv1beta1.ServiceExportList, *applyconfigurationmulticlusterxv1beta1.ServiceExportApplyConfiguration]
+	*gentype.ClientWithList[*multiclusterxv1beta1.ServiceExport, *multiclusterxv1beta1.ServiceExportList]
 }
 
 // newServiceExports returns a ServiceExports
 func newServiceExports(c *MulticlusterXV1beta1Client, namespace string) *serviceExports {
 	return &serviceExports{
-		gentype.NewClientWithListAndApply[*multiclusterxv1beta1.ServiceExport, *multiclusterxv1beta1.ServiceExportList, *applyconfigurationmulticlusterxv1beta1.ServiceExportApplyConfiguration](
+		gentype.NewClientWithList[*multiclusterxv1beta1.ServiceExport, *multiclusterxv1beta1.ServiceExportList](
 			"serviceexports",
 			c.RESTClient(),
 			scheme.ParameterCodec,

@@ -7,20 +7,19 @@ package fake
 
 import (
 	v1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
-	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multicluster/v1"
-	typedmulticlusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
 	gentype "k8s.io/client-go/gentype"
 )
 
 // fakeClusterClaims implements ClusterClaimInterface
 type fakeClusterClaims struct {
-	*gentype.FakeClientWithListAndApply[*v1.ClusterClaim, *v1.ClusterClaimList, *multiclusterv1.ClusterClaimApplyConfiguration]
+	*gentype.FakeClientWithList[*v1.ClusterClaim, *v1.ClusterClaimList]
 	Fake *FakeMulticlusterV1
 }
 
-func newFakeClusterClaims(fake *FakeMulticlusterV1) typedmulticlusterv1.ClusterClaimInterface {
+func newFakeClusterClaims(fake *FakeMulticlusterV1) multiclusterv1.ClusterClaimInterface {
 	return &fakeClusterClaims{
-		gentype.NewFakeClientWithListAndApply[*v1.ClusterClaim, *v1.ClusterClaimList, *multiclusterv1.ClusterClaimApplyConfiguration](
+		gentype.NewFakeClientWithList[*v1.ClusterClaim, *v1.ClusterClaimList](
 			fake.Fake,
 			"",
 			v1.SchemeGroupVersion.WithResource("clusterclaims"),

@@ -7,20 +7,19 @@ package fake
 
 import (
 	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
-	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/applyconfiguration/multiclusterx/v1beta1"
-	typedmulticlusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
 	gentype "k8s.io/client-go/gentype"
 )
 
 // fakeServiceExports implements ServiceExportInterface
 type fakeServiceExports struct {
-	*gentype.FakeClientWithListAndApply[*v1beta1.ServiceExport, *v1beta1.ServiceExportList, *multiclusterxv1beta1.ServiceExportApplyConfiguration]
+	*gentype.FakeClientWithList[*v1beta1.ServiceExport, *v1beta1.ServiceExportList]
 	Fake *FakeMulticlusterXV1beta1
 }
 
-func newFakeServiceExports(fake *FakeMulticlusterXV1beta1, namespace string) typedmulticlusterxv1beta1.ServiceExportInterface {
+func newFakeServiceExports(fake *FakeMulticlusterXV1beta1, namespace string) multiclusterxv1beta1.ServiceExportInterface {
 	return &fakeServiceExports{
-		gentype.NewFakeClientWithListAndApply[*v1beta1.ServiceExport, *v1beta1.ServiceExportList, *multiclusterxv1beta1.ServiceExportApplyConfiguration](
+		gentype.NewFakeClientWithList[*v1beta1.ServiceExport, *v1beta1.ServiceExportList](
 			fake.Fake,
 			namespace,
 			v1beta1.SchemeGroupVersion.WithResource("serviceexports"),
