@@ -10,8 +10,9 @@ import (
 	"os/exec"
 )
 
-// shown is what the demo runs: a workload in one cluster, offered to all.
-var shown = []string{
+// steps are the commands that the demo runs: a Service of one cluster is
+// exported and used in the other.
+var steps = []string{
 	"kubectl mcs join --clusterset demo east west --id east=east --id west=west",
 	"kubectl --context east apply -f artifacts/examples/demo.yaml",
 	"kubectl --context east rollout status deployment/web -n demo --timeout=60s",
@@ -28,12 +29,12 @@ var shown = []string{
 	"kubectl --context west exec -n demo visitor -- curl -sS --retry 5 --retry-connrefused http://web.demo.svc.clusterset.local",
 }
 
-// yours is what a newcomer may type next.
-var yours = []string{
+// suggestions are commands that a newcomer may try next.
+var suggestions = []string{
 	"kubectl --context west api-resources --api-group=multicluster.x-k8s.io",
 	"kubectl --context west get serviceimport web -n demo -o yaml",
 	"kubectl --context west get services,endpointslices -n demo",
-	"kubectl --context west delete serviceimport web -n demo   # refused, with what to do instead",
+	"kubectl --context west delete serviceimport web -n demo   # refused: ServiceImports are read-only",
 	"kubectl mcs explain web -n demo --context west",
 	"kubectl mcs leave west --from east",
 	"kubectl --context west explain serviceexports.spec",
@@ -48,7 +49,7 @@ func demo(ctx context.Context, open opener) error {
 	if err := set.Up(ctx, "east", "west"); err != nil {
 		return err
 	}
-	for _, line := range shown {
+	for _, line := range steps {
 		fmt.Printf("\n$ %s\n", line)
 		cmd := exec.CommandContext(ctx, "sh", "-c", line)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = set.Root, os.Stdout, os.Stdout
@@ -57,8 +58,8 @@ func demo(ctx context.Context, open opener) error {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
-	fmt.Printf("\nBoth clusters stay up; 'make down' ends them. Try:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
-	for _, line := range yours {
+	fmt.Printf("\nBoth clusters keep running; stop them with 'make down'. Try:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
+	for _, line := range suggestions {
 		fmt.Println("  " + line)
 	}
 	return nil

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clusterset runs test clusters on this machine and disturbs them on
-// demand. The Makefile calls it: make up, make demo, make fault, make down.
+// Command clusterset runs local Kubernetes clusters and injects faults into
+// them. The Makefile calls it: make up, make demo, make fault, make down.
 package main
 
 import (
@@ -39,19 +39,19 @@ func newCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:           "clusterset",
-		Short:         "Runs Kubernetes clusters on this machine and disturbs them on demand",
+		Short:         "Run local Kubernetes clusters and inject faults into them",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.PersistentFlags().StringVar(&root, "root", root, "The root of the repository.")
-	cmd.PersistentFlags().StringVar(&dir, "dir", dir, "The directory of the clusters. (default .local in the root)")
+	cmd.PersistentFlags().StringVar(&root, "root", root, "Root directory of the repository.")
+	cmd.PersistentFlags().StringVar(&dir, "dir", dir, "Directory for the state of the clusters. (default .local in the root directory)")
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "up CLUSTER...", Short: "Start clusters, in addition to those that run", Args: cobra.MinimumNArgs(1),
+			Use: "up CLUSTER...", Short: "Start clusters, in addition to the running ones", Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, names []string) error { return up(cmd.Context(), set, names) },
 		},
 		&cobra.Command{
-			Use: "down", Short: "End all clusters and remove everything that belonged to them", Args: cobra.NoArgs,
+			Use: "down", Short: "Stop all clusters and remove their state", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				set, err := set()
 				if err != nil {
@@ -61,7 +61,7 @@ func newCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "demo", Short: "Start two clusters and show what they can do", Args: cobra.NoArgs,
+			Use: "demo", Short: "Start two clusters, export a Service in one and use it in the other", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), set) },
 		},
 	)
@@ -90,28 +90,29 @@ func up(ctx context.Context, open opener, names []string) error {
 	if err := set.Up(ctx, names...); err != nil {
 		return err
 	}
-	fmt.Printf("\nAll clusters are up. Use them with\n\n  export KUBECONFIG=%s\n", set.Kubeconfig())
+	fmt.Printf("\nAll clusters are ready. Use them with:\n\n  export KUBECONFIG=%s\n", set.Kubeconfig())
 	for _, name := range names {
 		fmt.Printf("  kubectl --context %s get pods -A\n", name)
 	}
 	return nil
 }
 
-// componentFaults are the commands that disturb one program of a cluster.
+// componentFaults returns the commands that inject faults into one component of
+// a cluster.
 func componentFaults(open opener) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, fault := range []struct {
 		name, short string
 		run         func(context.Context, *localcluster.Cluster, string) error
 	}{
-		{"kill", "End a component at once", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Kill(component) }},
+		{"kill", "Kill a component with SIGKILL", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Kill(component) }},
 		{"start", "Start a component that was killed", func(ctx context.Context, c *localcluster.Cluster, component string) error {
 			return c.Start(ctx, component)
 		}},
-		{"pause", "Stop a component from doing anything", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Pause(component) }},
-		{"fill-disk", "Leave no room on the disk of etcd or of the node agent", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FillDisk(component) }},
-		{"free-disk", "Make room on the disk again", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FreeDisk(component) }},
-		{"resume", "Let a paused component go on", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Resume(component) }},
+		{"pause", "Suspend a component", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Pause(component) }},
+		{"fill-disk", "Fill the disk of etcd or of the node agent", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FillDisk(component) }},
+		{"free-disk", "Free the disk again", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FreeDisk(component) }},
+		{"resume", "Resume a paused component", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Resume(component) }},
 	} {
 		commands = append(commands, &cobra.Command{
 			Use: fault.name + " CLUSTER COMPONENT", Short: fault.short, Args: cobra.ExactArgs(2),
@@ -131,7 +132,7 @@ func componentFaults(open opener) []*cobra.Command {
 	return commands
 }
 
-// linkFaults are the commands that disturb the link between two clusters.
+// linkFaults returns the commands that impair the link between two clusters.
 func linkFaults(open opener) []*cobra.Command {
 	impair := func(use, short string, arguments int, fault func(args []string) (localcluster.Fault, error)) *cobra.Command {
 		return &cobra.Command{
@@ -151,19 +152,19 @@ func linkFaults(open opener) []*cobra.Command {
 		}
 	}
 	return []*cobra.Command{
-		impair("cut CLUSTER CLUSTER", "Let nothing through between two clusters", 0,
+		impair("cut CLUSTER CLUSTER", "Drop all packets between two clusters", 0,
 			func([]string) (localcluster.Fault, error) { return localcluster.Fault{Cut: true}, nil }),
-		impair("delay CLUSTER CLUSTER DURATION", "Delay every packet between two clusters, such as by 100ms", 1,
+		impair("delay CLUSTER CLUSTER DURATION", "Delay every packet between two clusters, for example by 100ms", 1,
 			func(args []string) (localcluster.Fault, error) {
 				delay, err := time.ParseDuration(args[0])
 				return localcluster.Fault{Delay: delay}, err
 			}),
-		impair("drop CLUSTER CLUSTER PERCENT", "Lose a share of the packets between two clusters", 1,
+		impair("drop CLUSTER CLUSTER PERCENT", "Drop a share of the packets between two clusters", 1,
 			func(args []string) (localcluster.Fault, error) {
 				loss, err := strconv.Atoi(args[0])
 				return localcluster.Fault{Loss: loss}, err
 			}),
-		impair("repair CLUSTER CLUSTER", "Make the link between two clusters good again", 0,
+		impair("repair CLUSTER CLUSTER", "Remove the fault from the link between two clusters", 0,
 			func([]string) (localcluster.Fault, error) { return localcluster.Fault{}, nil }),
 	}
 }

@@ -3,8 +3,8 @@
 
 // Package controlplane runs a real Kubernetes control plane: etcd,
 // kube-apiserver with RBAC and aggregation, and kube-controller-manager. It
-// uses the usual ports, so it needs either a network of its own (package netns)
-// or an address of its own in one that it shares with others.
+// uses the default ports, and therefore needs a network namespace of its own
+// (package netns), or an address of its own in a shared one.
 package controlplane
 
 import (
@@ -30,37 +30,37 @@ import (
 )
 
 const (
-	// Patience is how long a component may take to get ready on a busy machine.
+	// Patience is how long a component may take to become ready on a busy machine.
 	Patience     = 2 * time.Minute
 	stopPatience = 30 * time.Second
 	loopback     = "127.0.0.1"
 )
 
-// Config says where things are and how the control plane differs from the usual one.
+// Config configures a control plane.
 type Config struct {
-	// Bin holds the Kubernetes programs.
+	// Bin is the directory of the Kubernetes programs.
 	Bin string
-	// Dir takes certificates, kubeconfigs, data and logs.
+	// Dir is the directory for certificates, kubeconfigs, data and logs.
 	Dir string
-	// Address is the only one that anything of this control plane listens at, so
-	// that several can share a network. Unless it is given, etcd listens at
-	// 127.0.0.1 and everything else at all addresses.
+	// Address is the only address that components listen at, so that several
+	// control planes can share a network namespace. If empty, etcd listens at
+	// 127.0.0.1 and all other components at all addresses.
 	Address string
-	// Host is where clients reach the kube-apiserver: at Address, or else at
-	// 127.0.0.1, unless given.
+	// Host is the address at which clients reach the kube-apiserver. It defaults
+	// to Address, then to 127.0.0.1.
 	Host string
-	// Advertise is where Pods reach it: at Address, or else at the address of
-	// package netns, unless given.
+	// Advertise is the address at which Pods reach the kube-apiserver. It defaults
+	// to Address, then to netns.Address.
 	Advertise string
-	// ServiceCIDRs are the networks of cluster IPs, one per IP family.
+	// ServiceCIDRs are the Service networks, one per IP family.
 	ServiceCIDRs []string
-	// APIServerFlags are added to those of the kube-apiserver.
+	// APIServerFlags are additional flags of the kube-apiserver.
 	APIServerFlags []string
-	// Progress is told what is being started.
+	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
 
-// Component is one program of a control plane.
+// Component is one program of a control plane with its readiness check.
 type Component struct {
 	process.Command
 	Ready func(context.Context) error
@@ -73,8 +73,8 @@ type ControlPlane struct {
 	processes []*process.Process
 }
 
-// Prepare makes certificates and kubeconfigs, unless they are there from an
-// earlier run. Nothing is started.
+// Prepare creates certificates and kubeconfigs, unless they exist from an
+// earlier run. It starts nothing.
 func Prepare(config Config) (*ControlPlane, error) {
 	if config.Progress == nil {
 		config.Progress = func(string, ...any) {}
@@ -89,21 +89,21 @@ func Prepare(config Config) (*ControlPlane, error) {
 		return nil, err
 	}
 	if err := c.loadOrWriteCredentials(); err != nil {
-		return nil, fmt.Errorf("make the certificates: %w", err)
+		return nil, fmt.Errorf("create certificates: %w", err)
 	}
 	return c, nil
 }
 
-// Components are the programs in the order in which they start.
+// Components returns the components in the order in which they start.
 func (c *ControlPlane) Components() []Component {
 	return []Component{
-		{c.etcd(), func(context.Context) error { return nil }}, // the kube-apiserver waits for it
+		{c.etcd(), func(context.Context) error { return nil }}, // kube-apiserver waits for etcd
 		{c.apiServer(), c.apiServerReady},
 		{c.controllerManager(), c.controllerManagerReady},
 	}
 }
 
-// Start starts a control plane and returns when all of it works.
+// Start starts a control plane and returns when all components are ready.
 func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
 	c, err := Prepare(config)
 	if err != nil {
@@ -128,7 +128,7 @@ func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
 	return c, nil
 }
 
-// Stop stops everything in the opposite order.
+// Stop stops all components in reverse order.
 func (c *ControlPlane) Stop() error {
 	var errs []error
 	for i := len(c.processes) - 1; i >= 0; i-- {
@@ -138,17 +138,17 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Endpoint is the host and port of the kube-apiserver.
+// Endpoint returns the host and port of the kube-apiserver.
 func (c *ControlPlane) Endpoint() string { return net.JoinHostPort(c.Host, "6443") }
 
-// EtcdURL is where clients reach etcd.
+// EtcdURL returns the URL at which clients reach etcd.
 func (c *ControlPlane) EtcdURL() string { return c.etcdURL("2379") }
 
 func (c *ControlPlane) etcdURL(port string) string {
 	return "http://" + net.JoinHostPort(cmp.Or(c.Address, loopback), port)
 }
 
-// bind are the flags that make a program of Kubernetes listen at the address.
+// bind returns the flags that make a Kubernetes component listen at Address.
 func (c *ControlPlane) bind() []string {
 	if c.Address == "" {
 		return nil
@@ -204,7 +204,8 @@ func (c *ControlPlane) controllerManager() process.Command {
 	}, c.bind())...)
 }
 
-// AdminConfig is for clients that may do everything, as fast as they can.
+// AdminConfig returns a client configuration of the administrator without
+// client-side rate limits.
 func (c *ControlPlane) AdminConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig())
 	if err != nil {
@@ -235,7 +236,7 @@ func (c *ControlPlane) controllerManagerReady(ctx context.Context) error {
 	return healthy(client, config.Host+"/healthz")(ctx)
 }
 
-// Healthy asks for a document and wants it to be there.
+// Healthy returns a check that a URL answers with status 200.
 func Healthy(url string) func(context.Context) error { return healthy(http.DefaultClient, url) }
 
 func healthy(client *http.Client, url string) func(context.Context) error {

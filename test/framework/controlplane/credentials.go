@@ -16,7 +16,7 @@ import (
 )
 
 // ServerName is a name in the certificate of the kube-apiserver, for clients
-// that reach it at an address which is not.
+// that connect to an address that the certificate does not have.
 const ServerName = "kubernetes.default.svc"
 
 func (c *ControlPlane) loadOrWriteCredentials() error {
@@ -63,14 +63,15 @@ func (c *ControlPlane) loadOrWriteCredentials() error {
 	if err := c.WriteUserKubeconfig(c.AdminKubeconfig(), "admin", "system:masters"); err != nil {
 		return err
 	}
-	// Last, because its presence says that everything is there.
+	// Last, because its presence means that all other files exist.
 	return c.authority.Write(c.Dir, "ca")
 }
 
-// CertificateAuthority is the certificate, in PEM, that clients of the cluster trust.
+// CertificateAuthority returns the CA certificate of the cluster in PEM.
 func (c *ControlPlane) CertificateAuthority() []byte { return c.authority.Cert }
 
-// Issue makes a certificate of the cluster's authority, as files of this name.
+// Issue issues a certificate of the cluster's authority and writes it with its
+// key to the files <name>.crt and <name>.key.
 func (c *ControlPlane) Issue(name string, subject pki.Subject) error {
 	pair, err := c.authority.Issue(subject)
 	if err != nil {
@@ -79,7 +80,8 @@ func (c *ControlPlane) Issue(name string, subject pki.Subject) error {
 	return pair.Write(c.Dir, name)
 }
 
-// firstAddress is that of the Service `kubernetes`.
+// firstAddress returns the first address of a network, which is the address of
+// the Service kubernetes.
 func firstAddress(cidr string) (net.IP, error) {
 	prefix, err := netip.ParsePrefix(cidr)
 	if err != nil {
@@ -88,7 +90,7 @@ func firstAddress(cidr string) (net.IP, error) {
 	return prefix.Masked().Addr().Next().AsSlice(), nil
 }
 
-// AdminKubeconfig is the kubeconfig of somebody who may do everything.
+// AdminKubeconfig returns the kubeconfig file of a cluster administrator.
 func (c *ControlPlane) AdminKubeconfig() string { return c.path("kubeconfig") }
 
 // WriteUserKubeconfig writes a kubeconfig for a user with a client certificate.
@@ -100,7 +102,7 @@ func (c *ControlPlane) WriteUserKubeconfig(file, user string, groups ...string) 
 	return c.writeKubeconfig(file, user, &clientcmdapi.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key})
 }
 
-// WriteTokenKubeconfig writes a kubeconfig for the holder of a token.
+// WriteTokenKubeconfig writes a kubeconfig with a bearer token.
 func (c *ControlPlane) WriteTokenKubeconfig(file, user, token string) error {
 	return c.writeKubeconfig(file, user, &clientcmdapi.AuthInfo{Token: token})
 }

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expect is what tests of different components ask in the same way.
+// Package expect has the assertions that tests of different components share.
 package expect
 
 import (
@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Patience is how long a condition may take to become true. It is long,
-// because it only matters when something is broken.
+// Patience is how long a check may take to pass. It is long, since it matters
+// only when something is broken.
 const Patience = 2 * time.Minute
 
 // NoError ends the test on an error.
@@ -38,7 +38,7 @@ func Must[T any](value T, err error) func(*testing.T) T {
 	}
 }
 
-// Contains fails for every part that is not in the text.
+// Contains reports an error for every part that the text does not contain.
 func Contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -48,24 +48,37 @@ func Contains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// Lacks fails for every part that is in the text.
+// Lacks reports an error for every part that the text contains.
 func Lacks(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if strings.Contains(text, part) {
-			t.Errorf("%q must not be in:\n%s", part, text)
+			t.Errorf("unexpected %q in:\n%s", part, text)
 		}
 	}
 }
 
-// Eventually waits until a check passes, and fails with its last error if it never does.
+// Eventually waits until a check passes, and fails with its last error if it
+// does not within Patience.
 func Eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
+	eventually(t.Context(), t, what, check)
+}
+
+// EventuallyAfterTest is Eventually for functions of t.Cleanup, where the
+// context of the test has ended.
+func EventuallyAfterTest(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	eventually(context.Background(), t, what, check)
+}
+
+func eventually(ctx context.Context, t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
 	var last error
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if err == nil || ctx.Err() == nil || last == nil {
-			last = err // that time is up says less than what was wrong before
+			last = err // an expired deadline tells less than the error before it
 		}
 		return err == nil, nil
 	}); err != nil {
@@ -73,7 +86,7 @@ func Eventually(t *testing.T, what string, check func(context.Context) error) {
 	}
 }
 
-// Manifest writes a file for kubectl.
+// Manifest writes a manifest for kubectl and returns its file name.
 func Manifest(t *testing.T, format string, args ...any) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")

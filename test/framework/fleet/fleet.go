@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fleet runs several clusters in one network namespace (package
-// netns): control planes without nodes, each with an installation of ours, and
-// links between them that a test can break.
+// netns): control planes without nodes, each with mcs-apiserver installed, and
+// links between them that a test can cut.
 package fleet
 
 import (
@@ -24,43 +24,44 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/tcplink"
 )
 
-// atOnce is how many clusters start at a time: more would only take processors
-// from each other.
+// atOnce is how many clusters start in parallel. More would only compete for
+// processors.
 const atOnce = 2
 
-// Config says which clusters there are.
+// Config configures a Fleet.
 type Config struct {
 	// Root is the root of the repository.
 	Root string
-	// Dir takes a directory for each cluster, with all its logs.
+	// Dir is the directory for the data and logs of all clusters.
 	Dir string
-	// Names are the ids of the clusters.
+	// Names are the IDs of the clusters.
 	Names []string
-	// ClusterSet is what all of them join, if it is given.
+	// ClusterSet is the ClusterSet that all clusters join. If empty, they do not join.
 	ClusterSet string
-	// Configure changes how a cluster differs from the others, if it is given:
-	// flags of its programs, say, or the number of replicas of mcs-apiserver.
+	// Configure, if set, changes the configuration of a cluster, such as flags or
+	// the number of mcs-apiserver replicas.
 	Configure func(id string, plane *controlplane.Config, installed *installation.Config)
-	// Progress is told what is being started. Unless it is given, that is
-	// printed in a test that runs with -v.
+	// Progress reports progress. By default, progress is printed in a test that
+	// runs with -v.
 	Progress func(format string, args ...any)
 }
 
-// Fleet is several clusters that know nothing of each other until they join.
+// Fleet is a set of clusters that are independent of each other until they join.
 type Fleet struct {
-	// Clusters are in the order of their names in Config.
+	// Clusters are in the order of Config.Names.
 	Clusters []*Cluster
 }
 
 // Cluster is one cluster of a fleet.
 type Cluster struct {
-	// ID is how the fleet calls it, and what its peers are told that its id is.
+	// ID identifies the cluster in the fleet. It is the cluster ID in the member
+	// Secrets of its peers.
 	ID string
 	*installation.Installation
-	// Clientset is for our own API, as the administrator.
+	// Clientset is the project's clientset for the administrator.
 	Clientset versioned.Interface
-	// Links are the ways from this cluster to the kube-apiservers of its peers,
-	// by their ids. A way is there from the first Join on.
+	// Links are the links from this cluster to the kube-apiservers of its peers,
+	// by cluster ID. The first Join with a peer creates the link.
 	Links map[string]*tcplink.Link
 
 	number int
@@ -76,7 +77,7 @@ func Start(ctx context.Context, config Config) (*Fleet, error) {
 	group.SetLimit(atOnce)
 	for number, id := range config.Names {
 		if f.Cluster(id) != nil {
-			return nil, fmt.Errorf("there are two clusters %q", id)
+			return nil, fmt.Errorf("duplicate cluster name %q", id)
 		}
 		c := &Cluster{ID: id, Links: map[string]*tcplink.Link{}, number: number + 1}
 		f.Clusters = append(f.Clusters, c)
@@ -104,7 +105,7 @@ func printIfVerbose() func(string, ...any) {
 	if !testing.Testing() {
 		return func(string, ...any) {}
 	}
-	if !flag.Parsed() { // in TestMain they are not yet
+	if !flag.Parsed() { // TestMain runs before flags are parsed
 		flag.Parse()
 	}
 	start := time.Now()
@@ -115,7 +116,7 @@ func printIfVerbose() func(string, ...any) {
 	}
 }
 
-// Cluster is the cluster with this id, or nil.
+// Cluster returns the cluster with the given ID, or nil.
 func (f *Fleet) Cluster(id string) *Cluster {
 	for _, c := range f.Clusters {
 		if c.ID == id {
@@ -139,7 +140,7 @@ func (f *Fleet) Stop() error {
 	return errors.Join(errs...)
 }
 
-// start starts a cluster with an address and networks of its own.
+// start starts the cluster with an address and Service networks of its own.
 func (c *Cluster) start(ctx context.Context, config Config) error {
 	dir := filepath.Join(config.Dir, c.ID)
 	planeConfig := controlplane.Config{
@@ -178,7 +179,7 @@ func (c *Cluster) stop() error {
 	for _, l := range c.Links {
 		l.Close()
 	}
-	if c.Installation == nil { // it did not start
+	if c.Installation == nil { // the cluster did not start
 		return nil
 	}
 	return errors.Join(c.Stop(), c.Plane.Stop())

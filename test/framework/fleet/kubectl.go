@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig with a context per cluster, by its id in
-// the fleet, for the administrator.
+// WriteKubeconfig writes a kubeconfig of the administrator with a context per
+// cluster, named after its ID.
 func (f *Fleet) WriteKubeconfig(file string) error {
 	all := clientcmdapi.NewConfig()
 	for _, c := range f.Clusters {
@@ -29,8 +29,8 @@ func (f *Fleet) WriteKubeconfig(file string) error {
 	return clientcmd.WriteToFile(*all, file)
 }
 
-// KubectlCommand is a kubectl with such a kubeconfig and our plugin, which has
-// not been started yet.
+// KubectlCommand returns a kubectl command with the given kubeconfig and the mcs
+// plugin, which has not been started yet.
 func (f *Fleet) KubectlCommand(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
 	bin := filepath.Join(f.Clusters[0].Root, "bin")
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubernetes", "kubectl"), args...)

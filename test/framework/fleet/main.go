@@ -14,8 +14,8 @@ import (
 )
 
 // Main is the TestMain of a package whose tests share a fleet. It does not
-// return. Root and Dir of the Config need not be given; the logs are kept if a
-// test fails.
+// return. Root and Dir of the Config have defaults. Logs are kept if a test
+// fails.
 func Main(m *testing.M, shared **Fleet, config Config) {
 	code, err := run(m, shared, config)
 	if err != nil {
@@ -43,7 +43,7 @@ func run(m *testing.M, shared **Fleet, config Config) (code int, err error) {
 		if code == 0 && err == nil {
 			err = os.RemoveAll(config.Dir)
 		} else {
-			fmt.Fprintln(os.Stderr, "the logs of all components are in", config.Dir)
+			fmt.Fprintln(os.Stderr, "component logs are in", config.Dir)
 		}
 	}()
 	if *shared, err = Start(context.Background(), config); err != nil {

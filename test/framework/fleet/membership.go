@@ -27,12 +27,12 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/tcplink"
 )
 
-// firstLinkPort is where the links of a cluster begin. The system hands out no
-// ports there.
+// firstLinkPort is the first port of a cluster's links, below the range of
+// ephemeral ports.
 const firstLinkPort = 7000
 
-// JoinAll makes all clusters claim their ids and the ClusterSet, and makes each
-// a member of every other.
+// JoinAll sets the claims of all clusters and makes each a member of every
+// other.
 func (f *Fleet) JoinAll(ctx context.Context, clusterSet string) error {
 	for _, c := range f.Clusters {
 		if err := c.Claim(ctx, c.ID, clusterSet); err != nil {
@@ -52,16 +52,15 @@ func (f *Fleet) JoinAll(ctx context.Context, clusterSet string) error {
 	return nil
 }
 
-// Claim makes the cluster say who it is and which ClusterSet it belongs to, as an
-// administrator would: it leaves the one that it is in first, if there is
-// anything to change.
+// Claim sets the cluster ID and ClusterSet claims, as an administrator would: if
+// anything changes, the cluster leaves its current ClusterSet first.
 func (c *Cluster) Claim(ctx context.Context, id, clusterSet string) error {
-	// mcs-controller may be giving it an id at the same moment.
+	// mcs-controller may create the default ID claim at the same time.
 	err := retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
 		return c.claim(ctx, id, clusterSet)
 	})
 	if err != nil {
-		return fmt.Errorf("make the claims of cluster %s: %w", c.ID, err)
+		return fmt.Errorf("set claims of cluster %s: %w", c.ID, err)
 	}
 	return nil
 }
@@ -89,7 +88,7 @@ func (c *Cluster) claim(ctx context.Context, id, clusterSet string) error {
 	return c.SetClaim(ctx, multicluster.ClusterSetClaim, clusterSet, nil)
 }
 
-// SetClaim makes one claim, or changes it.
+// SetClaim creates or updates a ClusterClaim.
 func (c *Cluster) SetClaim(ctx context.Context, name, value string, annotations map[string]string) error {
 	claim := &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: multiclusterv1.ClusterClaimSpec{Value: value}}
 	_, err := createOrUpdate(ctx, c.Clientset.MulticlusterV1().ClusterClaims(), claim)
@@ -101,14 +100,14 @@ func (c *Cluster) Unclaim(ctx context.Context) error {
 	return c.Clientset.MulticlusterV1().ClusterClaims().Delete(ctx, multicluster.ClusterSetClaim, metav1.DeleteOptions{})
 }
 
-// Join makes a peer a member in this cluster and returns the Secret that says
-// so: the peer lets a service account of this cluster in, and this cluster gets
-// its token. Overrides replace single keys of the Secret; those that are nil
-// are left out. Joining again makes a new token and updates the Secret.
+// Join makes a peer a member in this cluster and returns the member Secret: the
+// peer grants access to a service account for this cluster, and this cluster
+// stores its token. Overrides replace keys of the Secret; a nil value removes
+// the key. Joining again creates a new token and updates the Secret.
 func (c *Cluster) Join(ctx context.Context, peer *Cluster, overrides map[string][]byte) (*corev1.Secret, error) {
 	token, err := peer.admit(ctx, c.ID)
 	if err != nil {
-		return nil, fmt.Errorf("let cluster %s into cluster %s: %w", c.ID, peer.ID, err)
+		return nil, fmt.Errorf("grant cluster %s access to cluster %s: %w", c.ID, peer.ID, err)
 	}
 	kubeconfig, err := c.KubeconfigFor(peer, token)
 	if err != nil {
@@ -127,12 +126,12 @@ func (c *Cluster) Join(ctx context.Context, peer *Cluster, overrides map[string]
 		Type:       clusterset.MemberSecretType, Data: data,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make cluster %s a member in cluster %s: %w", peer.ID, c.ID, err)
+		return nil, fmt.Errorf("create member Secret of cluster %s in cluster %s: %w", peer.ID, c.ID, err)
 	}
 	return secret, nil
 }
 
-// admit lets a peer see what peers may see, and returns a token for it.
+// admit grants a peer the access of a peer and returns a token for it.
 func (c *Cluster) admit(ctx context.Context, peer string) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: clusterset.PeerAccountName(peer), Namespace: installation.Namespace}}
 	accounts := c.Kubernetes.CoreV1().ServiceAccounts(installation.Namespace)
@@ -155,13 +154,13 @@ func (c *Cluster) admit(ctx context.Context, peer string) (string, error) {
 	return token.Status.Token, nil
 }
 
-// Leave ends the membership of a peer in this cluster, by deleting its Secret.
+// Leave ends the membership of a peer in this cluster by deleting its member Secret.
 func (c *Cluster) Leave(ctx context.Context, peerID string) error {
 	return c.Kubernetes.CoreV1().Secrets(installation.Namespace).Delete(ctx, clusterset.MemberSecretName(peerID), metav1.DeleteOptions{})
 }
 
-// KubeconfigFor is a kubeconfig with everything inline, with which this cluster
-// reaches a peer through the link to it.
+// KubeconfigFor returns a self-contained kubeconfig with which this cluster
+// reaches a peer through its link.
 func (c *Cluster) KubeconfigFor(peer *Cluster, token string) ([]byte, error) {
 	way, err := c.linkTo(peer)
 	if err != nil {
@@ -185,7 +184,7 @@ type client[T any] interface {
 	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
 }
 
-// createOrUpdate makes an object be as it is here, and returns what has become of it.
+// createOrUpdate creates or replaces an object and returns the result.
 func createOrUpdate[T metav1.Object](ctx context.Context, client client[T], object T) (T, error) {
 	existing, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -198,16 +197,16 @@ func createOrUpdate[T metav1.Object](ctx context.Context, client client[T], obje
 	return client.Update(ctx, object, metav1.UpdateOptions{})
 }
 
-// linkTo is the link to a peer, which is made if there is none yet. It listens
-// at this cluster's own address.
+// linkTo returns the link to a peer and creates it if needed. The link listens
+// at this cluster's address.
 func (c *Cluster) linkTo(peer *Cluster) (*tcplink.Link, error) {
 	if existing := c.Links[peer.ID]; existing != nil {
 		return existing, nil
 	}
-	made, err := tcplink.New(net.JoinHostPort(c.Plane.Host, strconv.Itoa(firstLinkPort+peer.number)), peer.Plane.Endpoint())
+	created, err := tcplink.New(net.JoinHostPort(c.Plane.Host, strconv.Itoa(firstLinkPort+peer.number)), peer.Plane.Endpoint())
 	if err != nil {
 		return nil, err
 	}
-	c.Links[peer.ID] = made
-	return made, nil
+	c.Links[peer.ID] = created
+	return created, nil
 }

@@ -20,7 +20,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// Namespace makes a namespace, unless it is there.
+// Namespace creates a namespace, unless it exists.
 func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	_, err := c.Kubernetes.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -29,8 +29,8 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	return err
 }
 
-// Service makes a Service without a selector and with one port, http at 80,
-// unless the options say something else.
+// Service creates a Service without a selector and with one port, http at 80.
+// Options change the Service before it is created.
 func (c *Cluster) Service(ctx context.Context, namespace, name string, options ...func(*corev1.Service)) (*corev1.Service, error) {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -42,9 +42,9 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string, options .
 	return c.Kubernetes.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{})
 }
 
-// EndpointSlice makes the addresses, all of one IP family, ready endpoints of a
-// Service: as the endpoints of its Pods would be, with the Service's ports.
-// Called again for the same family, it replaces them.
+// EndpointSlice creates an EndpointSlice with the Service's ports, in which the
+// addresses, all of one IP family, are ready endpoints. Another call for the
+// same family replaces the endpoints.
 func (c *Cluster) EndpointSlice(ctx context.Context, namespace, service string, addresses []string, options ...func(*discoveryv1.EndpointSlice)) (*discoveryv1.EndpointSlice, error) {
 	of, err := c.Kubernetes.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
@@ -81,12 +81,12 @@ func (c *Cluster) EndpointSlice(ctx context.Context, namespace, service string, 
 
 func addressType(addresses []string) (discoveryv1.AddressType, error) {
 	if len(addresses) == 0 {
-		return "", errors.New("an EndpointSlice is made of at least one address: delete it to have none")
+		return "", errors.New("an EndpointSlice needs at least one address: delete it to remove all endpoints")
 	}
 	first, err := netip.ParseAddr(addresses[0])
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("make an EndpointSlice: %w", err)
+		return "", fmt.Errorf("create EndpointSlice: %w", err)
 	case first.Is4():
 		return discoveryv1.AddressTypeIPv4, nil
 	default:
@@ -103,7 +103,7 @@ func (c *Cluster) Export(ctx context.Context, namespace, name string, options ..
 	return c.Clientset.MulticlusterXV1beta1().ServiceExports(namespace).Create(ctx, export, metav1.CreateOptions{})
 }
 
-// Unexport ends the export of a Service.
+// Unexport deletes the ServiceExport of a Service.
 func (c *Cluster) Unexport(ctx context.Context, namespace, name string) error {
 	return c.Clientset.MulticlusterXV1beta1().ServiceExports(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }

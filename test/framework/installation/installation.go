@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package installation installs artifacts/default into a control plane that
-// has no nodes, and runs the two programs of its Pods as plain processes with
-// the rights of their service account.
+// Package installation installs artifacts/default into a control plane without
+// nodes, and runs the two programs of its Pods as plain processes with the
+// permissions of their service account.
 package installation
 
 import (
@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	// Namespace is where the artifacts install to.
+	// Namespace is the namespace of the installation.
 	Namespace = "mcs-system"
 	name      = "mcs-apiserver"
 
@@ -44,24 +44,24 @@ const (
 	stopPatience = time.Minute
 )
 
-// GroupVersions are the names of the APIServices of an installation.
+// GroupVersions are the names of the APIServices that mcs-controller registers.
 var GroupVersions = []string{"v1.multicluster.k8s.io", "v1alpha1.multicluster.k8s.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io",
 	"v1alpha1.clusterset.mcs-apiserver.io", "v1beta1.about.k8s.io"}
 
-// Config says where things are.
+// Config configures an installation.
 type Config struct {
 	Plane *controlplane.ControlPlane
 	// Root is the root of the repository.
 	Root string
-	// Dir takes data, certificates, kubeconfigs and logs.
+	// Dir is the directory for data, certificates, kubeconfigs and logs.
 	Dir string
-	// Replicas is how many mcs-apiservers there are: one, with its embedded
-	// etcd, unless given. Several keep their objects in the etcd of the control
-	// plane, and share one mcs-controller.
+	// Replicas is the number of mcs-apiserver replicas. It defaults to one with an
+	// embedded etcd. Several replicas store their objects in the etcd of the
+	// control plane and share one mcs-controller.
 	Replicas int
-	// APIServerFlags are added to those of every mcs-apiserver when it starts.
+	// APIServerFlags are additional flags of every mcs-apiserver.
 	APIServerFlags []string
-	// ControllerFlags are added to those of mcs-controller when it starts.
+	// ControllerFlags are additional flags of mcs-controller.
 	ControllerFlags []string
 }
 
@@ -70,12 +70,13 @@ type Installation struct {
 	Config
 	Kubernetes kubernetes.Interface
 	Aggregator aggregator.Interface
-	// APIServers are the replicas of mcs-apiserver, whether they run or not.
+	// APIServers are the replicas of mcs-apiserver, running or not.
 	APIServers []*Replica
 	Controller *process.Process
 }
 
-// Apply applies the artifacts and prepares what a kubelet would: nothing runs yet.
+// Apply applies the artifacts and prepares what a kubelet would prepare. It
+// starts nothing.
 func Apply(ctx context.Context, config Config) (*Installation, error) {
 	admin, err := config.Plane.AdminConfig()
 	if err != nil {
@@ -95,12 +96,12 @@ func Apply(ctx context.Context, config Config) (*Installation, error) {
 		return nil, fmt.Errorf("apply artifacts/default: %w\n%s", err, output)
 	}
 	if err := i.writeKubeconfig(ctx); err != nil {
-		return nil, fmt.Errorf("make a token of the service account: %w", err)
+		return nil, fmt.Errorf("create service account token: %w", err)
 	}
 	return i, i.Publish(ctx, i.APIServers...)
 }
 
-// Install applies the artifacts, runs the programs, and returns when the API is available.
+// Install applies the artifacts, starts the programs, and returns when the API is available.
 func Install(ctx context.Context, config Config) (*Installation, error) {
 	i, err := Apply(ctx, config)
 	if err != nil {
@@ -120,7 +121,7 @@ func Install(ctx context.Context, config Config) (*Installation, error) {
 	return i, nil
 }
 
-// Stop stops all programs. What is stored stays.
+// Stop stops all programs. Stored objects are kept.
 func (i *Installation) Stop() error {
 	var errs []error
 	for _, replica := range i.APIServers {
@@ -141,7 +142,7 @@ func (i *Installation) StopController() error {
 	return err
 }
 
-// Kubectl runs kubectl as the administrator and returns everything it prints.
+// Kubectl runs kubectl as the administrator and returns its combined output.
 func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return i.KubectlAs(ctx, i.Plane.AdminKubeconfig(), args...)
 }
@@ -152,7 +153,7 @@ func (i *Installation) KubectlAs(ctx context.Context, kubeconfig string, args ..
 	return string(output), err
 }
 
-// KubectlCommand is a kubectl that has not been started yet.
+// KubectlCommand returns a kubectl command that has not been started yet.
 func (i *Installation) KubectlCommand(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(i.Plane.Bin, "kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
 	cmd.Env = []string{"HOME=" + i.Dir, "PATH=/usr/bin:/bin"}
@@ -163,7 +164,7 @@ func (i *Installation) kubeconfig() string { return filepath.Join(i.Dir, "mcs-ap
 
 func (i *Installation) certificates() string { return filepath.Join(i.Dir, "certificates") }
 
-// DataDir is where the embedded etcd of mcs-apiserver lives.
+// DataDir returns the directory of mcs-apiserver's embedded etcd.
 func (i *Installation) DataDir() string { return filepath.Join(i.Dir, "data") }
 
 func (i *Installation) writeKubeconfig(ctx context.Context) error {
@@ -175,8 +176,8 @@ func (i *Installation) writeKubeconfig(ctx context.Context) error {
 	return i.Plane.WriteTokenKubeconfig(i.kubeconfig(), name, token.Status.Token)
 }
 
-// Publish makes these replicas, and no others, the endpoints of the Service, as
-// the readiness of their Pods would.
+// Publish makes exactly the given replicas the endpoints of the Service, as if
+// their Pods were ready.
 func (i *Installation) Publish(ctx context.Context, replicas ...*Replica) error {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: name + "-process", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
@@ -196,24 +197,24 @@ func (i *Installation) Publish(ctx context.Context, replicas ...*Replica) error 
 	return err
 }
 
-// address is where everything of the installation listens, but for the second
-// and further replicas.
+// address returns the address that all programs but the second and further
+// replicas listen at.
 func (i *Installation) address() string { return cmp.Or(i.Plane.Address, netns.Address) }
 
-// HealthURL is where the controller says how it is.
+// HealthURL returns the URL of mcs-controller's health endpoints.
 func (i *Installation) HealthURL() string {
 	return "http://" + net.JoinHostPort(i.address(), strconv.Itoa(healthPort))
 }
 
-// StartController starts mcs-controller and returns when it is alive.
+// StartController starts mcs-controller and returns when it is live.
 func (i *Installation) StartController(ctx context.Context) error {
 	var err error
 	i.Controller, err = i.startController(ctx, "mcs-controller", healthPort, i.certificates(), i.APIServers[0])
 	return err
 }
 
-// StartStandby starts a second mcs-controller, that of the last replica, which
-// the caller has to stop.
+// StartStandby starts a second mcs-controller beside the last replica. The
+// caller must stop it.
 func (i *Installation) StartStandby(ctx context.Context) (*process.Process, error) {
 	return i.startController(ctx, "mcs-controller-standby", healthPort+1, filepath.Join(i.Dir, "certificates-standby"), i.APIServers[len(i.APIServers)-1])
 }
@@ -235,7 +236,8 @@ func (i *Installation) startController(ctx context.Context, name string, port in
 	return started, started.Await(ctx, patience, controlplane.Healthy("http://"+health+"/livez"))
 }
 
-// StartAPIServers starts the replicas that do not run. AwaitAvailable tells when they serve.
+// StartAPIServers starts the replicas that are not running. AwaitAvailable waits
+// until they serve.
 func (i *Installation) StartAPIServers() error {
 	for _, replica := range i.APIServers {
 		if replica.Running() {
@@ -249,7 +251,7 @@ func (i *Installation) StartAPIServers() error {
 }
 
 // AwaitAvailable waits until all replicas are ready and the kube-apiserver
-// finds our whole API available.
+// reports all APIServices as available.
 func (i *Installation) AwaitAvailable(ctx context.Context) error {
 	for _, replica := range i.APIServers {
 		if err := replica.AwaitReady(ctx); err != nil {
@@ -265,7 +267,7 @@ func (i *Installation) AwaitAvailable(ctx context.Context) error {
 			if err := available(apiService); err != nil {
 				return err
 			}
-			// The proxy in the kube-apiserver learns of it a moment later.
+			// The proxy in the kube-apiserver observes this slightly later.
 			path := "/apis/" + apiService.Spec.Group + "/" + apiService.Spec.Version
 			if err := i.Kubernetes.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error(); err != nil {
 				return err
@@ -281,8 +283,8 @@ func available(apiService *apiregistrationv1.APIService) error {
 			if condition.Status == apiregistrationv1.ConditionTrue {
 				return nil
 			}
-			return fmt.Errorf("APIService %s is not available: %s", apiService.Name, condition.Message)
+			return fmt.Errorf("APIService %s is unavailable: %s", apiService.Name, condition.Message)
 		}
 	}
-	return fmt.Errorf("nothing is known yet about APIService %s", apiService.Name)
+	return fmt.Errorf("APIService %s has no condition Available yet", apiService.Name)
 }

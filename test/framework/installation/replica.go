@@ -21,22 +21,22 @@ import (
 
 // Replica is one mcs-apiserver of an installation.
 type Replica struct {
-	// Process is how it ran last, and nil before its first start.
+	// Process is the most recent process, and nil before the first start.
 	*process.Process
-	// Address is the only one that it listens at.
+	// Address is the only address that the replica listens at.
 	Address string
 
 	name         string
 	installation *Installation
 }
 
-// addReplicas gives every replica an address. That of the first is the one of
-// everything else, say 10.250.0.3; the next ones are at 10.250.1.3, 10.250.2.3
-// and so on, where no control plane is.
+// addReplicas assigns an address to every replica. The first replica has the
+// installation's address, such as 10.250.0.3; further replicas have 10.250.1.3,
+// 10.250.2.3 and so on, which no control plane uses.
 func (i *Installation) addReplicas() error {
 	first, err := netip.ParseAddr(i.address())
 	if err != nil || !first.Is4() {
-		return fmt.Errorf("the address of the control plane, %q, must be an IPv4 address", i.address())
+		return fmt.Errorf("control plane address %q must be an IPv4 address", i.address())
 	}
 	for number := range max(i.Replicas, 1) {
 		bytes := first.As4()
@@ -50,11 +50,11 @@ func (i *Installation) addReplicas() error {
 	return nil
 }
 
-// URL is where the replica itself listens.
+// URL returns the URL of the replica itself.
 func (r *Replica) URL() string { return "https://" + net.JoinHostPort(r.Address, strconv.Itoa(port)) }
 
-// Config is for clients of the administrator that talk to this replica, and
-// not to any one through the kube-apiserver. The replica must have been ready once.
+// Config returns a client configuration of the administrator for this replica,
+// bypassing the kube-apiserver. The replica must have been ready once.
 func (r *Replica) Config() (*rest.Config, error) {
 	config, err := r.installation.Plane.AdminConfig()
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Replica) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Running says whether the replica was started and has not ended.
+// Running reports whether the replica was started and has not exited.
 func (r *Replica) Running() bool {
 	if r.Process == nil {
 		return false
@@ -79,10 +79,10 @@ func (r *Replica) Running() bool {
 	}
 }
 
-// Start starts the replica. AwaitReady tells when it serves.
+// Start starts the replica. AwaitReady waits until it serves.
 func (r *Replica) Start() error {
 	if r.Running() {
-		return fmt.Errorf("%s runs already", r.name)
+		return fmt.Errorf("%s is already running", r.name)
 	}
 	i := r.installation
 	certificate := servingcert.CertificateFile(i.certificates())
@@ -106,7 +106,7 @@ func (r *Replica) Start() error {
 	return err
 }
 
-// AwaitReady waits until the replica says that it is ready.
+// AwaitReady waits until the replica reports readiness.
 func (r *Replica) AwaitReady(ctx context.Context) error {
 	if r.Process == nil {
 		return errors.New(r.name + " was never started")
@@ -116,7 +116,7 @@ func (r *Replica) AwaitReady(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		client, err := kubernetes.NewForConfig(config) // fails until mcs-controller has written the authority
+		client, err := kubernetes.NewForConfig(config) // fails until mcs-controller has written the CA certificate
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ const (
 	stopPatience = 20 * time.Second
 )
 
-// The programs of a cluster, in the order in which they start.
+// Components of a cluster, in the order in which they start.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -38,20 +38,21 @@ const (
 	Proxy             = "kube-proxy"
 )
 
-// Cluster is one cluster of a set.
+// Cluster is one cluster of a Set.
 type Cluster struct {
 	Name           string
 	set            *Set
 	number, subnet int
 }
 
-// Dir has the cluster's kubeconfig, logs, certificates and data.
+// Dir returns the directory of the cluster's kubeconfig, logs, certificates and data.
 func (c *Cluster) Dir() string { return filepath.Join(c.set.Dir, c.Name) }
 
-// Kubeconfig is that of the cluster's administrator.
+// Kubeconfig returns the kubeconfig file of the cluster's administrator.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir(), "kubeconfig") }
 
-// Config is for clients of the cluster's administrator, as fast as they can be.
+// Config returns a client configuration of the cluster's administrator without
+// client-side rate limits.
 func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
@@ -61,13 +62,13 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Kubectl runs kubectl as the cluster's administrator and returns all it prints.
+// Kubectl runs kubectl as the cluster's administrator and returns its combined output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	output, err := c.KubectlCommand(ctx, args...).CombinedOutput()
 	return string(output), err
 }
 
-// KubectlCommand is a kubectl that has not been started yet.
+// KubectlCommand returns a kubectl command that has not been started yet.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin(), "kubectl"), args...)
 	cmd.Env = []string{"HOME=" + c.Dir(), "PATH=/usr/bin:/bin", "KUBECONFIG=" + c.Kubeconfig()}
@@ -80,7 +81,7 @@ func (c *Cluster) progress(format string, args ...any) {
 	c.set.Progress("%s: %s", c.Name, fmt.Sprintf(format, args...))
 }
 
-// prepare returns the cluster's control plane with its certificates made.
+// prepare returns the cluster's control plane after creating its certificates.
 func (c *Cluster) prepare() (*controlplane.ControlPlane, error) {
 	plane, err := controlplane.Prepare(controlplane.Config{
 		Bin: c.bin(), Dir: c.Dir(),
@@ -96,11 +97,11 @@ func (c *Cluster) prepare() (*controlplane.ControlPlane, error) {
 	return plane, plane.Issue("kubelet", pki.Subject{Name: c.nodeName(), IPs: []net.IP{net.ParseIP(c.NodeIPs()[0]), net.ParseIP(c.NodeIPs()[1])}})
 }
 
-// nodeName is the same in every cluster, as it often is: nobody may take a node
-// of one cluster for a node of another.
+// nodeName is the same in every cluster, as is common: a node of one cluster
+// must not be mistaken for a node of another.
 func (c *Cluster) nodeName() string { return "node-1" }
 
-// components are all programs of the cluster with how to tell that they work.
+// components returns all components of the cluster with their readiness checks.
 func (c *Cluster) components() ([]controlplane.Component, error) {
 	plane, err := c.prepare()
 	if err != nil {
@@ -108,7 +109,7 @@ func (c *Cluster) components() ([]controlplane.Component, error) {
 	}
 	file := func(name string) string { return filepath.Join(c.Dir(), name) }
 	return append(plane.Components(),
-		// kube-proxy waits for its node.
+		// Before kube-proxy, which waits for its node.
 		controlplane.Component{
 			Command: process.Command{
 				Name: NodeAgent, Path: filepath.Join(c.set.Root, "bin", "test", "node-agent"), Log: file("node-agent.log"),
@@ -127,7 +128,7 @@ func (c *Cluster) components() ([]controlplane.Component, error) {
 				Args: []string{
 					"--kubeconfig=" + c.Kubeconfig(), "--hostname-override=" + c.nodeName(),
 					"--proxy-mode=nftables", "--cluster-cidr=" + strings.Join(c.PodCIDRs(), ","),
-					// The settings of connection tracking are the machine's, not the namespace's.
+					// Connection tracking is configured per machine, not per network namespace.
 					"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 				},
 			},
@@ -136,15 +137,15 @@ func (c *Cluster) components() ([]controlplane.Component, error) {
 	), nil
 }
 
-// daemon is a component as it runs: in the cluster's network.
+// daemon returns a component as a daemon in the cluster's network namespace.
 func (c *Cluster) daemon(command process.Command) process.Daemon {
 	command.Args = append([]string{"--net=/run/netns/" + c.namespace(), "--", command.Path}, command.Args...)
 	command.Path = "nsenter"
 	return process.Daemon{Command: command, PIDFile: filepath.Join(c.Dir(), command.Name+".pid")}
 }
 
-// disks are the directories that are disks of their own, small enough to be
-// filled, by the component that writes to them.
+// disks maps each component that writes to a disk of its own to the directory
+// of that disk. The disks are small enough to be filled by a test.
 var disks = map[string]string{Etcd: "etcd", NodeAgent: "node"}
 
 const diskSize = "1g"
@@ -152,12 +153,12 @@ const diskSize = "1g"
 func (c *Cluster) disk(component string) (string, error) {
 	name, ok := disks[component]
 	if !ok {
-		return "", fmt.Errorf("%s has no disk of its own; %s and %s have", component, Etcd, NodeAgent)
+		return "", fmt.Errorf("component %q has no disk: use %s or %s", component, Etcd, NodeAgent)
 	}
 	return filepath.Join(c.Dir(), name), nil
 }
 
-// mountDisks makes the disks, in memory.
+// mountDisks mounts the disks, which are in memory.
 func (c *Cluster) mountDisks() error {
 	for _, name := range disks {
 		dir := filepath.Join(c.Dir(), name)
@@ -171,7 +172,7 @@ func (c *Cluster) mountDisks() error {
 			continue
 		}
 		if err := syscall.Mount("mcs-test", dir, "tmpfs", 0, "mode=0755,size="+diskSize); err != nil {
-			return fmt.Errorf("make the disk %s: %w", dir, err)
+			return fmt.Errorf("mount disk %s: %w", dir, err)
 		}
 	}
 	return nil
@@ -230,7 +231,7 @@ func (c *Cluster) start(ctx context.Context, component controlplane.Component) e
 	return daemon.Await(ctx, patience, component.Ready)
 }
 
-// Component finds one of the cluster's programs by its name.
+// Component returns one of the cluster's components by its name.
 func (c *Cluster) Component(name string) (process.Daemon, error) {
 	component, err := c.component(name)
 	return c.daemon(component.Command), err
@@ -248,10 +249,10 @@ func (c *Cluster) component(name string) (controlplane.Component, error) {
 		}
 		names = append(names, component.Name)
 	}
-	return controlplane.Component{}, fmt.Errorf("a cluster has no %q; it has %s", name, strings.Join(names, ", "))
+	return controlplane.Component{}, fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// down ends everything in the cluster, in the opposite order.
+// down stops all components in reverse order.
 func (c *Cluster) down(ctx context.Context) error {
 	components, err := c.components()
 	if err != nil {
@@ -266,14 +267,14 @@ func (c *Cluster) down(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// killRest ends whatever is still in the cluster's network.
+// killRest kills all remaining processes in the cluster's network namespace.
 func (c *Cluster) killRest() error {
 	if !namespaceExists(c.namespace()) {
 		return nil
 	}
 	output, err := exec.Command("ip", "netns", "pids", c.namespace()).Output()
 	if err != nil {
-		return fmt.Errorf("look for processes in %s: %w", c.namespace(), err)
+		return fmt.Errorf("list processes in network namespace %s: %w", c.namespace(), err)
 	}
 	for _, field := range strings.Fields(string(output)) {
 		if pid, err := strconv.Atoi(field); err == nil {

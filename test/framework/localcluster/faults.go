@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Kill ends a component at once, as a power failure would. It stays away
-// until it is started.
+// Kill kills a component with SIGKILL, as a power failure would. The component
+// is not restarted until Start is called.
 func (c *Cluster) Kill(component string) error {
 	daemon, err := c.Component(component)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Cluster) Kill(component string) error {
 	return daemon.Kill()
 }
 
-// Start starts a component that was killed, and waits until it works.
+// Start starts a component that was killed, and waits until it is ready.
 func (c *Cluster) Start(ctx context.Context, name string) error {
 	component, err := c.component(name)
 	if err != nil {
@@ -35,10 +35,10 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 	return c.start(ctx, component)
 }
 
-// Pause stops a component from doing anything, while its connections stay open.
+// Pause suspends a component; its connections stay open.
 func (c *Cluster) Pause(component string) error { return c.signal(component, syscall.SIGSTOP) }
 
-// Resume lets a paused component go on.
+// Resume resumes a paused component.
 func (c *Cluster) Resume(component string) error { return c.signal(component, syscall.SIGCONT) }
 
 func (c *Cluster) signal(component string, signal syscall.Signal) error {
@@ -49,8 +49,8 @@ func (c *Cluster) signal(component string, signal syscall.Signal) error {
 	return daemon.Signal(signal)
 }
 
-// FillDisk leaves no room on the disk of a component: etcd's own, or the
-// node's, on which are the volumes and logs of all Pods.
+// FillDisk fills the disk of a component: etcd's, or the node agent's, which
+// holds the volumes and logs of all Pods.
 func (c *Cluster) FillDisk(component string) error {
 	disk, err := c.disk(component)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cluster) FillDisk(component string) error {
 	}
 }
 
-// FreeDisk makes room again.
+// FreeDisk undoes FillDisk.
 func (c *Cluster) FreeDisk(component string) error {
 	disk, err := c.disk(component)
 	if err != nil {
@@ -81,25 +81,25 @@ func (c *Cluster) FreeDisk(component string) error {
 
 const fillerFile = "filler"
 
-// Fault is what is wrong with the link between two clusters, in both directions.
+// Fault impairs the link between two clusters in both directions.
 type Fault struct {
 	Clusters [2]string
-	// Cut lets nothing through, without telling the sender.
+	// Cut drops all packets silently.
 	Cut bool `json:",omitempty"`
 	// Delay is added to every packet.
 	Delay time.Duration `json:",omitempty"`
-	// Loss is the share of packets that get lost, in percent.
+	// Loss is the share of packets that are dropped, in percent.
 	Loss int `json:",omitempty"`
 }
 
 func (f Fault) validate() error {
 	switch {
 	case f.Clusters[0] == f.Clusters[1]:
-		return errors.New("a link has two ends: name two clusters")
+		return errors.New("a link connects two different clusters")
 	case f.Loss < 0 || f.Loss > 100:
-		return fmt.Errorf("a loss of %d percent makes no sense", f.Loss)
+		return fmt.Errorf("invalid packet loss %d: must be between 0 and 100 percent", f.Loss)
 	case f.Delay < 0:
-		return fmt.Errorf("a delay of %s makes no sense", f.Delay)
+		return fmt.Errorf("invalid delay %s: must not be negative", f.Delay)
 	}
 	return nil
 }
@@ -108,8 +108,8 @@ func (f Fault) concerns(a, b string) bool {
 	return f.Clusters == [2]string{a, b} || f.Clusters == [2]string{b, a}
 }
 
-// Impair makes the link between two clusters as bad as the fault says, in
-// place of what was wrong with it before. No fault at all repairs it.
+// Impair applies a fault to the link between two clusters and replaces any
+// earlier fault of that link. A zero fault repairs the link.
 func (s *Set) Impair(ctx context.Context, fault Fault) error {
 	if err := fault.validate(); err != nil {
 		return err
@@ -144,12 +144,12 @@ func (s *Set) Impair(ctx context.Context, fault Fault) error {
 	return nil
 }
 
-// Repair makes a link good again.
+// Repair removes the fault of a link.
 func (s *Set) Repair(ctx context.Context, a, b string) error {
 	return s.Impair(ctx, Fault{Clusters: [2]string{a, b}})
 }
 
-// applyFaults makes the cluster's end of every link as it should be.
+// applyFaults configures the cluster's end of every link.
 func (c *Cluster) applyFaults(ctx context.Context, clusters []*Cluster, faults []Fault) error {
 	var drops []string
 	for _, peer := range clusters {
@@ -168,7 +168,7 @@ func (c *Cluster) applyFaults(ctx context.Context, clusters []*Cluster, faults [
 		}
 	}
 	rules := []string{"table inet mcs_faults", "delete table inet mcs_faults", "table inet mcs_faults {"}
-	// After kube-proxy has chosen a destination, so that its choice counts.
+	// After kube-proxy's rules, so that the destination is the one that kube-proxy chose.
 	for _, hook := range []string{"input", "forward", "output"} {
 		rules = append(rules, "chain "+hook+" { type filter hook "+hook+" priority 10; policy accept;")
 		rules = append(rules, drops...)
@@ -177,9 +177,9 @@ func (c *Cluster) applyFaults(ctx context.Context, clusters []*Cluster, faults [
 	return inWithInput(c.namespace(), strings.Join(append(rules, "}"), "\n"), "nft", "-f", "-")
 }
 
-// dropRules drop what goes to and comes from a peer when the link is cut, and
-// a share of what comes from it when the link is bad: the other end does the
-// same for the other direction.
+// dropRules returns rules that drop packets to and from a peer if the link is
+// cut, and a share of the packets from the peer if the link loses packets: the
+// other end does the same for the other direction.
 func dropRules(fault Fault, peer *Cluster) []string {
 	var rules []string
 	for family, keyword := range []string{"ip", "ip6"} {

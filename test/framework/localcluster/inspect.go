@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Memory is how many bytes all programs of the cluster take, its Pods
-// included. What several of them share is counted once.
+// Memory returns the memory of all components of the cluster, its Pods
+// included, in bytes. Shared memory is counted once.
 func (c *Cluster) Memory() (int, error) {
 	components, err := c.components()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Cluster) Memory() (int, error) {
 	return total, nil
 }
 
-// parents maps every process of this machine to its parent.
+// parents returns the parent of every process of this machine.
 func parents() (map[int]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -57,7 +57,7 @@ func parents() (map[int]int, error) {
 		}
 		data, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // the process has ended
 		}
 		if fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])); len(fields) > 1 {
 			parents[pid], _ = strconv.Atoi(fields[1])
@@ -66,7 +66,7 @@ func parents() (map[int]int, error) {
 	return parents, nil
 }
 
-// proportionalSize is the memory of a process, with its share of what it shares.
+// proportionalSize returns the proportional set size of a process in bytes.
 func proportionalSize(pid int) int {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -81,8 +81,8 @@ func proportionalSize(pid int) int {
 	return 0
 }
 
-// Leftovers are processes, namespaces, mounts and interfaces of the set. When
-// it is down there are none.
+// Leftovers returns the processes, namespaces, mounts and interfaces of the
+// set. After Down, the result is empty.
 func (s *Set) Leftovers() ([]string, error) {
 	var found []string
 	parents, err := parents()

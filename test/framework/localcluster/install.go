@@ -23,7 +23,7 @@ import (
 //go:embed manifests/coredns.yaml
 var dnsManifest string
 
-// nodeReady says whether the cluster's node takes Pods.
+// nodeReady returns an error unless the cluster's node is ready.
 func (c *Cluster) nodeReady(ctx context.Context) error {
 	config, err := c.Config()
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("the node is not ready")
+	return errors.New("node is not ready")
 }
 
 // installDNS runs CoreDNS behind the Service kube-dns and waits until it answers.
@@ -56,7 +56,7 @@ func (c *Cluster) installDNS(ctx context.Context) error {
 	return c.awaitRollout(ctx, "kube-system", "coredns")
 }
 
-// install installs our system as a user would, and waits until its API is there.
+// install installs mcs-apiserver as a user would, and waits until its API is available.
 func (c *Cluster) install(ctx context.Context) error {
 	if output, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(c.set.Root, "artifacts", "default")); err != nil {
 		return fmt.Errorf("apply artifacts/default: %w\n%s", err, output)
@@ -70,13 +70,13 @@ func (c *Cluster) install(ctx context.Context) error {
 		output, err = c.Kubectl(ctx, "get", "serviceexports,serviceimports,clusterclaims", "-A")
 		return err == nil, nil
 	}); err != nil {
-		return fmt.Errorf("the API is not available: %w\n%s", err, output)
+		return fmt.Errorf("API is not available: %w\n%s", err, output)
 	}
 	return nil
 }
 
-// awaitRollout waits until a Deployment is available. If it is not in time,
-// the error shows its Pods.
+// awaitRollout waits until a Deployment is available. On a timeout, the error
+// describes its Pods.
 func (c *Cluster) awaitRollout(ctx context.Context, namespace, deployment string) error {
 	output, err := c.Kubectl(ctx, "rollout", "status", "deployment/"+deployment, "-n", namespace, "--timeout="+patience.String())
 	if err == nil {

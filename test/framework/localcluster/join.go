@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Join makes every cluster of the set a member of every other, as people do. The
-// ids of the clusters are their names.
+// Join makes every cluster of the set a member of every other with kubectl mcs.
+// The cluster IDs are the names of the clusters.
 func (s *Set) Join(ctx context.Context, clusterSet string) error {
 	clusters, err := s.Clusters()
 	if err != nil {
@@ -27,8 +27,8 @@ func (s *Set) Join(ctx context.Context, clusterSet string) error {
 	return nil
 }
 
-// Kubectl runs kubectl with a context for every cluster, and our plugin, and
-// returns all it prints.
+// Kubectl runs kubectl with a context for every cluster and with the mcs
+// plugin, and returns its combined output.
 func (s *Set) Kubectl(ctx context.Context, args ...string) (string, error) {
 	bin := filepath.Join(s.Root, "bin")
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubernetes", "kubectl"), args...)

@@ -13,39 +13,40 @@ import (
 	"strings"
 )
 
-// The networks of a set. A switch in a namespace of its own, the fabric, joins
-// the clusters and this machine; the machine reaches the nodes and nothing
-// else. Every cluster knows the way to the Pods of every other, and none to
+// The networks of a set. A switch in a network namespace of its own, the fabric,
+// connects the clusters and this machine; the machine reaches the nodes only.
+// Every cluster has routes to the Pods of every other cluster, and none to
 // their Services.
 //
 //	this machine  10.250.S.1    fd00:250:S::1
-//	fabric        10.250.S.2    where packets end that belong nowhere
+//	fabric        10.250.S.2    default route, drops all packets
 //	node N        10.250.S.1N   fd00:250:S::1N
 //	Pods of N     10.(100+N).0.0/16   fd00:100:N::/64
 //	Services of N 10.(150+N).0.0/16   fd00:150:N::/112
 
-// namespacePrefix is what the names of all network namespaces of the set begin with.
+// namespacePrefix returns the prefix of the names of all network namespaces of the set.
 func (s *Set) namespacePrefix() string { return "mcs-" + s.id() + "-" }
 
-// The fabric's name cannot be that of a cluster, which has no dots.
+// fabric returns the network namespace of the fabric. The dot keeps it distinct
+// from the namespace of any cluster.
 func (s *Set) fabric() string { return s.namespacePrefix() + "the.fabric" }
 
-// hostEnd is the interface through which this machine reaches the clusters.
+// hostEnd returns the interface through which this machine reaches the clusters.
 func (s *Set) hostEnd() string { return "mcs" + s.id() }
 
 func (c *Cluster) namespace() string { return c.set.namespacePrefix() + c.Name }
 
-// NodeIPs are the addresses of the cluster's only node, and of its kube-apiserver.
+// NodeIPs returns the addresses of the cluster's only node and of its kube-apiserver.
 func (c *Cluster) NodeIPs() []string {
 	return []string{fmt.Sprintf("10.250.%d.%d", c.subnet, 10+c.number), fmt.Sprintf("fd00:250:%d::%d", c.subnet, 10+c.number)}
 }
 
-// PodCIDRs are the networks of the cluster's Pods.
+// PodCIDRs returns the Pod networks of the cluster.
 func (c *Cluster) PodCIDRs() []string {
 	return []string{fmt.Sprintf("10.%d.0.0/16", 100+c.number), fmt.Sprintf("fd00:100:%d::/64", c.number)}
 }
 
-// ServiceCIDRs are the networks of the cluster's Services.
+// ServiceCIDRs returns the Service networks of the cluster.
 func (c *Cluster) ServiceCIDRs() []string {
 	return []string{fmt.Sprintf("10.%d.0.0/16", 150+c.number), fmt.Sprintf("fd00:150:%d::/112", c.number)}
 }
@@ -54,7 +55,7 @@ func (c *Cluster) dnsIPs() []string {
 	return []string{fmt.Sprintf("10.%d.0.10", 150+c.number), fmt.Sprintf("fd00:150:%d::a", c.number)}
 }
 
-// freeSubnet finds a number that no interface of this machine uses.
+// freeSubnet returns a subnet number that no interface of this machine uses.
 func freeSubnet() (int, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -72,7 +73,7 @@ func freeSubnet() (int, error) {
 			return subnet, nil
 		}
 	}
-	return 0, errors.New("no network is left for the clusters: 10.250.1.0/24 to 10.250.254.0/24 are all in use")
+	return 0, errors.New("no free network for the clusters: 10.250.1.0/24 to 10.250.254.0/24 are all in use")
 }
 
 func ip(args ...string) error {
@@ -105,7 +106,7 @@ func namespaceExists(name string) bool {
 	return err == nil
 }
 
-// buildNetwork makes what is not there yet.
+// buildNetwork creates the missing parts of the network.
 func (s *Set) buildNetwork(clusters []*Cluster) error {
 	if !namespaceExists(s.fabric()) {
 		if err := s.buildFabric(clusters[0].subnet); err != nil {
@@ -154,7 +155,7 @@ func (s *Set) buildFabric(subnet int) error {
 	)
 }
 
-// connect makes the namespace of a cluster and plugs it into the switch.
+// connect creates the network namespace of a cluster and connects it to the switch.
 func (c *Cluster) connect() error {
 	namespace, fabric, port := c.namespace(), c.set.fabric(), fmt.Sprintf("cluster%d", c.number)
 	inCluster := func(command ...string) func() error { return func() error { return in(namespace, command...) } }
@@ -167,15 +168,17 @@ func (c *Cluster) connect() error {
 		inCluster("ip", "address", "add", c.NodeIPs()[0]+"/24", "dev", "eth0"),
 		inCluster("ip", "address", "add", c.NodeIPs()[1]+"/64", "dev", "eth0", "nodad"),
 		inCluster("ip", "link", "set", "eth0", "up"),
-		// What is for nobody ends in the fabric. Without a default route, packets
-		// to the address of a Service would be refused before kube-proxy sees them.
+		// Packets to unknown addresses end in the fabric. Without a default route,
+		// packets to the address of a Service would be rejected before kube-proxy's
+		// rules apply.
 		inCluster("ip", "route", "add", "default", "via", fmt.Sprintf("10.250.%d.2", c.subnet)),
 		inCluster("ip", "route", "add", "default", "via", fmt.Sprintf("fd00:250:%d::2", c.subnet)),
 	}
 	return all(steps...)
 }
 
-// prepareNamespace turns on what a node has on: loopback, and forwarding in a cluster.
+// prepareNamespace enables loopback, and disables duplicate address detection
+// so that addresses are usable at once.
 func prepareNamespace(namespace string) error {
 	if err := in(namespace, "ip", "link", "set", "lo", "up"); err != nil {
 		return err

@@ -4,11 +4,11 @@
 // Package localcluster runs whole Kubernetes clusters on one machine, without
 // containers: real control planes, kube-proxy and CoreDNS, each cluster in a
 // network namespace of its own. Only the kubelet and its container runtime are
-// replaced, by test/nodeagent, which runs Pods as processes.
+// replaced: test/nodeagent runs Pods as processes.
 //
-// Clusters outlive the process that started them. All that is known of them is
-// in one directory, so that any later process can use them, disturb them and
-// end them. Two directories do not disturb each other.
+// Clusters outlive the process that started them. Their state is in one
+// directory, so that any later process can use, impair and stop them. Clusters
+// of different directories are independent of each other.
 package localcluster
 
 import (
@@ -31,30 +31,30 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// most is how many clusters there can be: their networks are numbered.
-const most = 50
+// maxClusters is limited by the numbering of the clusters' networks.
+const maxClusters = 50
 
-// Set is all clusters of one directory.
+// Set is the clusters of one directory.
 type Set struct {
 	// Root is the root of the repository, with the programs in bin/.
 	Root string
-	// Dir takes everything about the clusters.
+	// Dir holds the state of the clusters.
 	Dir string
-	// Progress is told what is going on.
+	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
 
-// state is what has to be remembered of a set between processes.
+// state is the persistent state of a Set.
 type state struct {
 	// Subnet numbers the network between the clusters.
 	Subnet int
-	// Clusters are all clusters; the place of one is its number.
+	// Clusters are the names of all clusters; the index of a cluster is its number.
 	Clusters []string
-	// Faults are the links that are not as they should be.
+	// Faults are the impaired links.
 	Faults []Fault
 }
 
-// Open returns the set of a repository, whether or not it has clusters.
+// Open returns the Set of a repository, which may have no clusters yet.
 func Open(root string) (*Set, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -73,7 +73,7 @@ func Open(root string) (*Set, error) {
 	}, nil
 }
 
-// id tells the namespaces and interfaces of this set from those of others.
+// id distinguishes the network namespaces and interfaces of this set from those of others.
 func (s *Set) id() string {
 	sum := sha256.Sum256([]byte(s.Dir))
 	return hex.EncodeToString(sum[:3])
@@ -127,14 +127,14 @@ func (s *Set) Cluster(name string) (*Cluster, error) {
 			return cluster, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no cluster %q: start it with 'make up CLUSTERS=%q'", name, name)
+	return nil, fmt.Errorf("cluster %q does not exist: start it with 'make up CLUSTERS=%q'", name, name)
 }
 
-// Up starts clusters of these names in addition to those that there are, and
-// returns when all of them work. What runs already is left alone.
+// Up starts the named clusters in addition to the existing ones, and returns
+// when all clusters are ready. Running components are not restarted.
 func (s *Set) Up(ctx context.Context, names ...string) error {
 	if os.Geteuid() != 0 {
-		return errors.New("clusters need root, for network namespaces: run this as root")
+		return errors.New("creating network namespaces requires root: run this command as root")
 	}
 	if err := s.addClusters(names); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (s *Set) Up(ctx context.Context, names ...string) error {
 		return err
 	}
 	if err := s.buildNetwork(clusters); err != nil {
-		return fmt.Errorf("build the network between the clusters: %w", err)
+		return fmt.Errorf("create the network between the clusters: %w", err)
 	}
 	if err := s.linkImages(); err != nil {
 		return err
@@ -171,14 +171,14 @@ func (s *Set) addClusters(names []string) error {
 	}
 	for _, name := range names {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return fmt.Errorf("%q cannot be the name of a cluster: %s", name, problems[0])
+			return fmt.Errorf("invalid cluster name %q: %s", name, problems[0])
 		}
 		if !slices.Contains(state.Clusters, name) {
 			state.Clusters = append(state.Clusters, name)
 		}
 	}
-	if len(state.Clusters) > most {
-		return fmt.Errorf("%d clusters are too many: there can be %d", len(state.Clusters), most)
+	if len(state.Clusters) > maxClusters {
+		return fmt.Errorf("too many clusters: %d, at most %d are supported", len(state.Clusters), maxClusters)
 	}
 	if state.Subnet == 0 {
 		if state.Subnet, err = freeSubnet(); err != nil {
@@ -188,8 +188,8 @@ func (s *Set) addClusters(names []string) error {
 	return s.save(state)
 }
 
-// Down ends all clusters and removes everything that belonged to them, also
-// what a crash has left behind.
+// Down stops all clusters and removes their state, including what a crash has
+// left behind.
 func (s *Set) Down(ctx context.Context) error {
 	clusters, err := s.Clusters()
 	if err != nil {
@@ -205,12 +205,12 @@ func (s *Set) Down(ctx context.Context) error {
 	return os.RemoveAll(s.Dir)
 }
 
-// images is where the node agents look for the programs of images.
+// images returns the directory in which the node agents look up images.
 func (s *Set) images() string { return filepath.Join(s.Dir, "images") }
 
-// linkImages maps the names of images to programs that were built here, or
-// that are on this machine. These are no symbolic links: containers see this
-// directory, but not every place that a link could lead to.
+// linkImages maps image names to programs that were built here or are installed
+// on this machine. It uses no symbolic links, since containers see this
+// directory but not every target of a link.
 func (s *Set) linkImages() error {
 	if err := os.MkdirAll(s.images(), 0o755); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (s *Set) linkImages() error {
 		"mcs-controller": filepath.Join(s.Root, "bin", "mcs-controller"),
 		"coredns":        filepath.Join(s.Root, "bin", "kubernetes", "coredns"),
 	}
-	// The entry point of an image that upstream's conformance tests use.
+	// The entry point of an image of upstream's conformance tests.
 	if socat, err := exec.LookPath("socat"); err == nil {
 		programs["socat"] = socat
 	}
@@ -232,7 +232,7 @@ func (s *Set) linkImages() error {
 	return nil
 }
 
-// linkOrCopy puts a file, or a copy of it from another file system, elsewhere.
+// linkOrCopy hard-links a file, or copies it if it is on another file system.
 func linkOrCopy(from, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -251,7 +251,8 @@ func linkOrCopy(from, to string) error {
 	return os.WriteFile(to, data, 0o755)
 }
 
-// Kubeconfig has a context for every cluster, named after it.
+// Kubeconfig returns a kubeconfig file with a context for every cluster, named
+// after the cluster.
 func (s *Set) Kubeconfig() string { return filepath.Join(s.Dir, "kubeconfig") }
 
 func (s *Set) writeKubeconfig(clusters []*Cluster) error {

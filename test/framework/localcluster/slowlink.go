@@ -16,16 +16,15 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
 )
 
-// Packets to a slow peer are routed into an interface behind which a program
-// sits. It lets each of them wait and then sends it on, marked, so that it
-// takes the usual way. The kernel can do this itself (netem), but not every
-// kernel was built with it.
+// Packets to a slow peer are routed into a TUN interface of a program, which
+// delays each packet and then sends it with a mark, so that it takes the usual
+// route. The kernel's netem would do the same, but not every kernel has it.
 const (
 	slowMark  = 0x510
 	slowTable = "1296"
 )
 
-// slowLink is the program that delays what the cluster sends to a peer.
+// slowLink returns the program that delays packets from the cluster to a peer.
 func (c *Cluster) slowLink(peer *Cluster, delay time.Duration) process.Daemon {
 	name := "slow-link-" + peer.Name
 	return c.daemon(process.Command{
@@ -36,11 +35,11 @@ func (c *Cluster) slowLink(peer *Cluster, delay time.Duration) process.Daemon {
 
 func slowInterface(peer *Cluster) string { return fmt.Sprintf("slow%d", peer.number) }
 
-// delayPacketsTo makes the way to a peer slow, or quick again.
+// delayPacketsTo delays packets to a peer. A delay of 0 removes the delay.
 func (c *Cluster) delayPacketsTo(ctx context.Context, peer *Cluster, delay time.Duration) error {
 	daemon := c.slowLink(peer, delay)
 	if _, running := daemon.Running(); running {
-		if err := daemon.Stop(ctx, stopPatience); err != nil { // its interface goes with it, and so do the routes through it
+		if err := daemon.Stop(ctx, stopPatience); err != nil { // removes its interface and the routes through it
 			return err
 		}
 		if err := c.routeTo(peer, ""); err != nil {
@@ -58,15 +57,15 @@ func (c *Cluster) delayPacketsTo(ctx context.Context, peer *Cluster, delay time.
 	}); err != nil {
 		return err
 	}
-	// Marked packets have waited already: they take the usual way, and are not
-	// tracked a second time, or the kernel would take them for another connection.
+	// Marked packets were delayed already: they take the usual route. They are not
+	// tracked again, or the kernel would treat them as another connection.
 	if err := inWithInput(c.namespace(), fmt.Sprintf("table inet mcs_slow\ndelete table inet mcs_slow\n"+
 		"table inet mcs_slow { chain output { type filter hook output priority raw; meta mark %d notrack; }; }", slowMark), "nft", "-f", "-"); err != nil {
 		return err
 	}
 	for _, family := range []string{"-4", "-6"} {
 		rule := []string{"priority", "100", "fwmark", fmt.Sprint(slowMark), "lookup", slowTable}
-		_ = in(c.namespace(), append([]string{"ip", family, "rule", "delete"}, rule...)...) // there may be none
+		_ = in(c.namespace(), append([]string{"ip", family, "rule", "delete"}, rule...)...) // the rule may not exist
 		if err := in(c.namespace(), append([]string{"ip", family, "rule", "add"}, rule...)...); err != nil {
 			return err
 		}
@@ -74,7 +73,8 @@ func (c *Cluster) delayPacketsTo(ctx context.Context, peer *Cluster, delay time.
 	return c.routeTo(peer, slowInterface(peer))
 }
 
-// routeTo sends everything for a peer into an interface, or the usual way.
+// routeTo routes packets for a peer into a device, or the usual way if the
+// device is empty.
 func (c *Cluster) routeTo(peer *Cluster, device string) error {
 	var usual, wanted [][]string
 	for family, node := range peer.NodeIPs() {
@@ -85,8 +85,8 @@ func (c *Cluster) routeTo(peer *Cluster, device string) error {
 	if device == "" {
 		wanted = usual
 	}
-	// The usual way first: it cannot be described any more once the peer itself
-	// is behind the interface.
+	// The usual route first: it cannot be added once the peer itself is behind the
+	// device.
 	for _, route := range usual {
 		if err := in(c.namespace(), append([]string{"ip", "route", "replace", "table", slowTable}, route...)...); err != nil {
 			return err
@@ -100,23 +100,24 @@ func (c *Cluster) routeTo(peer *Cluster, device string) error {
 	return nil
 }
 
-// waiting is a packet and when to send it.
+// waiting is a packet and the time to send it.
 type waiting struct {
 	due    time.Time
 	packet []byte
 }
 
-// RunSlowLink is the program behind a slow interface. It ends with the context.
+// RunSlowLink creates a TUN interface and sends the packets that it receives
+// after a delay, until the context is done.
 func RunSlowLink(ctx context.Context, name string, delay time.Duration) error {
 	tun, err := openTun(name)
 	if err != nil {
-		return fmt.Errorf("make the interface %s: %w", name, err)
+		return fmt.Errorf("create interface %s: %w", name, err)
 	}
 	defer closeDescriptor(tun)
 	var senders [2]int
 	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		if senders[i], err = openSender(family); err != nil {
-			return fmt.Errorf("open a raw socket: %w", err)
+			return fmt.Errorf("open raw socket: %w", err)
 		}
 		defer closeDescriptor(senders[i])
 	}
@@ -143,16 +144,16 @@ func receive(tun int, delay time.Duration, queue chan<- waiting) error {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		} else if err != nil {
-			return fmt.Errorf("read a packet: %w", err)
+			return fmt.Errorf("read packet: %w", err)
 		}
 		select {
 		case queue <- waiting{time.Now().Add(delay), append([]byte(nil), buffer[:n]...)}:
-		default: // a full queue loses packets, as a real one does
+		default: // a full queue drops packets, as on a real link
 		}
 	}
 }
 
-// send sends a packet as it is. One that cannot be sent is lost, as on any link.
+// send sends a packet unchanged. A packet that cannot be sent is lost, as on any link.
 func send(senders [2]int, packet []byte) {
 	switch {
 	case len(packet) >= 20 && packet[0]>>4 == 4:
@@ -182,7 +183,7 @@ func openTun(name string) (int, error) {
 	return tun, nil
 }
 
-// openSender opens a socket for whole packets, headers included.
+// openSender opens a raw socket for packets with headers.
 func openSender(family int) (int, error) {
 	socket, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns gives a program a network of its own: nothing else can take
-// its ports, and nothing that it does can reach anything but itself.
+// Package netns runs a program in a network namespace of its own: no other
+// program can take its ports, and the program cannot reach the machine's network.
 package netns
 
 import (
@@ -14,16 +14,16 @@ import (
 	"syscall"
 )
 
-// Address is an address in the new network that is not a loopback one, as the
-// endpoints of a Service must have. All of 10.250.0.0/16 can be used like it:
-// the kernel takes a whole network on the loopback interface for its own.
+// Address is a non-loopback address in the new network namespace, since the
+// endpoints of a Service must not be loopback addresses. All of 10.250.0.0/16 is
+// usable: the kernel treats a whole network on the loopback interface as local.
 const Address = "10.250.0.1"
 
 const marker = "MCS_TEST_NETWORK"
 
-// Enter runs this program again, from its start, in a new network namespace,
-// and exits with its result. In that second run it sets up the network and
-// returns. Without root a user namespace is tried.
+// Enter runs this program again in a new network namespace and exits with its
+// exit code. In the second run, Enter sets up the network and returns. Without
+// root, it tries a user namespace.
 func Enter() error {
 	if os.Getenv(marker) != "" {
 		return setUp()
@@ -42,10 +42,10 @@ func Enter() error {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("make a network namespace, which needs root or user namespaces: %w", err)
+		return fmt.Errorf("create network namespace, which requires root or user namespaces: %w", err)
 	}
-	// The second run is in the same process group and gets the same signals;
-	// this one only waits for it.
+	// The second run is in the same process group and receives the same signals;
+	// the first only waits for it.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	err = cmd.Wait()
 	var exit *exec.ExitError
@@ -53,7 +53,7 @@ func Enter() error {
 		return err
 	}
 	code := cmd.ProcessState.ExitCode()
-	if code < 0 { // ended by a signal
+	if code < 0 { // killed by a signal
 		code = 1
 	}
 	os.Exit(code)

@@ -25,12 +25,12 @@ import (
 
 const lifetime = 30 * 24 * time.Hour
 
-// Pair is a certificate and its key, in PEM.
+// Pair is a certificate and its key in PEM.
 type Pair struct {
 	Cert, Key []byte
 }
 
-// Write puts the pair into the files <name>.crt and <name>.key of a directory.
+// Write writes the pair to the files <name>.crt and <name>.key of a directory.
 func (p Pair) Write(dir, name string) error {
 	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o644); err != nil {
 		return err
@@ -38,14 +38,14 @@ func (p Pair) Write(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600)
 }
 
-// Authority signs certificates.
+// Authority is a certificate authority.
 type Authority struct {
 	Pair
 	certificate *x509.Certificate
 	key         crypto.Signer
 }
 
-// NewAuthority makes a self-signed authority.
+// NewAuthority creates a self-signed certificate authority.
 func NewAuthority(name string) (*Authority, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
@@ -73,12 +73,12 @@ func LoadAuthority(dir, name string) (*Authority, error) {
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("the key of %s cannot sign", name)
+		return nil, fmt.Errorf("key of certificate authority %s cannot sign", name)
 	}
 	return &Authority{Pair: Pair{Cert: certPEM, Key: keyPEM}, certificate: pair.Leaf, key: key}, nil
 }
 
-// Subject is whom a certificate is for: a user and its groups, or a server and its names.
+// Subject is the subject of a certificate: a user and its groups, or a server and its names.
 type Subject struct {
 	Name   string
 	Groups []string
@@ -86,7 +86,7 @@ type Subject struct {
 	IPs    []net.IP
 }
 
-// Issue makes a certificate for clients and servers alike.
+// Issue issues a certificate for clients and servers.
 func (a *Authority) Issue(subject Subject) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: subject.Name, Organization: subject.Groups},

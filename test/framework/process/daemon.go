@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Daemon is a program that outlives the process which started it. A file
-// remembers which one it is, so that a later process can find it again.
+// Daemon is a program that outlives the process that started it. A PID file
+// identifies it, so that later processes can find it.
 type Daemon struct {
 	Command
-	// PIDFile remembers the process id, and the time at which the process
-	// started, because ids are used again.
+	// PIDFile holds the process ID and the start time of the process, since IDs
+	// are reused.
 	PIDFile string
 }
 
-// Start starts the daemon unless it runs already.
+// Start starts the daemon unless it is already running.
 func (d Daemon) Start() error {
 	if _, running := d.Running(); running {
 		return nil
@@ -32,15 +32,15 @@ func (d Daemon) Start() error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // so that no zombie is taken for a running daemon
+	go func() { _ = cmd.Wait() }() // so that no zombie counts as a running daemon
 	started, err := startTime(cmd.Process.Pid)
 	if err != nil {
-		return fmt.Errorf("%s ended at once\n%s", d.Name, d.logTail(20))
+		return fmt.Errorf("%s exited immediately\n%s", d.Name, d.logTail(20))
 	}
 	return os.WriteFile(d.PIDFile, fmt.Appendf(nil, "%d %s\n", cmd.Process.Pid, started), 0o644)
 }
 
-// Running returns the process id of the daemon while it runs.
+// Running returns the process ID of the daemon and whether it is running.
 func (d Daemon) Running() (int, bool) {
 	data, err := os.ReadFile(d.PIDFile)
 	if err != nil {
@@ -67,7 +67,8 @@ func (d Daemon) Signal(signal syscall.Signal) error {
 	return syscall.Kill(pid, signal)
 }
 
-// Kill ends the daemon at once, as a power failure would, and waits until it is gone.
+// Kill kills the daemon with SIGKILL, as a power failure would, and waits until
+// it has exited.
 func (d Daemon) Kill() error {
 	if err := d.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -75,8 +76,8 @@ func (d Daemon) Kill() error {
 	return d.awaitEnd(context.Background(), time.Minute)
 }
 
-// Stop asks the daemon to end and waits until it has. One that is paused is
-// woken up first; one that takes too long is killed.
+// Stop sends SIGTERM and waits until the daemon has exited. A paused daemon is
+// resumed first; a daemon that does not exit in time is killed.
 func (d Daemon) Stop(ctx context.Context, patience time.Duration) error {
 	if _, running := d.Running(); !running {
 		return nil
@@ -99,13 +100,13 @@ func (d Daemon) awaitEnd(ctx context.Context, patience time.Duration) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not end within %s\n%s", d.Name, patience, d.logTail(20))
+			return fmt.Errorf("%s did not exit within %s\n%s", d.Name, patience, d.logTail(20))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Await waits until the daemon is ready, as Process.Await does.
+// Await waits until the daemon is ready, like Process.Await.
 func (d Daemon) Await(ctx context.Context, patience time.Duration, ready func(context.Context) error) error {
 	exited := make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
@@ -118,22 +119,22 @@ func (d Daemon) Await(ctx context.Context, patience time.Duration, ready func(co
 	return await(ctx, d.Command, patience, exited, ready)
 }
 
-// startTime is when a process started, in the kernel's own terms. It is an
-// error for one that has ended and has not been waited for.
+// startTime returns the start time of a process in clock ticks since boot. It
+// returns an error for a zombie.
 func startTime(pid int) (string, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	// The name, in parentheses, may contain anything: count from behind it.
+	// The program name, in parentheses, may contain anything: skip it.
 	rest := string(data)[strings.LastIndexByte(string(data), ')')+1:]
 	const state, start = 0, 19
 	fields := strings.Fields(rest)
 	if len(fields) <= start {
-		return "", fmt.Errorf("cannot read when process %d started", pid)
+		return "", fmt.Errorf("read start time of process %d: unexpected format", pid)
 	}
 	if fields[state] == "Z" || fields[state] == "X" {
-		return "", fmt.Errorf("process %d has ended", pid)
+		return "", fmt.Errorf("process %d has exited", pid)
 	}
 	return fields[start], nil
 }

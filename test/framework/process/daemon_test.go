@@ -29,7 +29,7 @@ func TestDaemonIsStartedOnce(t *testing.T) {
 	}
 	first, running := d.Running()
 	if !running {
-		t.Fatal("not running after the start")
+		t.Fatal("not running after Start")
 	}
 	if err := d.Start(); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestDaemonIsStartedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, running := d.Running(); !running || again == first {
-		t.Errorf("not started again after it was killed: %d, %v", again, running)
+		t.Errorf("not restarted after Kill: %d, %v", again, running)
 	}
 }
 
@@ -64,16 +64,16 @@ func TestPausedDaemonIsStopped(t *testing.T) {
 	}
 }
 
-// The id of a daemon that ended may belong to somebody else by now.
-func TestOtherProcessWithTheSameIDIsLeftAlone(t *testing.T) {
+// The process ID of a daemon that exited may belong to another process.
+func TestOtherProcessWithTheSameIDIsNotSignaled(t *testing.T) {
 	d := daemon(t, "true")
 	if err := os.WriteFile(d.PIDFile, []byte("1 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, running := d.Running(); running {
-		t.Error("process 1 is taken for the daemon")
+		t.Error("process 1 counts as the daemon")
 	}
 	if err := d.Signal(syscall.SIGCONT); err == nil {
-		t.Error("a signal was sent to somebody else")
+		t.Error("another process was signaled")
 	}
 }

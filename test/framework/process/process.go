@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the programs under test and never leaves one behind.
+// Package process runs the programs under test and stops them with the test.
 package process
 
 import (
@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// quitPatience is how long a program that hangs may take to say where.
+// quitPatience is how long a hanging program may take to write its goroutines.
 const quitPatience = 5 * time.Second
 
 // Command is a program to run.
 type Command struct {
-	// Name is what messages call it.
+	// Name identifies the program in messages.
 	Name string
 	Path string
 	Args []string
-	// Env is added to this process's environment.
+	// Env is added to the environment of this process.
 	Env []string
-	// Log is the file that its output is appended to.
+	// Log is the file to which the output is appended.
 	Log string
 }
 
@@ -38,7 +38,8 @@ type Process struct {
 	err     error
 }
 
-// Start starts a program. It dies with this process, however that ends.
+// Start starts a program, which is killed when this process exits for whatever
+// reason.
 func Start(command Command) (*Process, error) {
 	cmd, err := command.start(&syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true})
 	if err != nil {
@@ -52,30 +53,30 @@ func Start(command Command) (*Process, error) {
 	return process, nil
 }
 
-// PID is the program's process id.
+// PID returns the process ID of the program.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the program has ended.
+// Exited returns a channel that is closed when the program has exited.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err is how the program ended. It may only be asked after it did.
+// Err returns how the program exited. It may be called only after Exited is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill ends the program at once, as a power failure would.
+// Kill kills the program with SIGKILL, as a power failure would.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Signal(syscall.SIGKILL)
 	<-p.exited
 }
 
-// Stop asks the program to end and waits until it has. If it does not, its log
-// shows what it was doing.
+// Stop sends SIGTERM and waits until the program has exited. If it does not exit
+// in time, its goroutines are written to its log.
 func (p *Process) Stop(patience time.Duration) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	if p.exits(patience) {
 		return nil
 	}
 	tail := p.LogTail(20)
-	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // a Go program writes down all its goroutines
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // a Go program writes its goroutines
 	if !p.exits(quitPatience) {
 		p.Kill()
 	}
@@ -91,13 +92,13 @@ func (p *Process) exits(patience time.Duration) bool {
 	}
 }
 
-// Await waits until the program is ready. If it ends or takes too long
-// instead, the error says so and shows the end of its log.
+// Await waits until the program is ready. If it exits or takes too long, the
+// error contains the end of its log.
 func (p *Process) Await(ctx context.Context, patience time.Duration, ready func(context.Context) error) error {
 	return await(ctx, p.command, patience, p.exited, ready)
 }
 
-// LogTail is the end of the program's log, with where to find the rest.
+// LogTail returns the last lines of the program's log with the name of the file.
 func (p *Process) LogTail(lines int) string { return p.command.logTail(lines) }
 
 func await(ctx context.Context, command Command, patience time.Duration, exited <-chan struct{}, ready func(context.Context) error) error {
@@ -110,7 +111,7 @@ func await(ctx context.Context, command Command, patience time.Duration, exited 
 		}
 		select {
 		case <-exited:
-			return fmt.Errorf("%s ended before it was ready\n%s", command.Name, command.logTail(20))
+			return fmt.Errorf("%s exited before it was ready\n%s", command.Name, command.logTail(20))
 		case <-ctx.Done():
 			return fmt.Errorf("%s was not ready within %s: %w\n%s", command.Name, patience, err, command.logTail(20))
 		case <-time.After(50 * time.Millisecond):
@@ -120,7 +121,7 @@ func await(ctx context.Context, command Command, patience time.Duration, exited 
 
 func (c Command) logTail(lines int) string { return LogTail(c.Log, lines) }
 
-// LogTail is the end of a log, with where to find the rest.
+// LogTail returns the last lines of a log with the name of the file.
 func LogTail(file string, lines int) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -130,7 +131,7 @@ func LogTail(file string, lines int) string {
 	if len(all) > lines {
 		all = all[len(all)-lines:]
 	}
-	return fmt.Sprintf("the end of %s:\n  %s", file, strings.Join(all, "\n  "))
+	return fmt.Sprintf("end of %s:\n  %s", file, strings.Join(all, "\n  "))
 }
 
 // start starts the program with its output in its log.

@@ -26,7 +26,7 @@ func start(t *testing.T, script string) *Process {
 func TestFailureShowsTheEndOfTheLog(t *testing.T) {
 	process := start(t, "echo the disk is full >&2; exit 3")
 	err := process.Await(t.Context(), time.Minute, func(context.Context) error { return errors.New("not yet") })
-	if err == nil || !strings.Contains(err.Error(), "script ended") || !strings.Contains(err.Error(), "the disk is full") {
+	if err == nil || !strings.Contains(err.Error(), "script exited") || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -42,14 +42,14 @@ func TestReadyProcessIsStopped(t *testing.T) {
 	}
 }
 
-func TestProcessThatWillNotStopIsKilled(t *testing.T) {
+func TestProcessThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "marker")
 	process := start(t, "trap '' TERM; touch "+marker+"; while :; do sleep 0.01; done")
 	if err := process.Await(t.Context(), time.Minute, func(context.Context) error { _, err := os.Stat(marker); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := process.Stop(50 * time.Millisecond); err == nil {
-		t.Error("a process that ignores the request was reported as stopped in order")
+		t.Error("a process that ignores SIGTERM was reported as stopped")
 	}
 	<-process.Exited()
 }

@@ -15,7 +15,7 @@ import (
 // connection is one forwarded connection.
 type connection struct {
 	client *net.TCPConn
-	// dropped ends when the connection must end at once.
+	// dropped is done when the connection must be reset.
 	dropped context.Context
 	cancel  context.CancelFunc
 
@@ -29,7 +29,7 @@ func newConnection(client *net.TCPConn) *connection {
 	return c
 }
 
-// drop resets both ends, unless they were closed before.
+// drop resets both ends, unless they are closed.
 func (c *connection) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,8 @@ func (c *connection) drop() {
 	}
 }
 
-// attach adds the other end, or is false and resets it if the connection was dropped.
+// attach adds the other end and reports true. If the connection was dropped, it
+// resets the end and reports false.
 func (c *connection) attach(end *net.TCPConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,14 +52,14 @@ func (c *connection) attach(end *net.TCPConn) bool {
 	return true
 }
 
-// reset ends a connection so that its other end gets an error, and not what
-// looks like all that there was to say.
+// reset closes a connection with a reset, so that its peer receives an error and
+// not a regular end of input.
 func reset(connection *net.TCPConn) {
 	_ = connection.SetLinger(0)
 	_ = connection.Close()
 }
 
-// run forwards until both ends have nothing more to say or one has failed.
+// run forwards until both ends have closed their input or one has failed.
 func (c *connection) run(l *Link) {
 	defer c.drop()
 	if !l.await(c) {
@@ -79,13 +80,13 @@ func (c *connection) run(l *Link) {
 	}()
 	c.forward(l, target, c.client, &l.sent)
 	<-received
-	if c.dropped.Err() == nil { // both ends have said everything
+	if c.dropped.Err() == nil { // both directions have ended
 		_ = c.client.Close()
 		_ = target.Close()
 	}
 }
 
-// forward copies one direction. Ends of input are forwarded like everything else.
+// forward copies one direction, the end of input included.
 func (c *connection) forward(l *Link, to, from *net.TCPConn, count *atomic.Int64) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -94,7 +95,7 @@ func (c *connection) forward(l *Link, to, from *net.TCPConn, count *atomic.Int64
 			return
 		}
 		if n > 0 {
-			count.Add(int64(n)) // first, so that who got it finds it counted
+			count.Add(int64(n)) // before writing, so that the receiver finds the bytes counted
 			if _, err := to.Write(buffer[:n]); err != nil {
 				c.drop()
 				return
@@ -102,7 +103,7 @@ func (c *connection) forward(l *Link, to, from *net.TCPConn, count *atomic.Int64
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			_ = to.CloseWrite() // fails only if the other end is gone, which its own direction finds out
+			_ = to.CloseWrite() // fails only if the other end is gone, which the other direction detects
 			return
 		case err != nil:
 			c.drop()

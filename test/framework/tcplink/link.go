@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcplink is a TCP connection between two clusters that a test can break:
-// it forwards what arrives at one address to another, until it is told not to.
+// Package tcplink forwards TCP connections between two clusters. A test can cut
+// the link, or make it hang.
 package tcplink
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// Link forwards connections. It is whole when it is new.
+// Link forwards TCP connections from one address to another.
 type Link struct {
 	target, address string
 
@@ -30,9 +30,9 @@ type Link struct {
 	connections map[*connection]struct{}
 }
 
-// New returns a link that forwards connections at one address to another. While
-// it is cut its port is free for anybody: give one that the system does not hand
-// out by itself, below 32768. The caller must Close it.
+// New returns a link that forwards connections from one address to another.
+// While the link is cut, its port is free: use a port below the ephemeral range,
+// which starts at 32768. The caller must Close the link.
 func New(listenAddress, target string) (*Link, error) {
 	l := &Link{
 		target: target, address: listenAddress,
@@ -48,32 +48,32 @@ func New(listenAddress, target string) (*Link, error) {
 	return l, nil
 }
 
-// Address is where the link listens.
+// Address returns the address that the link listens at.
 func (l *Link) Address() string { return l.address }
 
-// Sent is how many bytes were forwarded to the target.
+// Sent returns the number of bytes forwarded to the target.
 func (l *Link) Sent() int64 { return l.sent.Load() }
 
-// Received is how many bytes were forwarded from the target.
+// Received returns the number of bytes forwarded from the target.
 func (l *Link) Received() int64 { return l.received.Load() }
 
-// Open is how many connections there are.
+// Open returns the number of open connections.
 func (l *Link) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.connections)
 }
 
-// Cut resets all connections and refuses new ones. When it returns, nobody can connect.
+// Cut resets all connections and refuses new ones.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut()
 }
 
-// Hang forwards nothing any more, of connections that there are and of those
-// that are still accepted, and closes none: what a network does that loses all
-// packets. What was sent meanwhile arrives after Restore.
+// Hang stops forwarding on existing and new connections without closing any,
+// like a network that loses all packets. Data sent in the meantime is forwarded
+// after Restore.
 func (l *Link) Hang() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *Link) Hang() error {
 	return l.listen()
 }
 
-// Restore makes the link whole again. Connections that Cut has ended stay so.
+// Restore undoes Cut and Hang. Connections that Cut has reset stay closed.
 func (l *Link) Restore() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *Link) Restore() error {
 	return l.listen()
 }
 
-// Close ends the link and waits until nothing of it is left.
+// Close closes the link and waits until its goroutines have ended.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -122,11 +122,11 @@ func (l *Link) cut() {
 	clear(l.connections)
 }
 
-// listen starts to accept connections, unless that is done already.
+// listen starts accepting connections, unless the link already does.
 func (l *Link) listen() error {
 	switch {
 	case l.closed:
-		return errors.New("the link was closed")
+		return errors.New("link is closed")
 	case l.listener != nil:
 		return nil
 	}
@@ -157,7 +157,7 @@ func (l *Link) accept(listener net.Listener) {
 	}
 }
 
-// add is false for a connection that was accepted while the link was cut.
+// add reports false for a connection that was accepted while the link was cut.
 func (l *Link) add(listener net.Listener, c *connection) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +174,8 @@ func (l *Link) remove(c *connection) {
 	delete(l.connections, c)
 }
 
-// await waits until the link forwards, or is false if the connection was dropped.
+// await waits until the link forwards and reports true. It reports false if the
+// connection was dropped.
 func (l *Link) await(c *connection) bool {
 	l.mu.Lock()
 	forwarding := l.forwarding

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// patience is how long something may take that is going to happen.
+	// patience is how long an expected event may take.
 	patience = time.Minute
-	// moment is how long to look for something that must not happen.
+	// moment is how long to wait for an event that must not happen.
 	moment = 50 * time.Millisecond
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo starts a server that says what it hears, and a link to it.
+// echo starts an echo server and a link to it.
 func echo(t *testing.T) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,29 +71,29 @@ func dial(t *testing.T, link *Link) *net.TCPConn {
 	return connection.(*net.TCPConn)
 }
 
-func say(t *testing.T, connection net.Conn, text string) {
+func send(t *testing.T, connection net.Conn, text string) {
 	t.Helper()
 	if _, err := io.WriteString(connection, text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func hear(t *testing.T, connection net.Conn, want string) {
+func receive(t *testing.T, connection net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(connection, got); err != nil || string(got) != want {
-		t.Fatalf("heard %q (%v), want %q", got, err, want)
+		t.Fatalf("received %q (%v), want %q", got, err, want)
 	}
 }
 
-func hearNothing(t *testing.T, connection net.Conn) {
+func receiveNothing(t *testing.T, connection net.Conn) {
 	t.Helper()
 	if err := connection.SetReadDeadline(time.Now().Add(moment)); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 1)
 	if n, err := connection.Read(got); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("heard %q (%v), want nothing and an open connection", got[:n], err)
+		t.Fatalf("received %q (%v), want nothing and an open connection", got[:n], err)
 	}
 	if err := connection.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func restore(t *testing.T, link *Link) {
 	}
 }
 
-func TestWholeLinkForwardsAndCounts(t *testing.T) {
+func TestLinkForwardsAndCounts(t *testing.T) {
 	link := echo(t)
 	text := strings.Repeat("0123456789", 100_000)
 	connection := dial(t, link)
@@ -117,7 +117,7 @@ func TestWholeLinkForwardsAndCounts(t *testing.T) {
 	}()
 	got, err := io.ReadAll(connection)
 	if err != nil || string(got) != text {
-		t.Fatalf("%d bytes came back (%v), want the same %d", len(got), err, len(text))
+		t.Fatalf("received %d bytes (%v), want the same %d bytes that were sent", len(got), err, len(text))
 	}
 	if link.Sent() != int64(len(text)) || link.Received() != int64(len(text)) {
 		t.Errorf("counted %d and %d bytes, want %d each", link.Sent(), link.Received(), len(text))
@@ -127,8 +127,8 @@ func TestWholeLinkForwardsAndCounts(t *testing.T) {
 func TestCutResetsConnectionsAndRefusesNewOnes(t *testing.T) {
 	link := echo(t)
 	before := dial(t, link)
-	say(t, before, "a")
-	hear(t, before, "a")
+	send(t, before, "a")
+	receive(t, before, "a")
 	if link.Open() != 1 {
 		t.Errorf("%d connections are open, want 1", link.Open())
 	}
@@ -140,54 +140,55 @@ func TestCutResetsConnectionsAndRefusesNewOnes(t *testing.T) {
 		if err == nil {
 			connection.Close()
 		}
-		t.Errorf("a new connection got %v, want it refused", err)
+		t.Errorf("new connection: got %v, want connection refused", err)
 	}
 	if link.Open() != 0 {
-		t.Errorf("%d connections are open, want none", link.Open())
+		t.Errorf("%d connections are open, want 0", link.Open())
 	}
 	restore(t, link)
 	after := dial(t, link)
-	say(t, after, "b")
-	hear(t, after, "b")
+	send(t, after, "b")
+	receive(t, after, "b")
 }
 
 func TestHangHoldsBackEverythingUntilRestored(t *testing.T) {
 	link := echo(t)
 	before := dial(t, link)
-	say(t, before, "a")
-	hear(t, before, "a")
+	send(t, before, "a")
+	receive(t, before, "a")
 	if err := link.Hang(); err != nil {
 		t.Fatal(err)
 	}
-	say(t, before, "b")
-	hearNothing(t, before)
+	send(t, before, "b")
+	receiveNothing(t, before)
 	during := dial(t, link)
-	say(t, during, "c")
-	hearNothing(t, during)
+	send(t, during, "c")
+	receiveNothing(t, during)
 	if link.Sent() != 1 || link.Received() != 1 {
 		t.Errorf("%d and %d bytes were forwarded, want 1 each", link.Sent(), link.Received())
 	}
 	restore(t, link)
-	hear(t, before, "b")
-	hear(t, during, "c")
+	receive(t, before, "b")
+	receive(t, during, "c")
 }
 
-// Who goes away while the link hangs is missed only when it does no longer.
+// A connection that is closed while the link hangs is closed at the other end
+// after Restore.
 func TestHangHoldsBackTheEndOfAConnection(t *testing.T) {
 	link := echo(t)
 	connection := dial(t, link)
-	say(t, connection, "a")
-	hear(t, connection, "a")
+	send(t, connection, "a")
+	receive(t, connection, "a")
 	if err := link.Hang(); err != nil {
 		t.Fatal(err)
 	}
 	if err := connection.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	hearNothing(t, connection)
+	receiveNothing(t, connection)
 	restore(t, link)
 	if _, err := connection.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("got %v, want the end", err)
+		t.Errorf("got %v, want the end of input", err)
 	}
 }
 
@@ -197,11 +198,11 @@ func TestStatesFollowEachOtherInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	hung := dial(t, link)
-	say(t, hung, "a")
+	send(t, hung, "a")
 	link.Cut()
 	link.Cut()
 	if _, err := hung.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a hanging connection was cut and got %v, want it reset", err)
+		t.Errorf("hanging connection after Cut: got %v, want connection reset", err)
 	}
 	for range 2 {
 		if err := link.Hang(); err != nil {
@@ -209,11 +210,11 @@ func TestStatesFollowEachOtherInAnyOrder(t *testing.T) {
 		}
 	}
 	again := dial(t, link)
-	say(t, again, "b")
-	hearNothing(t, again)
+	send(t, again, "b")
+	receiveNothing(t, again)
 	restore(t, link)
 	restore(t, link)
-	hear(t, again, "b")
+	receive(t, again, "b")
 }
 
 func TestUnreachableTargetEndsTheConnection(t *testing.T) {
@@ -227,28 +228,28 @@ func TestUnreachableTargetEndsTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer link.Close()
-	if err := link.Hang(); err != nil { // so that connecting is not too late
+	if err := link.Hang(); err != nil { // so that the connection is accepted before the target is dialed
 		t.Fatal(err)
 	}
 	connection := dial(t, link)
 	restore(t, link)
 	if _, err := connection.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("got %v, want the connection reset", err)
+		t.Errorf("got %v, want connection reset", err)
 	}
 }
 
-func TestCloseEndsEverythingForGood(t *testing.T) {
+func TestCloseIsPermanent(t *testing.T) {
 	link := echo(t)
 	connection := dial(t, link)
 	if err := link.Hang(); err != nil {
 		t.Fatal(err)
 	}
-	say(t, connection, "a")
+	send(t, connection, "a")
 	link.Close()
 	if _, err := connection.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("got %v, want the connection reset", err)
+		t.Errorf("got %v, want connection reset", err)
 	}
 	if link.Restore() == nil || link.Hang() == nil {
-		t.Error("a closed link works again")
+		t.Error("a closed link was reopened")
 	}
 }

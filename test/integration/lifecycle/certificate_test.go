@@ -19,12 +19,13 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// servedBy is the serial number of the certificate that the server shows.
-func servedBy(t *testing.T) string {
+// servingSerial returns the serial number of the certificate that the server presents.
+func servingSerial(t *testing.T, installed *installation.Installation) string {
 	t.Helper()
-	connection, err := tls.Dial("tcp", strings.TrimPrefix(installed.APIServers[0].URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only to look at it
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(installed.APIServers[0].URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only to look at the certificate
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func servedBy(t *testing.T) string {
 
 // Replicas that start together and renew together agree on one certificate.
 func TestReplicasShareOneCertificate(t *testing.T) {
-	admin, err := config.Plane.AdminConfig()
+	admin, err := plane.AdminConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,4 +90,22 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	first := agreed("")
 	clock.Step(250 * 24 * time.Hour)
 	agreed(first)
+}
+
+// A new certificate, here because its Secret is gone, reaches the running
+// server and the kube-apiserver without a restart.
+func TestNewServingCertificateIsPickedUp(t *testing.T) {
+	installed := running(t)
+	before := servingSerial(t, installed)
+	kubectl(t, installed, "delete", "secret", "-n", installation.Namespace, "mcs-apiserver-serving-cert")
+	expect.Eventually(t, "new certificate", func(context.Context) error {
+		if servingSerial(t, installed) == before {
+			return errors.New("the server still presents the old certificate")
+		}
+		return nil
+	})
+	expect.Eventually(t, "API", func(ctx context.Context) error {
+		_, err := clientset(t).MulticlusterXV1beta1().ServiceExports("default").List(ctx, metav1.ListOptions{})
+		return err
+	})
 }

@@ -1,0 +1,205 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
+)
+
+// Shutting down ends open watches and loses nothing; it does not wait for clients to leave.
+func TestShutdownIsGracefulAndQuick(t *testing.T) {
+	installed := running(t)
+	watcher, err := clientset(t).MulticlusterXV1beta1().ServiceExports("").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	started := time.Now()
+	if err := installed.APIServers[0].Stop(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := installed.APIServers[0].Err(); err != nil {
+		t.Errorf("ended with %v, want a clean exit", err)
+	}
+	if took := time.Since(started); took > 15*time.Second {
+		t.Errorf("shutting down took %s", took)
+	} else {
+		t.Logf("shutting down took %s", took)
+	}
+	closed := time.After(expect.Patience)
+	for open := true; open; {
+		select {
+		case _, open = <-watcher.ResultChan():
+		case <-closed:
+			t.Fatal("the watch is still open")
+		}
+	}
+	restart(t, installed)
+}
+
+// Nobody tells a connection to go that was being made when the server began to
+// stop. It is not waited for for long: a Pod would be killed in the end.
+func TestConnectionMadeWhileStoppingIsNotWaitedForForLong(t *testing.T) {
+	installed := running(t)
+	replica := installed.APIServers[0]
+	address := strings.TrimPrefix(replica.URL(), "https://")
+	plain, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	started, stopped := time.Now(), make(chan error, 1)
+	go func() { stopped <- replica.Stop(30 * time.Second) }()
+	expect.Eventually(t, "end of listening", func(context.Context) error {
+		another, err := net.Dial("tcp", address)
+		if err != nil {
+			return nil //nolint:nilerr // this is what is waited for
+		}
+		return errors.Join(another.Close(), errors.New("it still listens"))
+	})
+	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // it is not about whom it talks to
+	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                                            // none
+	if _, err := io.WriteString(connection, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	t.Logf("shutting down took %s", time.Since(started))
+	restart(t, installed)
+}
+
+func restart(t *testing.T, installed *installation.Installation) {
+	t.Helper()
+	if err := installed.StartAPIServers(); err != nil {
+		t.Fatal(err)
+	}
+	expect.Eventually(t, "API after a restart", func(ctx context.Context) error {
+		_, err := clientset(t).MulticlusterXV1beta1().ServiceExports("default").List(ctx, metav1.ListOptions{})
+		return err
+	})
+}
+
+// What was acknowledged is there after kill -9, at whatever moment it comes.
+func TestAcknowledgedWritesSurviveKill(t *testing.T) {
+	installed := running(t)
+	client := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
+	var acknowledged []string
+	for round := range 3 {
+		enough, ended := make(chan struct{}), make(chan []string)
+		go func() {
+			var names []string
+			for i := 0; ; i++ {
+				name := fmt.Sprintf("svc-%d-%d", round, i)
+				if _, err := client.Create(t.Context(), &v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+					ended <- names
+					return
+				}
+				names = append(names, name)
+				if i == 20 {
+					close(enough)
+				}
+			}
+		}()
+		<-enough
+		installed.APIServers[0].Kill()
+		names := <-ended
+		t.Logf("round %d: %d writes were acknowledged before the server was killed", round, len(names))
+		acknowledged = append(acknowledged, names...)
+		restart(t, installed)
+	}
+	list, err := client.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := map[string]bool{}
+	for _, item := range list.Items {
+		stored[item.Name] = true
+	}
+	for _, name := range acknowledged {
+		if !stored[name] {
+			t.Errorf("%s was acknowledged and is lost", name)
+		}
+	}
+}
+
+// With --etcd-servers the server keeps its objects in that etcd, here one
+// that speaks TLS and lets nobody in without a certificate.
+func TestExternalEtcd(t *testing.T) {
+	installed := running(t)
+	dir := t.TempDir()
+	authority, err := pki.NewAuthority("etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Subject{Name: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	if err == nil {
+		err = errors.Join(pair.Write(dir, "etcd"), authority.Write(dir, "ca"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const url = "https://127.0.0.1:2579"
+	ca, cert, key := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "etcd.crt"), filepath.Join(dir, "etcd.key")
+	server, err := process.Start(process.Command{
+		Name: "etcd with TLS", Path: filepath.Join(plane.Bin, "etcd"), Log: filepath.Join(installed.Dir, "external-etcd.log"),
+		Args: []string{
+			"--data-dir=" + filepath.Join(dir, "data"), "--listen-client-urls=" + url, "--advertise-client-urls=" + url,
+			"--listen-peer-urls=http://127.0.0.1:2580", "--client-cert-auth", "--trusted-ca-file=" + ca, "--cert-file=" + cert, "--key-file=" + key,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+
+	if err := installed.APIServers[0].Stop(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // the next test finds the server stopped, and its own etcd in use
+		expect.NoError(t, installed.APIServers[0].Stop(30*time.Second))
+		installed.APIServerFlags = nil
+	})
+	installed.APIServerFlags = []string{"--etcd-servers=" + url, "--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key}
+	restart(t, installed)
+	client := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
+	if list, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+		t.Errorf("the new etcd holds %d exports already (%v)", len(list.Items), err)
+	}
+	if _, err := client.Create(t.Context(), &v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "outside"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	trust, err := transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: ca}.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := clientv3.New(clientv3.Config{Endpoints: []string{url}, TLS: trust, DialTimeout: expect.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	stored, err := store.Get(t.Context(), "/registry/mcs-apiserver/multicluster.x-k8s.io/serviceexports/default/outside")
+	if err != nil || stored.Count != 1 {
+		t.Errorf("the export is not in the external etcd: %v, %v", stored, err)
+	}
+}
