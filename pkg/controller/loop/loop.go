@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loop is what all controllers that go by a key have in common: a
-// queue, and workers that take keys from it until they are done.
+// Package loop provides what all controllers that reconcile by key share: a queue,
+// and workers that reconcile its keys until the context is canceled.
 package loop
 
 import (
@@ -22,28 +22,31 @@ import (
 )
 
 const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 30 * time.Second
-	// quietRetries is how often in a row a write may come too late, or find
-	// what it makes already made, before that is an error: by then every cache
-	// has caught up.
+	minRetry = 50 * time.Millisecond
+	maxRetry = 30 * time.Second
+	// quietRetries is how many conflicts or existing objects in a row are retried
+	// without an error in the log: every cache catches up within that time.
 	quietRetries = 6
 )
 
-// Queue holds the names of what has to be looked at.
-type Queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
-
-// NewQueue returns a queue. Its name is that of its metrics.
-func NewQueue(name string) Queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry),
-		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})
+// Queue holds the keys of the objects to reconcile.
+type Queue struct {
+	workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	name string
 }
 
-// Run waits for the caches and then works off the queue until the context ends.
-// It returns when all workers have. Before the caches are complete, everything
-// would look like a leftover. What fails is tried again, later and later.
-func Run(ctx context.Context, queue Queue, workers int, synced []cache.InformerSynced, work func(context.Context, types.NamespacedName) error) {
+// NewQueue returns a queue. The name identifies its controller in metrics.
+func NewQueue(name string) Queue {
+	return Queue{name: name, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRetry, maxRetry),
+		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})}
+}
+
+// Run waits until the caches have synced, reconciles the keys of the queue until
+// the context is canceled, and returns when all workers have. Before the caches have
+// synced, every derived object would look orphaned. A key that fails is retried with
+// exponential back-off. A panic counts as a failure of its key, see [Recover].
+func Run(ctx context.Context, queue Queue, workers int, synced []cache.InformerSynced, reconcile func(context.Context, types.NamespacedName) error) {
 	defer queue.ShutDown()
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
 		return
@@ -51,7 +54,7 @@ func Run(ctx context.Context, queue Queue, workers int, synced []cache.InformerS
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {
-			for next(ctx, queue, work) {
+			for next(ctx, queue, reconcile) {
 			}
 		})
 	}
@@ -60,26 +63,26 @@ func Run(ctx context.Context, queue Queue, workers int, synced []cache.InformerS
 	running.Wait()
 }
 
-func next(ctx context.Context, queue Queue, work func(context.Context, types.NamespacedName) error) bool {
+func next(ctx context.Context, queue Queue, reconcile func(context.Context, types.NamespacedName) error) bool {
 	key, shutdown := queue.Get()
 	if shutdown {
 		return false
 	}
 	defer queue.Done(key)
 	if ctx.Err() != nil {
-		return false // a queue is emptied before it is shut down
+		return false // a queue hands out its keys even when it is shut down
 	}
-	err := work(ctx, key)
+	err := Recover(ctx, queue.name, key, func() error { return reconcile(ctx, key) })
 	switch {
 	case err == nil:
 		queue.Forget(key)
 	case ctx.Err() != nil:
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		queue.Forget(key) // nothing can be made there any more, and its end will be noticed
+		queue.Forget(key) // no object can be created there, and the end of the namespace is an event
 	case (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && queue.NumRequeues(key) < quietRetries:
-		queue.AddRateLimited(key) // the cache is a little behind
+		queue.AddRateLimited(key) // the cache lags behind
 	default:
-		klog.FromContext(ctx).Error(err, "Trying again", "namespace", key.Namespace, "name", key.Name)
+		klog.FromContext(ctx).Error(err, "Failed to reconcile, retrying", "namespace", key.Namespace, "name", key.Name)
 		queue.AddRateLimited(key)
 	}
 	return true

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 )
@@ -30,7 +31,7 @@ var (
 	exists = apierrors.NewAlreadyExists(schema.GroupResource{Resource: "services"}, "web")
 )
 
-// logged is a context whose log can be read.
+// logged returns a context and a function that returns what was logged with it.
 func logged(t *testing.T) (context.Context, func() string) {
 	t.Helper()
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
@@ -39,21 +40,21 @@ func logged(t *testing.T) (context.Context, func() string) {
 	}
 }
 
-// A key that fails is tried again, later and later, and starts anew once it
-// succeeded. Only what does not go away by itself is told.
-func TestFailuresAreTriedAgain(t *testing.T) {
+// A key that fails is retried with back-off, which starts anew after a success. Only
+// errors that do not go away by themselves are logged.
+func TestFailuresAreRetried(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		errs   []error
-		told   int
-		passed time.Duration // until all is done
+		logged int
+		passed time.Duration // until the last call
 	}{
 		{"success", []error{nil}, 0, 0},
 		{"failures", []error{errors.New("no"), errors.New("no"), errors.New("no"), nil}, 3, 350 * time.Millisecond},
 		{"conflict", []error{behind, nil}, 0, 50 * time.Millisecond},
-		{"made already", []error{exists, exists, nil}, 0, 150 * time.Millisecond},
+		{"exists already", []error{exists, exists, nil}, 0, 150 * time.Millisecond},
 		{"wrapped", []error{errors.Join(errors.New("write"), behind), nil}, 0, 50 * time.Millisecond},
-		{"always in the way", []error{exists, exists, exists, exists, exists, exists, exists, exists, nil}, 2, 12750 * time.Millisecond},
+		{"keeps existing", []error{exists, exists, exists, exists, exists, exists, exists, exists, nil}, 2, 12750 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 				queue.Add(web)
 				Run(ctx, queue, 3, nil, func(_ context.Context, key types.NamespacedName) error {
 					if key != web {
-						t.Errorf("key %s", key)
+						t.Errorf("reconciled key %s, want %s", key, web)
 					}
 					err := test.errs[calls]
 					if calls++; calls == len(test.errs) {
@@ -77,18 +78,18 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 				if calls != len(test.errs) || passed != test.passed {
 					t.Errorf("%d calls in %s, want %d in %s", calls, passed, len(test.errs), test.passed)
 				}
-				if told := strings.Count(log(), "Trying again"); told != test.told {
-					t.Errorf("told %d times, want %d: %s", told, test.told, log())
+				if logged := strings.Count(log(), "Failed to reconcile"); logged != test.logged {
+					t.Errorf("logged %d times, want %d: %s", logged, test.logged, log())
 				}
 				if again := queue.NumRequeues(web); again != 0 {
-					t.Errorf("after success %d failures are remembered", again)
+					t.Errorf("%d failures are remembered after success", again)
 				}
 			})
 		})
 	}
 }
 
-func TestNothingIsDoneBeforeTheCachesAreComplete(t *testing.T) {
+func TestNothingIsReconciledBeforeTheCachesSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var complete, worked atomic.Bool
@@ -102,37 +103,37 @@ func TestNothingIsDoneBeforeTheCachesAreComplete(t *testing.T) {
 				return nil
 			})
 		}()
-		time.Sleep(time.Minute) // of the bubble's time
+		time.Sleep(time.Minute) // in the bubble
 		if worked.Load() {
-			t.Error("it works although a cache is not complete")
+			t.Error("reconciled a key before all caches synced")
 		}
 		complete.Store(true)
 		time.Sleep(time.Second)
 		if !worked.Load() {
-			t.Error("it does not work although all caches are complete")
+			t.Error("reconciled no key after all caches synced")
 		}
 		cancel()
 		<-ended
 	})
 }
 
-func TestEndBeforeTheCachesAreComplete(t *testing.T) {
+func TestRunReturnsWhenCanceledBeforeTheCachesSync(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	queue := NewQueue("test")
 	queue.Add(web)
 	Run(ctx, queue, 1, []cache.InformerSynced{func() bool { return false }}, func(context.Context, types.NamespacedName) error {
-		t.Error("it works")
+		t.Error("reconciled a key")
 		return nil
 	})
 	if !queue.ShuttingDown() {
-		t.Error("the queue is left running")
+		t.Error("the queue is not shut down")
 	}
 }
 
-// The end does not wait for what is still to be done, but for what is being
-// done; what failed because of it is no failure.
-func TestEndWaitsForWhatIsBeingDone(t *testing.T) {
+// Run waits for the keys that are being reconciled, not for those in the queue. An
+// error that the cancellation caused is not logged.
+func TestRunWaitsForKeysInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, log := logged(t)
 		ctx, cancel := context.WithCancel(ctx)
@@ -147,7 +148,7 @@ func TestEndWaitsForWhatIsBeingDone(t *testing.T) {
 			Run(ctx, queue, 2, nil, func(ctx context.Context, _ types.NamespacedName) error {
 				begun.Add(1)
 				<-ctx.Done()
-				time.Sleep(time.Second) // of the bubble's time
+				time.Sleep(time.Second) // in the bubble
 				done.Add(1)
 				return ctx.Err()
 			})
@@ -156,15 +157,15 @@ func TestEndWaitsForWhatIsBeingDone(t *testing.T) {
 		cancel()
 		<-ended
 		if begun.Load() != 2 || done.Load() != 2 {
-			t.Errorf("%d were begun and %d done, want 2 by the two workers", begun.Load(), done.Load())
+			t.Errorf("%d keys started and %d finished, want 2 for two workers", begun.Load(), done.Load())
 		}
-		if strings.Contains(log(), "Trying again") {
-			t.Errorf("the end was taken for a failure: %s", log())
+		if strings.Contains(log(), "Failed to reconcile") {
+			t.Errorf("the cancellation was logged as a failure: %s", log())
 		}
 	})
 }
 
-func TestEveryChangeIsSeen(t *testing.T) {
+func TestOnChangeHandlesEveryState(t *testing.T) {
 	var seen []string
 	handler := OnChange(func(object metav1.Object) { seen = append(seen, object.GetName()) })
 	named := func(name string) *corev1.Service { return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}} }
@@ -174,15 +175,15 @@ func TestEveryChangeIsSeen(t *testing.T) {
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "x", Obj: named("lost")})
 	handler.OnDelete("nonsense")
 	if want := []string{"added", "before", "after", "deleted", "lost"}; !slices.Equal(seen, want) {
-		t.Errorf("seen are %v, want %v", seen, want)
+		t.Errorf("handled %v, want %v", seen, want)
 	}
 }
 
-// In a namespace that is being deleted nothing can be made: that is not tried
-// again, since the end of what it was for is an event of its own.
-func TestNothingIsTriedAgainInANamespaceThatIsGoing(t *testing.T) {
-	going := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", errors.New("going"))
-	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+// Nothing can be created in a terminating namespace. Such a failure is not retried,
+// since the deletion of the namespace's objects causes events of its own.
+func TestFailureInTerminatingNamespaceIsNotRetried(t *testing.T) {
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", errors.New("terminating"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, log := logged(t)
 		ctx, cancel := context.WithCancel(ctx)
@@ -194,14 +195,58 @@ func TestNothingIsTriedAgainInANamespaceThatIsGoing(t *testing.T) {
 			defer close(ended)
 			Run(ctx, queue, 1, nil, func(context.Context, types.NamespacedName) error {
 				calls.Add(1)
-				return fmt.Errorf("write: %w", going)
+				return fmt.Errorf("write: %w", terminating)
 			})
 		}()
-		time.Sleep(time.Hour) // of the bubble's time
+		time.Sleep(time.Hour) // in the bubble
 		cancel()
 		<-ended
-		if calls.Load() != 1 || strings.Contains(log(), "Trying again") {
-			t.Errorf("%d calls, and said: %s", calls.Load(), log())
+		if calls.Load() != 1 || strings.Contains(log(), "Failed to reconcile") {
+			t.Errorf("%d calls, want 1; log: %s", calls.Load(), log())
 		}
 	})
+}
+
+// A panic while one key is reconciled is a failure of that key: the process goes on,
+// other keys are reconciled, and the key is retried with back-off.
+func TestPanicIsAFailureOfItsKey(t *testing.T) {
+	for _, name := range []string{"nil pointer", "value"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, log := logged(t)
+				ctx, cancel := context.WithCancel(ctx)
+				queue := NewQueue("panics-" + strings.ReplaceAll(name, " ", "-"))
+				other := types.NamespacedName{Namespace: "shop", Name: "other"}
+				var calls []string
+				start := time.Now()
+				queue.Add(web)
+				queue.Add(other)
+				Run(ctx, queue, 1, nil, func(_ context.Context, key types.NamespacedName) error {
+					calls = append(calls, fmt.Sprint(key.Name, " ", time.Since(start)))
+					switch {
+					case key == other:
+					case len(calls) > 3:
+						cancel()
+					case name == "nil pointer":
+						var service *corev1.Service
+						_ = service.Spec.Ports
+					default:
+						panic("broken")
+					}
+					return nil
+				})
+				if want := []string{"web 0s", "other 0s", "web 50ms", "web 150ms"}; !slices.Equal(calls, want) {
+					t.Errorf("got calls %v, want %v", calls, want)
+				}
+				for _, part := range []string{"Recovered from panic", `namespace="shop"`, `name="web"`, "loop_test.go", "Failed to reconcile, retrying"} {
+					if !strings.Contains(log(), part) {
+						t.Errorf("log does not contain %q: %s", part, log())
+					}
+				}
+				if count, err := testutil.GetCounterMetricValue(panics.WithLabelValues(queue.name)); err != nil || count != 2 {
+					t.Errorf("counted %v panics (%v), want 2", count, err)
+				}
+			})
+		})
+	}
 }

@@ -19,12 +19,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 )
 
 const (
@@ -109,7 +112,11 @@ func (c *Controller) Run(ctx context.Context) error {
 		if shutdown {
 			return nil
 		}
-		next, err := c.sync(ctx)
+		var next time.Time
+		err := loop.Recover(ctx, "servingcert", types.NamespacedName{Namespace: c.namespace, Name: key}, func() (err error) {
+			next, err = c.sync(ctx)
+			return err
+		})
 		switch {
 		case err == nil:
 			c.queue.Forget(key)
