@@ -72,3 +72,22 @@ func TestImportShowsTheIPOfAllClusters(t *testing.T) {
 		})
 	}
 }
+
+// The Ready condition of an import says when its traffic distribution is not
+// supported by the host, whether it has a cluster IP or is headless.
+func TestUnsupportedTrafficDistributionIsShown(t *testing.T) {
+	const problem = `trafficDistribution "PreferSameNode" is not supported by this cluster`
+	for importType, ip := range map[clusterset.ServiceType]string{clusterset.ClusterSetIP: "10.0.0.1", clusterset.Headless: corev1.ClusterIPNone} {
+		derived := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{multicluster.TrafficDistributionProblemAnnotation: problem}},
+			Spec:       corev1.ServiceSpec{ClusterIP: ip, ClusterIPs: []string{ip}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
+		}
+		exports := []member.Export{{Export: clusterset.Export{Service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
+			Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: importType, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+		}}}}}
+		condition := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, surroundings{derived: derived}).Status.Conditions[0]
+		if condition.Status != metav1.ConditionTrue || !strings.HasSuffix(condition.Message, problem) {
+			t.Errorf("%s: got condition %+v, want True with %q", importType, condition, problem)
+		}
+	}
+}

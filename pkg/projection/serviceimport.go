@@ -143,11 +143,22 @@ func ready(result *multicluster.ServiceImport, merged merge.Result, around surro
 		condition.Message = fmt.Sprintf("waiting for the Service %q to get its IP", name)
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, multicluster.ServiceImportReasonReady, "the service can be used"
-		if problem := derived.Annotations[multicluster.ClusterSetIPProblemAnnotation]; problem != "" {
-			condition.Message += ": " + problem
+		if problems := derivedProblems(derived); len(problems) > 0 {
+			condition.Message += ": " + strings.Join(problems, "; ")
 		}
 	}
 	return condition
+}
+
+// derivedProblems returns how a derived Service falls short of its import.
+func derivedProblems(derived *corev1.Service) []string {
+	var problems []string
+	for _, annotation := range []string{multicluster.ClusterSetIPProblemAnnotation, multicluster.TrafficDistributionProblemAnnotation} {
+		if problem := derived.Annotations[annotation]; problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
 }
 
 // membersReachable is nil while every exporting cluster is in touch.

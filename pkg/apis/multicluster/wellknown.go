@@ -89,3 +89,7 @@ const (
 	// cluster allocates, unless it is started with another.
 	ClusterSetIPCIDRClaim = "clusterset-ip-cidr.mcs-apiserver.io"
 )
+
+// TrafficDistributionProblemAnnotation on a derived Service is why it does not have
+// the traffic distribution of its import.
+const TrafficDistributionProblemAnnotation = ClusterSetKeyPrefix + "traffic-distribution-problem"

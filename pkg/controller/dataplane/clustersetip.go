@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -25,36 +24,35 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// An IP that is the same in all clusters is the ingress of a load balancer:
-// kube-proxy then takes it, and no cluster has to have it among the IPs of its
-// Services.
+// A shared ClusterSet IP is the ingress address of a load balancer: kube-proxy
+// routes it, and it does not have to be within the Service CIDR of any cluster.
 
 const (
-	// loadBalancerClass keeps every other load balancer away.
+	// loadBalancerClass keeps other load balancer controllers away.
 	loadBalancerClass = clusterset.GroupName + "/clusterset-ip"
-	// byAddress indexes Services by all addresses that lead to them.
+	// byAddress indexes Services by their external and ingress addresses.
 	byAddress = "servicesByAddress"
-	// byWantedIP indexes imports by their addresses for all clusters.
+	// byWantedIP indexes imports by their shared ClusterSet IPs.
 	byWantedIP = "importsByWantedIP"
-	// retryPlain is how long a Service stays without an address that was refused
-	// before that is asked for again.
-	retryPlain = 5 * time.Minute
 )
 
-// variant is how a Service has its addresses for all clusters.
+// variant is the form of a derived Service that depends on what the host accepts.
 type variant struct {
+	// ips are the shared ClusterSet IPs of the Service.
 	ips []string
-	// policy is the external traffic policy: Local keeps the address of clients,
-	// and takes a port of the node for health checks.
+	// policy is the external traffic policy. Local preserves the client address,
+	// and needs a health check node port.
 	policy corev1.ServiceExternalTrafficPolicy
-	// problem is why it is not as it should be.
+	// problem is why the Service lacks a shared ClusterSet IP or the policy Local.
 	problem string
+	// distribution replaces the traffic distribution of the import.
+	distribution distributionFallback
 }
 
-// plain is a Service without such addresses.
+// plain returns the variant without shared ClusterSet IPs.
 func plain(problem string) variant { return variant{problem: problem} }
 
-// wantedIPs are the addresses for all clusters that an import should have.
+// wantedIPs returns the shared ClusterSet IPs that an import should have.
 func wantedIPs(serviceImport *multiclusterxv1beta1.ServiceImport) []string {
 	if headless(serviceImport) {
 		return nil
@@ -62,16 +60,13 @@ func wantedIPs(serviceImport *multiclusterxv1beta1.ServiceImport) []string {
 	return strings.FieldsFunc(serviceImport.Annotations[multicluster.ClusterSetIPAnnotation], func(r rune) bool { return r == ',' })
 }
 
-// apply gives a Service its kind.
+// apply applies the variant to a Service.
 func (v variant) apply(service *corev1.Service) {
 	spec := &service.Spec
-	if v.problem != "" {
-		if service.Annotations == nil {
-			service.Annotations = map[string]string{}
-		}
-		service.Annotations[multicluster.ClusterSetIPProblemAnnotation] = v.problem
-	} else {
-		delete(service.Annotations, multicluster.ClusterSetIPProblemAnnotation)
+	setAnnotation(service, multicluster.ClusterSetIPProblemAnnotation, v.problem)
+	setAnnotation(service, multicluster.TrafficDistributionProblemAnnotation, v.distribution.problem)
+	if v.distribution.problem != "" {
+		spec.TrafficDistribution = v.distribution.value
 	}
 	if len(v.ips) == 0 {
 		spec.Type = corev1.ServiceTypeClusterIP
@@ -87,7 +82,7 @@ func (v variant) apply(service *corev1.Service) {
 	spec.ExternalTrafficPolicy = v.policy
 }
 
-// ingress is the status of a Service with these addresses.
+// ingress returns the load balancer status of the Service.
 func (v variant) ingress() corev1.LoadBalancerStatus {
 	var status corev1.LoadBalancerStatus
 	for _, ip := range v.ips {
@@ -96,32 +91,32 @@ func (v variant) ingress() corev1.LoadBalancerStatus {
 	return status
 }
 
-// nextBest is how a Service can be made that the cluster refuses to make like
-// this, because of a quota or a policy, or because it has run out of ports for
-// health checks; false if that is not why, or if there is no other way.
-func (v variant) nextBest(refusal error) (variant, bool) {
+// fallback returns the variant to try after the host refused this one because of a
+// quota or a policy, or because no health check node port is left. It returns false
+// if the host refused for another reason, or if nothing is left to try.
+func (v variant) fallback(refusal error) (variant, bool) {
 	health := noHealthCheckPort(refusal)
 	switch {
 	case len(v.ips) == 0 || !health && !apierrors.IsForbidden(refusal):
 		return v, false
 	case health && v.policy == corev1.ServiceExternalTrafficPolicyLocal:
-		return variant{v.ips, corev1.ServiceExternalTrafficPolicyCluster,
-			"the address of clients is not kept, because the cluster has no port left for health checks of load balancers"}, true
+		return variant{ips: v.ips, policy: corev1.ServiceExternalTrafficPolicyCluster,
+			problem: "client addresses are not preserved: no health check node port is available in this cluster"}, true
 	default:
-		return plain(fmt.Sprintf("the IP %s, which the service has in all clusters, is not to be had in this one: %.500s", strings.Join(v.ips, ","), refusal.Error())), true
+		return plain(fmt.Sprintf("shared ClusterSet IP %s is unavailable in this cluster: %.500s", strings.Join(v.ips, ","), refusal.Error())), true
 	}
 }
 
-// noHealthCheckPort says whether the cluster has no port left for health checks.
-// It has no reason of its own for that, but says so in words. Other errors may
-// have them in names and addresses.
+// noHealthCheckPort reports whether the host has no health check node port left.
+// The API has no reason for that, so the message has to be matched; other errors
+// may contain the same words in names and URLs.
 func noHealthCheckPort(refusal error) bool {
 	var status apierrors.APIStatus
 	return errors.As(refusal, &status) && status.Status().Code == http.StatusInternalServerError &&
 		strings.Contains(strings.ToLower(status.Status().Message), "healthcheck nodeport")
 }
 
-// variantFor is how the Service of an import should have its addresses.
+// variantFor returns the variant of a derived Service to try first.
 func (c *Controller) variantFor(key types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport, existing *corev1.Service) variant {
 	ips := wantedIPs(serviceImport)
 	if len(ips) == 0 {
@@ -130,24 +125,22 @@ func (c *Controller) variantFor(key types.NamespacedName, serviceImport *multicl
 	for _, ip := range ips {
 		users, err := c.services.ByIndex(byAddress, ip)
 		if err != nil {
-			continue // there is such an index
+			continue // unreachable: the index exists
 		}
 		if other := firstUser(users, existing); other != nil {
-			return plain(fmt.Sprintf("the IP %s, which the service has in all clusters, is used in this one by Service %q in namespace %q", ip, other.Name, other.Namespace))
+			return plain(fmt.Sprintf("shared ClusterSet IP %s is unavailable in this cluster: Service %q in namespace %q uses it", ip, other.Name, other.Namespace))
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if refused, ok := c.refused[key]; ok && c.clock.Now().Before(refused.until) && slices.Equal(refused.ips, ips) {
-		return refused.instead
+	if instead, refused := c.refusals.addresses(key, ips); refused {
+		return instead
 	}
 	return variant{ips: ips, policy: corev1.ServiceExternalTrafficPolicyLocal}
 }
 
-// firstUser finds another Service that an address leads to, and that had it
-// first. When somebody else's got it cannot be told, but a Service of ours that
-// has it does not lose it: otherwise anybody could take it away. Of two that are
-// ours the older keeps it.
+// firstUser returns the Service with a better claim to an address than the existing
+// derived Service, nil if there is none. It is unknown when a Service of a user got
+// an address, so a derived Service that has the address keeps it: otherwise any user
+// could take it away. Of two derived Services the older one keeps it.
 func firstUser(users []any, existing *corev1.Service) *corev1.Service {
 	var others []*corev1.Service
 	has := false
@@ -159,33 +152,34 @@ func firstUser(users []any, existing *corev1.Service) *corev1.Service {
 		}
 	}
 	others = slices.DeleteFunc(others, func(other *corev1.Service) bool {
-		return has && (!ours(other) || byAge(existing, other) < 0)
+		return has && (!isDerived(other) || compareAge(existing, other) < 0)
 	})
 	if len(others) == 0 {
 		return nil
 	}
-	return slices.MinFunc(others, byAge)
+	return slices.MinFunc(others, compareAge)
 }
 
-func byAge(a, b *corev1.Service) int {
+// compareAge orders Services by age, the oldest first.
+func compareAge(a, b *corev1.Service) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 }
 
-// indexByWantedIP indexes imports by their addresses for all clusters.
+// indexByWantedIP returns the shared ClusterSet IPs of an import.
 func indexByWantedIP(object any) ([]string, error) {
 	serviceImport, ok := object.(*multiclusterxv1beta1.ServiceImport)
 	if !ok {
-		return nil, fmt.Errorf("%T is no ServiceImport", object)
+		return nil, fmt.Errorf("unexpected type %T, want ServiceImport", object)
 	}
 	return wantedIPs(serviceImport), nil
 }
 
-// indexByAddress indexes Services by the addresses that lead to them, other
-// than the IPs that the cluster gives them.
+// indexByAddress returns the external and ingress addresses of a Service, not its
+// cluster IPs.
 func indexByAddress(object any) ([]string, error) {
 	service, ok := object.(*corev1.Service)
 	if !ok {
-		return nil, fmt.Errorf("%T is no Service", object)
+		return nil, fmt.Errorf("unexpected type %T, want Service", object)
 	}
 	addresses := slices.Clone(service.Spec.ExternalIPs)
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
@@ -196,22 +190,7 @@ func indexByAddress(object any) ([]string, error) {
 	return addresses, nil
 }
 
-// refusal is an address that the cluster did not let a Service have.
-type refusal struct {
-	ips     []string
-	instead variant
-	until   time.Time
-}
-
-// refuse remembers for a while that a Service cannot have its addresses.
-func (c *Controller) refuse(key types.NamespacedName, ips []string, instead variant) {
-	c.mu.Lock()
-	c.refused[key] = refusal{ips, instead, c.clock.Now().Add(retryPlain)}
-	c.mu.Unlock()
-	c.queue.AddAfter(key, retryPlain)
-}
-
-// applyIngress makes the addresses of a Service be as they should.
+// applyIngress writes the load balancer status of a Service if it differs.
 func (c *Controller) applyIngress(ctx context.Context, service *corev1.Service, wanted variant) (*corev1.Service, error) {
 	status := wanted.ingress()
 	if apiequality.Semantic.DeepEqual(service.Status.LoadBalancer, status) {
@@ -221,7 +200,7 @@ func (c *Controller) applyIngress(ctx context.Context, service *corev1.Service, 
 	updated.Status.LoadBalancer = status
 	result, err := c.client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("give the Service that stands for an import its IP for all clusters: %w", err)
+		return nil, fmt.Errorf("update load balancer status of derived Service: %w", err)
 	}
 	return result, nil
 }

@@ -70,8 +70,8 @@ func TestRefusedIPIsToldOnTheService(t *testing.T) {
 		none    bool
 	}{
 		{name: "no port for health checks", from: full, refusal: apierrors.NewInternalError(errors.New("failed to allocate a HealthCheck NodePort 0: range is full")),
-			policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "the address of clients is not kept"},
-		{name: "the same as the kube-apiserver says it, while a Service is updated", from: full, policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "the address of clients is not kept",
+			policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "client addresses are not preserved"},
+		{name: "the same as the kube-apiserver says it, while a Service is updated", from: full, policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "client addresses are not preserved",
 			refusal: fmt.Errorf("update: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 				Message: "failed to allocate a HealthCheck NodePort 0: range is full"}})},
 		{name: "a policy about them", from: full, refusal: apierrors.NewForbidden(services, "x", errors.New("no HealthCheck NodePort is allowed here")), problem: "is allowed here"},
@@ -85,7 +85,7 @@ func TestRefusedIPIsToldOnTheService(t *testing.T) {
 		{name: "nothing left to try", from: plain(""), refusal: apierrors.NewForbidden(services, "x", errors.New("exceeded quota")), none: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			instead, other := test.from.nextBest(test.refusal)
+			instead, other := test.from.fallback(test.refusal)
 			if other == test.none {
 				t.Fatalf("there is another way: %t", other)
 			}

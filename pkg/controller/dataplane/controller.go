@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dataplane makes of every ServiceImport what stock kube-proxy and
-// stock CoreDNS understand: a Service that stands for it, and EndpointSlices
-// with the endpoints of all clusters that export it.
+// Package dataplane materializes every ServiceImport as objects that stock
+// kube-proxy and stock CoreDNS understand: a derived Service, and imported
+// EndpointSlices with the endpoints of all clusters that export the service.
 package dataplane
 
 import (
@@ -34,46 +34,45 @@ import (
 )
 
 const (
-	// workers is how many imports are dealt with at a time.
+	// workers is how many imports are reconciled concurrently.
 	workers = 8
-	// byImport is the index of everything that belongs to an import.
+	// byImport indexes objects by the import that they belong to.
 	byImport = "import"
-	// byCluster is the index of what a cluster exports.
+	// byCluster indexes objects by their source cluster.
 	byCluster = "cluster"
 )
 
-// Controller writes the Services and EndpointSlices of imports.
+// Controller writes derived Services and imported EndpointSlices.
 type Controller struct {
 	client   kubernetes.Interface
 	clock    clock.PassiveClock
 	queue    loop.Queue
 	synced   []cache.InformerSynced
+	refusals *refusals
 	imports  multiclusterxlisters.ServiceImportLister
-	wanting  cache.Indexer // the same, by the addresses that they want
+	wanting  cache.Indexer // the imports, indexed by their shared ClusterSet IPs
 	members  clustersetlisters.MemberLister
 	services cache.Indexer
 	// Indexed by import, and by source cluster.
 	exported, exportedSlices, slices cache.Indexer
 
 	mu sync.Mutex
-	// addresses are the IPs that imports had last, so that a Service that
-	// somebody deleted comes back with them.
+	// addresses are the last cluster IPs of derived Services, so that one that is
+	// deleted by accident is created again with them.
 	addresses map[types.NamespacedName]address
 	// lost are the clusters whose endpoints are withdrawn.
 	lost sets.Set[string]
-	// refused are the IPs for all clusters that are not to be had.
-	refused map[types.NamespacedName]refusal
 }
 
 type address struct {
 	ips      []string
 	families []corev1.IPFamily
-	// refused is since when they are not to be had back.
+	// refused is when the host first refused to allocate them again.
 	refused time.Time
 }
 
-// New returns a controller. own are informers of our API, host those of the
-// cluster's.
+// New returns a controller. own is the informer factory of the mcs-apiserver API,
+// host that of the cluster's own API.
 func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
 	imports := own.MulticlusterX().V1beta1().ServiceImports()
 	exported := own.ClusterSet().V1alpha1().ExportedServices()
@@ -94,7 +93,7 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 		slices:         endpointSlices.Informer().GetIndexer(),
 		addresses:      map[types.NamespacedName]address{},
 		lost:           sets.New[string](),
-		refused:        map[types.NamespacedName]refusal{},
+		refusals:       newRefusals(clock),
 	}
 	if err := services.Informer().AddIndexers(cache.Indexers{byAddress: indexByAddress}); err != nil {
 		return nil, err
@@ -128,7 +127,7 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 	return c, nil
 }
 
-// indexByImport indexes by the label that everything that belongs to an import has.
+// indexByImport returns the import that the labels of an object name.
 func indexByImport(object any) ([]string, error) {
 	metadata, ok := object.(metav1.Object)
 	if !ok {
@@ -161,21 +160,22 @@ func (c *Controller) enqueueImport(object metav1.Object) {
 	}
 }
 
-// enqueueOwned is for slices: those of others are of no interest.
+// enqueueOwned enqueues the import of an imported EndpointSlice. Other slices are
+// ignored.
 func (c *Controller) enqueueOwned(object metav1.Object) {
 	if object.GetLabels()[discoveryv1.LabelManagedBy] == multicluster.ManagedBy {
 		c.enqueueImport(object)
 	}
 }
 
-// serviceChanged remembers the addresses of Services that stand for imports.
+// serviceChanged remembers the cluster IPs of derived Services.
 func (c *Controller) serviceChanged(object metav1.Object) {
 	service, ok := object.(*corev1.Service)
 	if !ok {
 		return
 	}
 	c.addressesChanged(service)
-	if !ours(service) {
+	if !isDerived(service) {
 		return
 	}
 	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Labels[multicluster.ServiceNameLabel]}
@@ -187,17 +187,17 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 	c.queue.Add(key)
 }
 
-// addressesChanged looks at imports whose IP for all clusters leads to a Service,
-// or did until now: they may have waited for that.
+// addressesChanged enqueues the imports whose shared ClusterSet IP is, or was, an
+// address of a Service: they may be waiting for that address.
 func (c *Controller) addressesChanged(service *corev1.Service) {
 	addresses, err := indexByAddress(service)
 	if err != nil {
-		return // it is a Service
+		return // unreachable: the object is a Service
 	}
 	for _, address := range addresses {
 		imports, err := c.wanting.ByIndex(byWantedIP, address)
 		if err != nil {
-			return // there is such an index
+			return // unreachable: the index exists
 		}
 		for _, serviceImport := range imports {
 			c.enqueueName(serviceImport.(metav1.Object))
@@ -205,7 +205,7 @@ func (c *Controller) addressesChanged(service *corev1.Service) {
 	}
 }
 
-// Run works until the context ends. One replica at a time runs it.
+// Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "dataplane"))
 	loop.Run(ctx, c.queue, workers, c.synced, c.sync)
@@ -231,13 +231,13 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	return c.applySlices(ctx, key, serviceImport, service, exporters)
 }
 
-// remove removes what belonged to an import that is gone.
+// remove deletes the objects of a deleted import.
 func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error {
 	var errs []error
 	for _, slice := range c.existingSlices(key) {
 		errs = append(errs, c.deleteSlice(ctx, slice))
 	}
-	if service := c.existingService(key); service != nil && ours(service) {
+	if service := c.existingService(key); service != nil && isDerived(service) {
 		errs = append(errs, c.deleteService(ctx, service))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -245,13 +245,13 @@ func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.addresses, key) // its next life may have another
-	delete(c.refused, key)
+	delete(c.addresses, key) // an import of the same name may get others
+	c.refusals.forget(key)
 	return nil
 }
 
-// existingService is the Service with the name of the one that stands for an
-// import, whoever made it.
+// existingService returns the Service with the name of the derived Service of an
+// import, whether it is managed by this controller or not.
 func (c *Controller) existingService(key types.NamespacedName) *corev1.Service {
 	object, exists, err := c.services.GetByKey(key.Namespace + "/" + multicluster.DerivedServiceName(key.Namespace, key.Name))
 	if err != nil || !exists {
@@ -260,7 +260,7 @@ func (c *Controller) existingService(key types.NamespacedName) *corev1.Service {
 	return object.(*corev1.Service)
 }
 
-// existingSlices are the slices of an import that are ours, by name.
+// existingSlices returns the imported EndpointSlices of an import by name.
 func (c *Controller) existingSlices(key types.NamespacedName) map[string]*discoveryv1.EndpointSlice {
 	existing := map[string]*discoveryv1.EndpointSlice{}
 	objects, err := c.slices.ByIndex(byImport, key.String())
@@ -275,7 +275,8 @@ func (c *Controller) existingSlices(key types.NamespacedName) map[string]*discov
 	return existing
 }
 
-// exporters are the clusters that export the service and whose endpoints may be used.
+// exporters returns the clusters that export a service, except those whose endpoints
+// are withdrawn.
 func (c *Controller) exporters(key types.NamespacedName) ([]exporter, error) {
 	services, err := c.exported.ByIndex(byImport, key.String())
 	if err != nil {

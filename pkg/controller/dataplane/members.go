@@ -9,10 +9,10 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
-// memberChanged is for members that are lost, or found again: what they
-// export is withdrawn, or comes back. Other changes mean nothing here: what a
-// cluster that has ceased to be a member exported goes by itself, and until
-// that is known it is used, or not used, as before.
+// memberChanged enqueues the imports of a member that was lost or came back: its
+// endpoints are withdrawn or restored. Other changes need no action: the exports of
+// a cluster that left the ClusterSet are deleted, and until then its endpoints stay
+// as they are.
 func (c *Controller) memberChanged(object metav1.Object) {
 	changed, ok := object.(*clustersetv1alpha1.Member)
 	if !ok {
@@ -24,15 +24,15 @@ func (c *Controller) memberChanged(object metav1.Object) {
 	}
 	exported, err := c.exported.ByIndex(byCluster, entry.Name)
 	if err != nil {
-		return // there is such an index
+		return // unreachable: the index exists
 	}
 	for _, service := range exported {
 		c.enqueueImport(service.(metav1.Object))
 	}
 }
 
-// setLost notes whether a member's endpoints are withdrawn, and says whether
-// that is new.
+// setLost records whether the endpoints of a member are withdrawn, and reports
+// whether that changed.
 func (c *Controller) setLost(entry *clustersetv1alpha1.Member) bool {
 	withdrawn, known := withdrawn(entry)
 	c.mu.Lock()
@@ -48,9 +48,9 @@ func (c *Controller) setLost(entry *clustersetv1alpha1.Member) bool {
 	return true
 }
 
-// withdrawn says whether the endpoints of a member are not to be used: it is
-// lost, and not to be kept all the same. That is not known of one that has not
-// been reached yet, or is kept out.
+// withdrawn reports whether the endpoints of a member are withdrawn, because it is
+// lost and its policy does not keep them. known is false for a member that has not
+// been reached yet, or was refused.
 func withdrawn(entry *clustersetv1alpha1.Member) (withdrawn, known bool) {
 	switch entry.Status.State {
 	case clustersetv1alpha1.MemberLost:

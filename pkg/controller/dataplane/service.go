@@ -17,19 +17,19 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// serviceLabels are those of the Service that stands for an import.
+// serviceLabels returns the labels of the derived Service of an import.
 func serviceLabels(serviceImport *multiclusterxv1beta1.ServiceImport) map[string]string {
 	return map[string]string{multicluster.ServiceNameLabel: serviceImport.Name, multicluster.ManagedByLabel: multicluster.ManagedBy}
 }
 
-// ours says whether this controller made a Service.
-func ours(service *corev1.Service) bool {
+// isDerived reports whether a Service is a derived Service of this controller.
+func isDerived(service *corev1.Service) bool {
 	return service.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && service.Labels[multicluster.ServiceNameLabel] != ""
 }
 
-// desiredService is the Service that stands for an import, given the one that
-// is there now. What others have added to it stays.
-func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport, addresses variant) *corev1.Service {
+// desiredService returns the derived Service of an import, given the existing one.
+// Fields, labels and annotations that others own are preserved.
+func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport, form variant) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: serviceImport.Namespace, Name: multicluster.DerivedServiceName(serviceImport.Namespace, serviceImport.Name),
 	}}
@@ -41,10 +41,9 @@ func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta
 	}
 	maps.Copy(service.Labels, serviceLabels(serviceImport))
 	spec, wanted := &service.Spec, &serviceImport.Spec
-	addresses.apply(service)
 	spec.Selector = nil
-	// The first family of a Service cannot change, so it gets all that the
-	// cluster has; the import shows those that the exports have.
+	// The primary IP family of a Service is immutable, so the Service gets all
+	// families of the cluster; the import shows those of the exports.
 	spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
 	spec.Ports = servicePorts(wanted.Ports)
 	spec.SessionAffinity = cmp.Or(wanted.SessionAffinity, corev1.ServiceAffinityNone)
@@ -54,11 +53,24 @@ func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta
 		spec.ClusterIP = corev1.ClusterIPNone
 	}
 	spec.InternalTrafficPolicy = ptr.To(ptr.Deref(wanted.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster))
+	form.apply(service)
 	return service
 }
 
-// affinityConfig is what the API makes of the import's, so that it is the same
-// when it is read again.
+// setAnnotation sets an annotation, or removes it if the value is empty.
+func setAnnotation(service *corev1.Service, name, value string) {
+	if value == "" {
+		delete(service.Annotations, name)
+		return
+	}
+	if service.Annotations == nil {
+		service.Annotations = map[string]string{}
+	}
+	service.Annotations[name] = value
+}
+
+// affinityConfig returns the session affinity config of an import with the API
+// server's defaults, so that it equals what is read back.
 func affinityConfig(affinity corev1.ServiceAffinity, wanted *corev1.SessionAffinityConfig) *corev1.SessionAffinityConfig {
 	if affinity != corev1.ServiceAffinityClientIP {
 		return nil
@@ -84,24 +96,15 @@ func servicePorts(ports []multiclusterxv1beta1.ServicePort) []corev1.ServicePort
 	return result
 }
 
-// knownDistribution leaves out what this release's Services may not have: a
-// member of a newer release must not keep the Service from being made.
-func knownDistribution(distribution *string) *string {
-	switch ptr.Deref(distribution, "") {
-	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode:
-		return distribution
-	}
-	return nil
-}
-
-// mustReplace says whether a Service has to be made anew: one that has an IP
-// cannot become headless, nor the other way round.
+// mustReplace reports whether a Service has to be deleted and created again: a
+// Service with a cluster IP cannot become headless, nor vice versa.
 func mustReplace(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport) bool {
 	return (existing.Spec.ClusterIP == corev1.ClusterIPNone) != headless(serviceImport)
 }
 
-// sameService says whether writing the Service would change nothing.
+// sameService reports whether the Service does not have to be updated.
 func sameService(existing, desired *corev1.Service) bool {
 	return apiequality.Semantic.DeepEqual(existing.Labels, desired.Labels) && apiequality.Semantic.DeepEqual(existing.Spec, desired.Spec) &&
-		existing.Annotations[multicluster.ClusterSetIPProblemAnnotation] == desired.Annotations[multicluster.ClusterSetIPProblemAnnotation]
+		existing.Annotations[multicluster.ClusterSetIPProblemAnnotation] == desired.Annotations[multicluster.ClusterSetIPProblemAnnotation] &&
+		existing.Annotations[multicluster.TrafficDistributionProblemAnnotation] == desired.Annotations[multicluster.TrafficDistributionProblemAnnotation]
 }

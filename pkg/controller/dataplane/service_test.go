@@ -115,7 +115,7 @@ func TestServiceIsNamedAndMarked(t *testing.T) {
 	if diff := cmp.Diff(want.ObjectMeta, service.ObjectMeta); diff != "" {
 		t.Errorf("want (-), got (+): %s", diff)
 	}
-	if !ours(service) {
+	if !isDerived(service) {
 		t.Error("it would not be known again")
 	}
 }
@@ -127,7 +127,7 @@ func TestOnlyWhatCarriesBothMarksIsOurs(t *testing.T) {
 		"the manager":  {multicluster.ManagedByLabel: multicluster.ManagedBy},
 		"someone else": {multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: "someone"},
 	} {
-		if ours(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: derived, Labels: labels}}) {
+		if isDerived(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: derived, Labels: labels}}) {
 			t.Errorf("%s: it would be taken for ours", name)
 		}
 	}

@@ -26,30 +26,30 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
-// maxEndpoints is how many endpoints a slice gets. It is what Kubernetes gives
-// its own slices: larger ones cost every node more for every change.
+// maxEndpoints is the maximum number of endpoints per slice. It is the default of
+// Kubernetes for its own slices: larger slices cost every node more per change.
 const maxEndpoints = 100
 
-// maxChunks is more slices than the endpoints of one source can be in.
+// maxChunks is an upper bound of the slices that the endpoints of one source need.
 const maxChunks = 1000
 
-// exporter is a cluster that exports the service, with its endpoints.
+// exporter is a cluster that exports a service, with its endpoints.
 type exporter struct {
 	service *clustersetv1alpha1.ExportedService
 	slices  []*clustersetv1alpha1.ExportedEndpointSlice
 }
 
-// own says whether it is this cluster itself.
+// own reports whether the exporter is this cluster.
 func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
 
-// desiredSlices are the EndpointSlices of an import, by name: each slice of an
-// exporting cluster is one here, or several if it is too large. existing are
-// those that are there, so that endpoints stay where they are.
+// desiredSlices returns the imported EndpointSlices of an import by name: one per
+// slice of an exporting cluster, or several if that is too large. Endpoints stay in
+// the existing slice that they are in.
 func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporters []exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
 	desired := map[string]*discoveryv1.EndpointSlice{}
 	for _, exporter := range exporters {
 		for _, source := range exporter.slices {
-			// Before there was a Service, the import could not tell what this cluster supports.
+			// The import may not reflect yet which families the derived Service has.
 			if !hasFamily(serviceImport.Spec.IPFamilies, source.Spec.AddressType) || !hasFamily(owner.Spec.IPFamilies, source.Spec.AddressType) {
 				continue
 			}
@@ -73,8 +73,7 @@ func chunkName(base string, number int) string {
 	return fmt.Sprintf("%s-%d", base, number+1)
 }
 
-// existingChunks are the slices of one source that are there. Those that
-// somebody deleted are nil.
+// existingChunks returns the existing slices of one source, nil for a missing one.
 func existingChunks(base string, existing map[string]*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
 	var chunks []*discoveryv1.EndpointSlice
 	for name, slice := range existing {
@@ -85,7 +84,7 @@ func existingChunks(base string, existing map[string]*discoveryv1.EndpointSlice)
 			}
 		}
 		if number < 0 || number >= maxChunks || chunkName(base, number) != name {
-			continue // of another source
+			continue // a slice of another source
 		}
 		if missing := number + 1 - len(chunks); missing > 0 {
 			chunks = append(chunks, make([]*discoveryv1.EndpointSlice, missing)...)
@@ -114,10 +113,10 @@ func newSlice(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.S
 		},
 		AddressType: source.Spec.AddressType,
 	}
-	// An import is not ours to block the deletion of.
+	// Blocking the deletion of the owner would need a permission on its finalizers.
 	slice.OwnerReferences[0].BlockOwnerDeletion = nil
 	if headless(serviceImport) {
-		slice.Labels[corev1.IsHeadlessService] = "" // kube-proxy passes it over
+		slice.Labels[corev1.IsHeadlessService] = "" // kube-proxy ignores the slice
 	}
 	return slice
 }
@@ -140,8 +139,8 @@ func slicePorts(imported []multiclusterxv1beta1.ServicePort, exported []clusters
 	return ports
 }
 
-// importEndpoints are the endpoints of a slice as they are imported, by address:
-// that their source puts them in another order is no reason to write anything.
+// importEndpoints returns the endpoints of a slice as they are imported, sorted by
+// address: another order at the source must not cause a write.
 func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool, source *clustersetv1alpha1.ExportedEndpointSlice) []discoveryv1.Endpoint {
 	var endpoints []discoveryv1.Endpoint
 	for _, endpoint := range source.Spec.Endpoints {
@@ -156,7 +155,7 @@ func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool
 			Addresses: addresses, Conditions: endpoint.Conditions, Hostname: endpoint.Hostname, Zone: endpoint.Zone,
 		}
 		if own {
-			// Elsewhere a node of the same name would be taken for it.
+			// In another cluster, a node of the same name would count as local.
 			imported.NodeName = endpoint.NodeName
 		}
 		imported.Hints = hints(serviceImport.Spec.TrafficDistribution, imported)
@@ -166,8 +165,8 @@ func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool
 	return endpoints
 }
 
-// hints are computed from the import's traffic distribution, whatever the
-// exporting cluster computed for itself.
+// hints computes the hints of an endpoint from the traffic distribution of the
+// import. The hints of the exporting cluster are ignored.
 func hints(distribution *string, endpoint discoveryv1.Endpoint) *discoveryv1.EndpointHints {
 	var result discoveryv1.EndpointHints
 	switch ptr.Deref(distribution, "") {
@@ -187,9 +186,9 @@ func hints(distribution *string, endpoint discoveryv1.Endpoint) *discoveryv1.End
 	return &result
 }
 
-// distribute puts endpoints into slices that are not too large. An endpoint
-// stays in the slice that it is in; new ones fill up what has room. Within a
-// slice they keep their order.
+// distribute divides endpoints among slices of at most maxEndpoints. An endpoint
+// stays in its existing slice; new ones fill the slices with room. Within a slice
+// the endpoints keep their order.
 func distribute(endpoints []discoveryv1.Endpoint, existing []*discoveryv1.EndpointSlice) [][]discoveryv1.Endpoint {
 	home := map[string]int{}
 	for number, slice := range existing {
@@ -231,20 +230,20 @@ func distribute(endpoints []discoveryv1.Endpoint, existing []*discoveryv1.Endpoi
 	return chunks
 }
 
-// mendedSlice is a slice that is there as it should be. What others have added
-// to it stays.
-func mendedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+// updatedSlice returns an existing slice with the desired state. Labels and
+// annotations that others own are preserved.
+func updatedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := existing.DeepCopy()
-	delete(slice.Labels, corev1.IsHeadlessService) // it is not so for ever
+	delete(slice.Labels, corev1.IsHeadlessService) // the type of the import may have changed
 	maps.Copy(slice.Labels, desired.Labels)
 	slice.OwnerReferences, slice.Endpoints, slice.Ports = desired.OwnerReferences, desired.Endpoints, desired.Ports
 	return slice
 }
 
-// sameSlice says whether writing the slice would change nothing.
-func sameSlice(existing, mended *discoveryv1.EndpointSlice) bool {
-	return apiequality.Semantic.DeepEqual(existing.Labels, mended.Labels) &&
-		apiequality.Semantic.DeepEqual(existing.OwnerReferences, mended.OwnerReferences) &&
-		apiequality.Semantic.DeepEqual(existing.Endpoints, mended.Endpoints) &&
-		apiequality.Semantic.DeepEqual(existing.Ports, mended.Ports)
+// sameSlice reports whether the slice does not have to be updated.
+func sameSlice(existing, updated *discoveryv1.EndpointSlice) bool {
+	return apiequality.Semantic.DeepEqual(existing.Labels, updated.Labels) &&
+		apiequality.Semantic.DeepEqual(existing.OwnerReferences, updated.OwnerReferences) &&
+		apiequality.Semantic.DeepEqual(existing.Endpoints, updated.Endpoints) &&
+		apiequality.Semantic.DeepEqual(existing.Ports, updated.Ports)
 }

@@ -180,7 +180,7 @@ func TestWhatOthersAddedToASliceStays(t *testing.T) {
 	desired := only(t, slicesOf(newImport(), exportedBy("east", ready("10.1.0.1"))))
 	existing := desired.DeepCopy()
 	existing.ResourceVersion, existing.Labels["team"], existing.Annotations = "5", "platform", map[string]string{"note": "x"}
-	if mended := mendedSlice(existing, desired); !sameSlice(existing, mended) || cmp.Diff(existing, mended) != "" {
+	if mended := updatedSlice(existing, desired); !sameSlice(existing, mended) || cmp.Diff(existing, mended) != "" {
 		t.Errorf("it would be changed: %s", cmp.Diff(existing, mended))
 	}
 }
@@ -198,7 +198,7 @@ func TestChangedSliceIsMended(t *testing.T) {
 	} {
 		existing := desired.DeepCopy()
 		change(existing)
-		mended := mendedSlice(existing, desired)
+		mended := updatedSlice(existing, desired)
 		if sameSlice(existing, mended) || cmp.Diff(desired, mended) != "" {
 			t.Errorf("%s is not mended: %s", name, cmp.Diff(desired, mended))
 		}

@@ -18,35 +18,46 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// applyService makes the Service of an import be as it should, and returns it:
-// nil while it has to go before it can come back.
+// applyService creates or updates the derived Service of an import and returns it. It
+// returns nil while an existing Service has to be deleted first. If the host refuses
+// the Service, it falls back to a form that the host accepts.
 func (c *Controller) applyService(ctx context.Context, key types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport) (*corev1.Service, error) {
 	existing := c.existingService(key)
-	if existing != nil && !ours(existing) {
-		return nil, fmt.Errorf("service %q is in the way of the one that stands for an import, and was not made by mcs-controller: delete it", existing.Name)
+	if existing != nil && !isDerived(existing) {
+		return nil, fmt.Errorf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", existing.Name)
 	}
 	if existing != nil && existing.DeletionTimestamp != nil {
-		return nil, nil // its end will be noticed
+		return nil, nil // its deletion is an event
 	}
 	if existing != nil && mustReplace(existing, serviceImport) {
 		return nil, c.deleteService(ctx, existing)
 	}
-	wanted := c.variantFor(key, serviceImport, existing)
+	form := c.variantFor(key, serviceImport, existing)
 	for {
-		service, err := c.writeService(ctx, key, existing, desiredService(existing, serviceImport, wanted))
+		form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
+		desired := desiredService(existing, serviceImport, form)
+		service, err := c.writeService(ctx, key, existing, desired)
 		if err == nil {
-			return c.applyIngress(ctx, service, wanted)
+			if form.distribution.problem != "" {
+				c.queue.AddAfter(key, retryRefused)
+			}
+			return c.applyIngress(ctx, service, form)
 		}
-		instead, other := wanted.nextBest(err)
-		if !other {
+		if value := desired.Spec.TrafficDistribution; value != nil && refusesDistribution(err) {
+			c.refusals.refuseDistribution(*value)
+			continue
+		}
+		instead, found := form.fallback(err)
+		if !found {
 			return nil, err
 		}
-		c.refuse(key, wanted.ips, instead)
-		wanted = instead
+		c.refusals.refuseAddresses(key, form.ips, instead)
+		c.queue.AddAfter(key, retryRefused)
+		form = instead
 	}
 }
 
-// writeService creates or updates a Service, unless it is as it should be.
+// writeService creates or updates a Service if it differs.
 func (c *Controller) writeService(ctx context.Context, key types.NamespacedName, existing, desired *corev1.Service) (*corev1.Service, error) {
 	switch {
 	case existing == nil:
@@ -56,17 +67,17 @@ func (c *Controller) writeService(ctx context.Context, key types.NamespacedName,
 	}
 	updated, err := c.client.CoreV1().Services(key.Namespace).Update(ctx, desired, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("update the Service that stands for an import: %w", err)
+		return nil, fmt.Errorf("update derived Service: %w", err)
 	}
 	return updated, nil
 }
 
-// reclaimTime is how long addresses that were in use are asked for again. The
-// cluster frees them a moment after their Service is gone.
+// reclaimTime is how long a recreated Service tries to get its former cluster IPs
+// back. The host releases them a moment after their Service is deleted.
 const reclaimTime = 10 * time.Second
 
-// createService makes a Service, with the addresses that it had before if it
-// had any, unless somebody else has them now.
+// createService creates a Service with its former cluster IPs, if it had any and no
+// other Service has them now.
 func (c *Controller) createService(ctx context.Context, key types.NamespacedName, desired *corev1.Service) (*corev1.Service, error) {
 	client := c.client.CoreV1().Services(key.Namespace)
 	c.mu.Lock()
@@ -76,37 +87,39 @@ func (c *Controller) createService(ctx context.Context, key types.NamespacedName
 		same := desired.DeepCopy()
 		same.Spec.ClusterIP, same.Spec.ClusterIPs, same.Spec.IPFamilies = had.ips[0], had.ips, had.families
 		var created *corev1.Service
-		err := c.free(ctx, had.ips)
+		err := c.checkReleased(ctx, had.ips)
 		if err == nil {
 			created, err = client.Create(ctx, same, metav1.CreateOptions{})
 		}
-		if !apierrors.IsInvalid(err) && !errors.Is(err, errInUse) || !c.giveUp(key) {
-			return created, described(err)
+		addressesRefused := errors.Is(err, errNotReleased) || apierrors.IsInvalid(err) && !refusesDistribution(err)
+		if !addressesRefused || !c.giveUp(key) {
+			return created, creationError(err)
 		}
 	}
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{})
-	return created, described(err)
+	return created, creationError(err)
 }
 
-var errInUse = errors.New("an address of an import has not been freed yet")
+var errNotReleased = errors.New("cluster IP has not been released yet")
 
-// free says whether the cluster has freed addresses. It does so one by one, and
-// a Service that is created in between would leave one of them in use for minutes.
-func (c *Controller) free(ctx context.Context, ips []string) error {
+// checkReleased returns an error while the host has not released all of the given
+// cluster IPs. It releases them one by one, and a Service that is created in between
+// would leave one of them allocated for minutes.
+func (c *Controller) checkReleased(ctx context.Context, ips []string) error {
 	for _, ip := range ips {
 		_, err := c.client.NetworkingV1().IPAddresses().Get(ctx, ip, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			return fmt.Errorf("%w: %s", errInUse, ip)
-		case !apierrors.IsNotFound(err): // a cluster without this API says so too
+			return fmt.Errorf("%w: %s", errNotReleased, ip)
+		case !apierrors.IsNotFound(err): // also the answer of a host without this API
 			return err
 		}
 	}
 	return nil
 }
 
-// giveUp says whether the addresses that an import had were refused for so
-// long that there is no hope to have them back.
+// giveUp reports whether the former cluster IPs of a derived Service have been
+// refused for longer than reclaimTime.
 func (c *Controller) giveUp(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,23 +131,23 @@ func (c *Controller) giveUp(key types.NamespacedName) bool {
 	return now.Sub(had.refused) >= reclaimTime
 }
 
-func described(err error) error {
+func creationError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("create the Service that stands for an import: %w", err)
+	return fmt.Errorf("create derived Service: %w", err)
 }
 
 func (c *Controller) deleteService(ctx context.Context, service *corev1.Service) error {
 	err := c.client.CoreV1().Services(service.Namespace).Delete(ctx, service.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &service.UID}})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // conflict: it is another one already
+		return nil // conflict: another Service has the name by now
 	}
-	return fmt.Errorf("delete the Service that stood for an import: %w", err)
+	return fmt.Errorf("delete derived Service: %w", err)
 }
 
-// applySlices makes the slices of an import be as they should, with a write
-// for each that differs and none for the others.
+// applySlices creates, updates and deletes the imported EndpointSlices of an import.
+// It writes only those that differ.
 func (c *Controller) applySlices(ctx context.Context, key types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport, service *corev1.Service, exporters []exporter) error {
 	existing := c.existingSlices(key)
 	desired := desiredSlices(serviceImport, service, exporters, existing)
@@ -147,10 +160,10 @@ func (c *Controller) applySlices(ctx context.Context, key types.NamespacedName, 
 			_, err := client.Create(ctx, slice, metav1.CreateOptions{})
 			errs = append(errs, err)
 		case held.AddressType != slice.AddressType:
-			errs = append(errs, c.deleteSlice(ctx, held)) // and is made anew when that is noticed
+			errs = append(errs, c.deleteSlice(ctx, held)) // the event of the deletion creates it again
 		default:
-			if mended := mendedSlice(held, slice); !sameSlice(held, mended) {
-				_, err := client.Update(ctx, mended, metav1.UpdateOptions{})
+			if updated := updatedSlice(held, slice); !sameSlice(held, updated) {
+				_, err := client.Update(ctx, updated, metav1.UpdateOptions{})
 				errs = append(errs, err)
 			}
 		}
@@ -160,15 +173,15 @@ func (c *Controller) applySlices(ctx context.Context, key types.NamespacedName, 
 			errs = append(errs, c.deleteSlice(ctx, slice))
 		}
 	}
-	return firstConflictOr(errs)
+	return joinErrors(errs)
 }
 
-// firstConflictOr joins errors, unless all that happened is that the cache is
-// behind.
-func firstConflictOr(errs []error) error {
+// joinErrors joins errors. If all of them show that the cache lags behind, it
+// returns the first, which the loop retries quietly.
+func joinErrors(errs []error) error {
 	for _, err := range errs {
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("write the EndpointSlices of an import: %w", errors.Join(errs...))
+			return fmt.Errorf("apply imported EndpointSlices: %w", errors.Join(errs...))
 		}
 	}
 	for _, err := range errs {
@@ -184,5 +197,5 @@ func (c *Controller) deleteSlice(ctx context.Context, slice *discoveryv1.Endpoin
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return fmt.Errorf("delete an EndpointSlice of an import: %w", err)
+	return fmt.Errorf("delete imported EndpointSlice: %w", err)
 }

@@ -324,7 +324,7 @@ func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
 		expect.NoError(t, err)
 		policies[service.Spec.ExternalTrafficPolicy]++
 		ready := meta.FindStatusCondition(imported(t, north(), ns, name, "east").Status.Conditions, "Ready")
-		if told := strings.Contains(ready.Message, "the address of clients is not kept"); told != (service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster) {
+		if told := strings.Contains(ready.Message, "client addresses are not preserved"); told != (service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster) {
 			t.Errorf("%s has the policy %s, and says %q", name, service.Spec.ExternalTrafficPolicy, ready.Message)
 		}
 	}
