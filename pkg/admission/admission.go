@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission lists the admission plugins of mcs-apiserver: which there
-// are besides those of the library, in which order, and what they need.
+// Package admission registers the admission plugins of mcs-apiserver that the generic
+// API server does not have, and defines their order.
 package admission
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
 
-// AddTo adds our plugins to those of the library. They come last: what they
-// decide about is what would be stored.
+// AddTo adds the plugins to those of the generic API server. They run last, so that
+// they see the object that would be stored.
 func AddTo(options *genericoptions.AdmissionOptions) {
 	clusterclaim.Register(options.Plugins)
 	options.RecommendedPluginOrder = append(slices.Clone(options.RecommendedPluginOrder), clusterclaim.PluginName)
@@ -27,8 +27,8 @@ type initializer struct {
 	namespace string
 }
 
-// NewInitializer gives our plugins a client for what this server stores, and
-// the namespace where the Secrets are that make other clusters members.
+// NewInitializer returns an initializer that gives the plugins a client for the
+// resources of this server, and the namespace of the member Secrets.
 func NewInitializer(client versioned.Interface, namespace string) admission.PluginInitializer {
 	return initializer{client, namespace}
 }

@@ -18,30 +18,33 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
-// change is what becomes of a claim: nil stands for no claim.
+// change is a write of a claim. before and after are nil if the claim does not exist.
 type change struct {
 	name          string
 	before, after *string
-	// force is that of the claim as it is to be.
+	// force is whether the claim is accepted although not every member can be asked.
 	force bool
+	// generated is whether mcs-controller generated the former value, and no ClusterSet
+	// has used it.
+	generated bool
 }
 
-// claims are the well-known claims, nil where there is none.
+// claims are the values of the well-known claims, nil for a missing claim.
 type claims struct{ id, clusterSet *string }
 
-// joining is a cluster that would have an id in a ClusterSet.
+// joining is the ID and ClusterSet that a change would give to this cluster.
 type joining struct {
 	id, clusterSet string
-	// claim is the one by which it joins.
+	// claim is the name of the changed claim.
 	claim string
-	// force lets it join although not every member can be asked.
+	// force is that of the change.
 	force bool
 }
 
 func changeOf(object, old runtime.Object) (change, error) {
 	var c change
 	if object == nil && old == nil {
-		return c, errors.New("a write of a ClusterClaim without the claim")
+		return c, errors.New("write of a ClusterClaim has no object")
 	}
 	for _, state := range []struct {
 		object runtime.Object
@@ -52,15 +55,19 @@ func changeOf(object, old runtime.Object) (change, error) {
 		}
 		claim, ok := state.object.(*multicluster.ClusterClaim)
 		if !ok {
-			return c, fmt.Errorf("%T is no ClusterClaim", state.object)
+			return c, fmt.Errorf("unexpected type %T, want ClusterClaim", state.object)
 		}
 		*state.into = &claim.Spec.Value
 		c.name, c.force = claim.Name, claim.Annotations[multicluster.IgnoreUnreachableMembersAnnotation] == "true"
+		if state.into == &c.before {
+			c.generated = claim.Annotations[multicluster.GeneratedIDAnnotation] == claim.Spec.Value
+		}
 	}
 	return c, nil
 }
 
-// matters is false for other claims, and for what leaves a claim as it was.
+// matters reports whether the change creates, deletes or changes the value of a
+// well-known claim.
 func (c change) matters() bool {
 	if c.name != multicluster.ClusterIDClaim && c.name != multicluster.ClusterSetClaim {
 		return false
@@ -68,39 +75,48 @@ func (c change) matters() bool {
 	return c.before == nil || c.after == nil || *c.before != *c.after
 }
 
-// leaves is true of the removal of a ClusterSet.
-func (c change) leaves() bool { return c.name == multicluster.ClusterSetClaim && c.after == nil }
+// leavesClusterSet reports whether the change deletes the ClusterSet claim.
+func (c change) leavesClusterSet() bool {
+	return c.name == multicluster.ClusterSetClaim && c.after == nil
+}
 
-// never refuses what is wrong whoever asks for it, and whatever else is claimed.
-func (c change) never() error {
+// replacesUsedID reports whether the change replaces a cluster ID that was chosen, or
+// that a ClusterSet has used.
+func (c change) replacesUsedID() bool {
+	return c.name == multicluster.ClusterIDClaim && c.before != nil && !c.generated
+}
+
+// forbidden returns why the change is refused for every user and whatever the other
+// claims are.
+func (c change) forbidden() error {
 	switch {
 	case c.name == multicluster.ClusterIDClaim && c.after == nil:
-		return errors.New("a cluster has an id for as long as it lives: it cannot be removed. " +
-			"To rename the cluster, change the claim's value while it is in no ClusterSet")
+		return errors.New("the cluster ID cannot be deleted; " +
+			"to rename the cluster, change the value of the claim while the cluster is not in a ClusterSet")
 	case c.name == multicluster.ClusterSetClaim && c.before != nil && c.after != nil:
-		return fmt.Errorf("a cluster cannot move from ClusterSet %q to %q in one step: leave first, by deleting this claim, and then create it anew",
+		return fmt.Errorf("a cluster cannot move from ClusterSet %q to %q in one step; delete this claim to leave, then create it again",
 			*c.before, *c.after)
 	}
 	return nil
 }
 
-// judge decides by what else is claimed. What it returns has to be unique in
-// the ClusterSet; nil if there is nothing that has to.
-func (c change) judge(current claims) (*joining, error) {
+// evaluate checks the change against the current claims. It returns the cluster ID
+// that has to be unique in the ClusterSet, nil if the change does not join one.
+func (c change) evaluate(current claims) (*joining, error) {
 	switch c.name {
 	case multicluster.ClusterIDClaim:
 		switch {
 		case current.clusterSet == nil:
 			return nil, nil
 		case c.before != nil:
-			return nil, fmt.Errorf("the id cannot change from %q to %q while this cluster is in the ClusterSet %q: "+
-				"leave it first, by deleting the claim %s, then change the id, then join again",
+			return nil, fmt.Errorf("the cluster ID cannot change from %q to %q while this cluster is in ClusterSet %q; "+
+				"delete the claim %s to leave, change the ID, then join again",
 				*c.before, *c.after, *current.clusterSet, multicluster.ClusterSetClaim)
 		}
 		return &joining{*c.after, *current.clusterSet, c.name, c.force}, nil
 	case multicluster.ClusterSetClaim:
 		if current.id == nil {
-			return nil, fmt.Errorf("this cluster has no id: create the ClusterClaim %s first, with a name that no other cluster of %q has",
+			return nil, fmt.Errorf("this cluster has no ID; create the ClusterClaim %s first, with a value that no other cluster of %q has",
 				multicluster.ClusterIDClaim, *c.after)
 		}
 		return &joining{*current.id, *c.after, c.name, c.force}, nil
@@ -108,50 +124,50 @@ func (c change) judge(current claims) (*joining, error) {
 	return nil, nil
 }
 
-// unique refuses an id that another cluster has in the ClusterSet, and if that
-// cannot be told. self is the UID of this cluster.
+// unique returns an error if another cluster of the ClusterSet has the ID, or if not
+// every member could be asked. self is the UID of this cluster.
 func (j joining) unique(self types.UID, answers []member.Answer) error {
-	var unasked []string
+	var unreachable []string
 	for _, answer := range answers {
 		if answer.Problem != "" {
-			unasked = append(unasked, fmt.Sprintf("%q (Secret %s): %s", answer.Name, answer.Secret, answer.Problem))
+			unreachable = append(unreachable, fmt.Sprintf("%q (Secret %s): %s", answer.Name, answer.Secret, answer.Problem))
 			continue
 		}
 		if holder, ok := j.heldBy(self, answer); ok {
-			return fmt.Errorf("the id %q is taken in the ClusterSet %q by %s. %s", j.id, j.clusterSet, holder, j.remedy())
+			return fmt.Errorf("cluster ID %q is already used in ClusterSet %q by %s; %s", j.id, j.clusterSet, holder, j.remedy())
 		}
 	}
-	if len(unasked) == 0 || j.force {
+	if len(unreachable) == 0 || j.force {
 		return nil
 	}
-	slices.Sort(unasked)
-	return fmt.Errorf("whether another member has the id %q cannot be told, because not all could be asked: %s. "+
-		"Try again when they can be, delete the Secrets of clusters that are gone for good, or, if you know that the id is free, "+
-		"set the annotation %s=true on the claim %s", j.id, strings.Join(unasked, "; "),
+	slices.Sort(unreachable)
+	return fmt.Errorf("failed to check whether another member has the cluster ID %q: %s. "+
+		"Try again when all members are reachable, delete the Secrets of clusters that no longer exist, or, if the ID is known to be unused, "+
+		"set the annotation %s=true on the claim %s", j.id, strings.Join(unreachable, "; "),
 		multicluster.IgnoreUnreachableMembersAnnotation, j.claim)
 }
 
-// remedy is how to choose another id.
+// remedy returns how to choose another ID.
 func (j joining) remedy() string {
 	if j.claim == multicluster.ClusterIDClaim {
-		return fmt.Sprintf("Create the claim %s with another value", j.claim)
+		return fmt.Sprintf("create the claim %s with another value", j.claim)
 	}
 	const suffix = "-2"
 	another := j.id[:min(len(j.id), validation.DNS1123LabelMaxLength-len(suffix))] + suffix
-	return fmt.Sprintf("Choose another id by changing the claim %s, as in: kubectl patch clusterclaim %s --type=merge -p '{\"spec\":{\"value\":\"%s\"}}'",
-		multicluster.ClusterIDClaim, multicluster.ClusterIDClaim, another)
+	return fmt.Sprintf("choose another ID, for example with: kubectl patch clusterclaim %s --type=merge -p '{\"spec\":{\"value\":\"%s\"}}'",
+		multicluster.ClusterIDClaim, another)
 }
 
-// heldBy finds another cluster with the id among those that a cluster knows, if
-// that is in the ClusterSet itself.
+// heldBy returns another cluster with the ID among the members of a member, if that
+// member is in the ClusterSet itself.
 func (j joining) heldBy(self types.UID, answer member.Answer) (string, bool) {
-	teller := ""
+	reporter := ""
 	for _, entry := range answer.Members {
 		if status := &entry.Status; status.State == clusterset.MemberLocal && status.ClusterSet == j.clusterSet {
-			teller = status.ClusterID
+			reporter = status.ClusterID
 		}
 	}
-	if teller == "" {
+	if reporter == "" {
 		return "", false
 	}
 	for _, entry := range answer.Members {
@@ -163,7 +179,7 @@ func (j joining) heldBy(self types.UID, answer member.Answer) (string, bool) {
 		case clusterset.MemberLocal:
 			return fmt.Sprintf("the cluster of Secret %s (UID %s)", answer.Secret, status.ClusterUID), true
 		case clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost:
-			return fmt.Sprintf("a member of %q (UID %s, %s)", teller, status.ClusterUID, status.State), true
+			return fmt.Sprintf("a member of %q (UID %s, %s)", reporter, status.ClusterUID, status.State), true
 		}
 	}
 	return "", false

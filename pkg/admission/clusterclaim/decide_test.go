@@ -28,32 +28,38 @@ func claimOf(name, value string) *multicluster.ClusterClaim {
 	return &multicluster.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: multicluster.ClusterClaimSpec{Value: value}}
 }
 
-// forced is the claim with the annotation that lets unreachable members be.
+// forced returns the claim with the annotation that ignores unreachable members.
 func forced(claim *multicluster.ClusterClaim, value string) *multicluster.ClusterClaim {
 	claim.Annotations = map[string]string{ignore: value}
 	return claim
 }
 
-// created, changed and removed are what becomes of a claim.
+// created, removed and changed return a change of a claim.
 func created(name, value string) change { return change{name: name, after: &value} }
 func removed(name, value string) change { return change{name: name, before: &value} }
 func changed(name, before, after string) change {
 	return change{name: name, before: &before, after: &after}
 }
 
+// generated returns the claim with the mark of an ID that mcs-controller generated.
+func generated(claim *multicluster.ClusterClaim, value string) *multicluster.ClusterClaim {
+	claim.Annotations = map[string]string{multicluster.GeneratedIDAnnotation: value}
+	return claim
+}
+
 func expectError(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("no error, want one with %q", texts)
+		t.Fatalf("got no error, want one with %q", texts)
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q, want %q in it", err, text)
+			t.Errorf("got error %q, want one with %q", err, text)
 		}
 	}
 }
 
-func TestChangeIsReadOffTheObjects(t *testing.T) {
+func TestChangeOfObjects(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		object, old runtime.Object
@@ -62,15 +68,18 @@ func TestChangeIsReadOffTheObjects(t *testing.T) {
 	}{
 		{name: "created", object: claimOf(idClaim, "a"), want: created(idClaim, "a")},
 		{name: "changed", object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a"), want: changed(idClaim, "a", "b")},
-		{name: "removed", old: claimOf(setClaim, "s"), want: removed(setClaim, "s")},
+		{name: "deleted", old: claimOf(setClaim, "s"), want: removed(setClaim, "s")},
 		{name: "forced", object: forced(claimOf(setClaim, "s"), "true"), want: change{name: setClaim, after: ptr.To("s"), force: true}},
 		{name: "forced from now on", object: forced(claimOf(setClaim, "s"), "true"), old: claimOf(setClaim, "s"),
 			want: change{name: setClaim, before: ptr.To("s"), after: ptr.To("s"), force: true}},
 		{name: "forced until now", object: claimOf(setClaim, "s"), old: forced(claimOf(setClaim, "s"), "true"), want: changed(setClaim, "s", "s")},
 		{name: "not quite forced", object: forced(claimOf(setClaim, "s"), "yes"), want: created(setClaim, "s")},
-		{name: "nothing", err: "without the claim"},
-		{name: "something else", object: &clusterset.Member{}, err: "*clusterset.Member is no ClusterClaim"},
-		{name: "something else before", object: claimOf(idClaim, "a"), old: &clusterset.Member{}, err: "*clusterset.Member is no ClusterClaim"},
+		{name: "generated, replaced", object: claimOf(idClaim, "b"), old: generated(claimOf(idClaim, "a"), "a"), want: change{name: idClaim, before: ptr.To("a"), after: ptr.To("b"), generated: true}},
+		{name: "chosen, marked for a former value", object: claimOf(idClaim, "b"), old: generated(claimOf(idClaim, "a"), "uid"), want: changed(idClaim, "a", "b")},
+		{name: "new value marked only", object: generated(claimOf(idClaim, "b"), "b"), old: claimOf(idClaim, "a"), want: changed(idClaim, "a", "b")},
+		{name: "no object", err: "has no object"},
+		{name: "another type", object: &clusterset.Member{}, err: "unexpected type *clusterset.Member"},
+		{name: "another former type", object: claimOf(idClaim, "a"), old: &clusterset.Member{}, err: "unexpected type *clusterset.Member"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := changeOf(test.object, test.old)
@@ -94,46 +103,46 @@ func TestOnlyChangesOfWellKnownClaimsMatter(t *testing.T) {
 		change change
 		want   bool
 	}{
-		{"an id is created", created(idClaim, "a"), true},
-		{"an id changes", changed(idClaim, "a", "b"), true},
-		{"an id is removed", removed(idClaim, "a"), true},
-		{"an id stays", changed(idClaim, "a", "a"), false},
+		{"the ID is created", created(idClaim, "a"), true},
+		{"the ID changes", changed(idClaim, "a", "b"), true},
+		{"the ID is deleted", removed(idClaim, "a"), true},
+		{"the ID stays", changed(idClaim, "a", "a"), false},
 		{"a ClusterSet is joined", created(setClaim, "s"), true},
 		{"a ClusterSet changes", changed(setClaim, "s", "t"), true},
 		{"a ClusterSet is left", removed(setClaim, "s"), true},
 		{"a ClusterSet stays", changed(setClaim, "s", "s"), false},
 		{"another claim is created", created("region.example.com", "x"), false},
 		{"another claim changes", changed("region.example.com", "x", "y"), false},
-		{"another claim is removed", removed("region.example.com", "x"), false},
+		{"another claim is deleted", removed("region.example.com", "x"), false},
 		{"upstream's name for the id", created("cluster.clusterset.k8s.io", "x"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.change.matters(); got != test.want {
-				t.Errorf("matters: %t, want %t", got, test.want)
+				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
 }
 
-func TestSomeChangesNobodyMayMake(t *testing.T) {
+func TestForbiddenChanges(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change change
-		// want is what the refusal says; nothing if it is allowed so far.
+		// want are parts of the error, nil if the change is not forbidden.
 		want []string
 	}{
-		// R105: an id lives as long as its cluster. R115: the refusal says what else to do.
-		{"an id is removed", removed(idClaim, "a"), []string{"cannot be removed", "change the claim's value while it is in no ClusterSet"}},
-		{"an id changes", changed(idClaim, "a", "b"), nil},
-		{"an id is created", created(idClaim, "a"), nil},
-		// R108: a ClusterSet is immutable. R115: the refusal says what else to do.
-		{"a ClusterSet changes", changed(setClaim, "s", "t"), []string{`from ClusterSet "s" to "t"`, "leave first, by deleting this claim", "create it anew"}},
+		// R105: a cluster always has an ID. R115: the error says what to do instead.
+		{"the ID is deleted", removed(idClaim, "a"), []string{"cannot be deleted", "change the value of the claim while the cluster is not in a ClusterSet"}},
+		{"the ID changes", changed(idClaim, "a", "b"), nil},
+		{"the ID is created", created(idClaim, "a"), nil},
+		// R108: the ClusterSet is immutable. R115: the error says what to do instead.
+		{"a ClusterSet changes", changed(setClaim, "s", "t"), []string{`from ClusterSet "s" to "t"`, "delete this claim to leave", "create it again"}},
 		{"a ClusterSet is joined", created(setClaim, "s"), nil},
-		// R109: removing it is leaving.
+		// R109: deleting the claim leaves the ClusterSet.
 		{"a ClusterSet is left", removed(setClaim, "s"), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := test.change.never()
+			err := test.change.forbidden()
 			if test.want == nil {
 				if err != nil {
 					t.Error(err)
@@ -145,8 +154,8 @@ func TestSomeChangesNobodyMayMake(t *testing.T) {
 	}
 }
 
-// R109: removing the ClusterSet, and nothing else, is leaving.
-func TestLeavingIsRemovingTheClusterSet(t *testing.T) {
+// R109: only deleting the ClusterSet claim leaves the ClusterSet.
+func TestDeletingTheClusterSetClaimLeaves(t *testing.T) {
 	for _, test := range []struct {
 		change change
 		want   bool
@@ -156,13 +165,13 @@ func TestLeavingIsRemovingTheClusterSet(t *testing.T) {
 		{changed(setClaim, "s", "t"), false},
 		{removed(idClaim, "a"), false},
 	} {
-		if got := test.change.leaves(); got != test.want {
-			t.Errorf("%s: leaves is %t, want %t", test.change.name, got, test.want)
+		if got := test.change.leavesClusterSet(); got != test.want {
+			t.Errorf("%s: got %t, want %t", test.change.name, got, test.want)
 		}
 	}
 }
 
-func TestClaimsAreJudgedByEachOther(t *testing.T) {
+func TestChangesAreCheckedAgainstTheCurrentClaims(t *testing.T) {
 	none, named := claims{}, claims{id: ptr.To("a")}
 	inSet, unnamed := claims{id: ptr.To("a"), clusterSet: ptr.To("s")}, claims{clusterSet: ptr.To("s")}
 	force := created(setClaim, "s")
@@ -171,26 +180,26 @@ func TestClaimsAreJudgedByEachOther(t *testing.T) {
 		name    string
 		change  change
 		current claims
-		// joins is what has to be unique.
+		// joins is the ID that has to be unique.
 		joins *joining
 		err   []string
 	}{
-		{name: "the first id", change: created(idClaim, "a"), current: none},
-		// R106: outside membership an id may change.
-		{name: "another id outside a ClusterSet", change: changed(idClaim, "a", "b"), current: named},
-		// R104, R115: in a ClusterSet it may not, and the refusal says how it can.
-		{name: "another id in a ClusterSet", change: changed(idClaim, "a", "b"), current: inSet,
-			err: []string{`from "a" to "b"`, `in the ClusterSet "s"`, "deleting the claim clusterset.k8s.io", "then change the id, then join again"}},
-		{name: "an id in a ClusterSet without one", change: created(idClaim, "b"), current: unnamed, joins: &joining{id: "b", clusterSet: "s", claim: idClaim}},
+		{name: "the first ID", change: created(idClaim, "a"), current: none},
+		// R106: the ID may change outside a ClusterSet.
+		{name: "another ID outside a ClusterSet", change: changed(idClaim, "a", "b"), current: named},
+		// R104, R115: the ID may not change in a ClusterSet, and the error says what to do.
+		{name: "another ID in a ClusterSet", change: changed(idClaim, "a", "b"), current: inSet,
+			err: []string{`from "a" to "b"`, `in ClusterSet "s"`, "delete the claim clusterset.k8s.io to leave", "change the ID, then join again"}},
+		{name: "an ID in a ClusterSet without one", change: created(idClaim, "b"), current: unnamed, joins: &joining{id: "b", clusterSet: "s", claim: idClaim}},
 		{name: "a ClusterSet", change: created(setClaim, "s"), current: named, joins: &joining{id: "a", clusterSet: "s", claim: setClaim}},
 		{name: "a ClusterSet by force", change: force, current: named, joins: &joining{id: "a", clusterSet: "s", claim: setClaim, force: true}},
-		// R100, R115: without an id there is nothing to be known by.
-		{name: "a ClusterSet without an id", change: created(setClaim, "s"), current: none,
-			err: []string{"this cluster has no id", "create the ClusterClaim id.k8s.io first", `no other cluster of "s" has`}},
-		{name: "something else", change: created("region.example.com", "x"), current: inSet},
+		// R100, R115: a ClusterSet needs an ID.
+		{name: "a ClusterSet without an ID", change: created(setClaim, "s"), current: none,
+			err: []string{"this cluster has no ID", "create the ClusterClaim id.k8s.io first", `no other cluster of "s" has`}},
+		{name: "another claim", change: created("region.example.com", "x"), current: inSet},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := test.change.judge(test.current)
+			got, err := test.change.evaluate(test.current)
 			if test.err != nil {
 				expectError(t, err, test.err...)
 				return
@@ -205,7 +214,7 @@ func TestClaimsAreJudgedByEachOther(t *testing.T) {
 	}
 }
 
-// entryOf is what a cluster knows of another, or of itself.
+// entryOf returns the Member of a cluster as another cluster shows it.
 func entryOf(id, set string, uid types.UID, state clusterset.MemberState) *clusterset.Member {
 	return &clusterset.Member{
 		ObjectMeta: metav1.ObjectMeta{Name: id + "-" + string(uid)},
@@ -213,7 +222,7 @@ func entryOf(id, set string, uid types.UID, state clusterset.MemberState) *clust
 	}
 }
 
-// answerOf is what the cluster of a Secret knows.
+// answerOf returns the Members that the cluster of a Secret shows.
 func answerOf(secret string, entries ...*clusterset.Member) member.Answer {
 	answer := member.Answer{Name: strings.TrimPrefix(secret, "member-"), Secret: secret, Members: map[string]*clusterset.Member{}}
 	for _, entry := range entries {
@@ -222,42 +231,42 @@ func answerOf(secret string, entries ...*clusterset.Member) member.Answer {
 	return answer
 }
 
-func TestIDIsUniqueInItsClusterSet(t *testing.T) {
+func TestIDIsUniqueInTheClusterSet(t *testing.T) {
 	const local, connected, stale, lost = clusterset.MemberLocal, clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost
 	west := entryOf("west", "s", "uid-west", local)
-	remedy := []string{`the id "a" is taken in the ClusterSet "s"`, "changing the claim id.k8s.io", `kubectl patch clusterclaim id.k8s.io --type=merge -p '{"spec":{"value":"a-2"}}'`}
+	remedy := []string{`cluster ID "a" is already used in ClusterSet "s"`, "choose another ID", `kubectl patch clusterclaim id.k8s.io --type=merge -p '{"spec":{"value":"a-2"}}'`}
 	for _, test := range []struct {
 		name    string
 		answers []member.Answer
-		// holder is how the one is called that has the id; empty if it is free.
+		// holder describes the cluster that has the ID; empty if it is unused.
 		holder string
 	}{
-		{name: "alone"},
-		{name: "others have other ids", answers: []member.Answer{answerOf("member-west", west, entryOf("b", "s", "uid-b", connected))}},
+		{name: "no members"},
+		{name: "other members have other IDs", answers: []member.Answer{answerOf("member-west", west, entryOf("b", "s", "uid-b", connected))}},
 
-		// R99: it is refused, and the holder is named.
+		// R99: the ID is refused, and the error names its holder.
 		{name: "a member has it", answers: []member.Answer{answerOf("member-west", entryOf("a", "s", "uid-x", local))}, holder: "the cluster of Secret member-west (UID uid-x)"},
 		{name: "a member of a member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", connected))}, holder: `a member of "west" (UID uid-x, Connected)`},
-		{name: "it has not been seen for a while", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", stale))}, holder: `a member of "west" (UID uid-x, Stale)`},
-		{name: "it has not been seen for long", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", lost))}, holder: `a member of "west" (UID uid-x, Lost)`},
-		{name: "the second knows it", answers: []member.Answer{answerOf("member-west", west), answerOf("member-east", entryOf("east", "s", "uid-east", local), entryOf("a", "s", "uid-x", connected))},
+		{name: "a stale member of a member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", stale))}, holder: `a member of "west" (UID uid-x, Stale)`},
+		{name: "a lost member of a member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", lost))}, holder: `a member of "west" (UID uid-x, Lost)`},
+		{name: "a member of the second member has it", answers: []member.Answer{answerOf("member-west", west), answerOf("member-east", entryOf("east", "s", "uid-east", local), entryOf("a", "s", "uid-x", connected))},
 			holder: `a member of "east" (UID uid-x, Connected)`},
-		{name: "one is kept out and another is not", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-y", clusterset.MemberRefused), entryOf("a", "s", "uid-x", connected))},
+		{name: "a refused and an accepted member of a member have it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-y", clusterset.MemberRefused), entryOf("a", "s", "uid-x", connected))},
 			holder: `a member of "west" (UID uid-x, Connected)`},
 
-		// R102: ids are unique in a ClusterSet, not everywhere, and while they are held.
+		// R102: IDs are unique within a ClusterSet, and only while they are in use.
 		{name: "a member of another ClusterSet has it", answers: []member.Answer{answerOf("member-west", entryOf("a", "t", "uid-x", local))}},
 		{name: "a member of a member in another ClusterSet has it", answers: []member.Answer{answerOf("member-west", entryOf("west", "t", "uid-west", local), entryOf("a", "t", "uid-x", connected))}},
-		{name: "one that has changed its ClusterSet is still known", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "t", "uid-x", connected))}},
-		{name: "a cluster in no ClusterSet remembers one", answers: []member.Answer{answerOf("member-west", entryOf("west", "", "uid-west", local), entryOf("a", "s", "uid-x", lost))}},
-		{name: "it was kept out", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberRefused))}},
-		{name: "it has yet to answer", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberConnecting))}},
-		{name: "it has yet to say who it is", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "", connected))}},
-		{name: "it is this cluster as others remember it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "self", lost))}},
-		{name: "a Secret leads to this cluster", answers: []member.Answer{answerOf("member-a", entryOf("a", "s", "self", local))}},
+		{name: "a former member that changed its ClusterSet has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "t", "uid-x", connected))}},
+		{name: "a cluster outside the ClusterSet remembers it", answers: []member.Answer{answerOf("member-west", entryOf("west", "", "uid-west", local), entryOf("a", "s", "uid-x", lost))}},
+		{name: "a refused member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberRefused))}},
+		{name: "a member that is not reached yet has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberConnecting))}},
+		{name: "a member of unknown UID has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "", connected))}},
+		{name: "a member remembers this cluster", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "self", lost))}},
+		{name: "a Secret refers to this cluster", answers: []member.Answer{answerOf("member-a", entryOf("a", "s", "self", local))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, force := range []bool{false, true} { // force is no help against what is known
+			for _, force := range []bool{false, true} { // the annotation does not override a known holder
 				err := joining{id: "a", clusterSet: "s", force: force}.unique("self", test.answers)
 				if test.holder == "" {
 					if err != nil {
@@ -271,8 +280,8 @@ func TestIDIsUniqueInItsClusterSet(t *testing.T) {
 	}
 }
 
-// R115: what is proposed can be done.
-func TestAnotherIDThatIsProposedIsOne(t *testing.T) {
+// R115: the suggested ID is valid.
+func TestSuggestedIDIsValid(t *testing.T) {
 	long := strings.Repeat("x", 63)
 	answers := func(id string) []member.Answer {
 		return []member.Answer{answerOf("member-west", entryOf(id, "s", "uid-x", clusterset.MemberLocal))}
@@ -283,32 +292,32 @@ func TestAnotherIDThatIsProposedIsOne(t *testing.T) {
 	}{
 		{joining{id: "a", clusterSet: "s", claim: setClaim}, `kubectl patch clusterclaim id.k8s.io --type=merge -p '{"spec":{"value":"a-2"}}'`},
 		{joining{id: long, clusterSet: "s", claim: setClaim}, `{"spec":{"value":"` + long[:61] + `-2"}}'`},
-		{joining{id: "a", clusterSet: "s", claim: idClaim}, "Create the claim id.k8s.io with another value"}, // there is none yet that could be changed
+		{joining{id: "a", clusterSet: "s", claim: idClaim}, "create the claim id.k8s.io with another value"}, // the claim does not exist yet
 	} {
 		expectError(t, test.joining.unique("self", answers(test.joining.id)), test.want)
 	}
 }
 
-func TestIDIsNotTakenForUniqueUnlessAllMembersSaySo(t *testing.T) {
+func TestIDIsRefusedUnlessAllMembersAnswer(t *testing.T) {
 	silent := func(name string) member.Answer {
 		return member.Answer{Name: name, Secret: "member-" + name, Problem: "no answer: timed out"}
 	}
 	free := answerOf("member-west", entryOf("west", "s", "uid-west", clusterset.MemberLocal))
 	taken := answerOf("member-north", entryOf("a", "s", "uid-x", clusterset.MemberLocal))
-	unknown := []string{`whether another member has the id "a" cannot be told`, ignore + "=true on the claim clusterset.k8s.io", "delete the Secrets of clusters that are gone for good"}
+	unknown := []string{`failed to check whether another member has the cluster ID "a"`, ignore + "=true on the claim clusterset.k8s.io", "delete the Secrets of clusters that no longer exist"}
 	for _, test := range []struct {
 		name    string
 		force   bool
 		answers []member.Answer
 		want    []string
 	}{
-		{name: "one does not answer", answers: []member.Answer{free, silent("east")}, want: append(unknown, `not all could be asked: "east" (Secret member-east): no answer: timed out.`)},
+		{name: "one does not answer", answers: []member.Answer{free, silent("east")}, want: append(unknown, `the cluster ID "a": "east" (Secret member-east): no answer: timed out.`)},
 		{name: "two do not answer", answers: []member.Answer{silent("south"), free, silent("east")},
 			want: append(unknown, `"east" (Secret member-east): no answer: timed out; "south" (Secret member-south): no answer: timed out.`)},
 		{name: "by force", force: true, answers: []member.Answer{free, silent("east")}},
-		// R99: what is known to be taken stays taken.
-		{name: "by force, but it is taken", force: true, answers: []member.Answer{silent("east"), taken}, want: []string{`the id "a" is taken`, "Secret member-north (UID uid-x)"}},
-		{name: "taken, and one does not answer", answers: []member.Answer{silent("east"), taken}, want: []string{`the id "a" is taken`}},
+		// R99: the annotation does not override a known holder.
+		{name: "by force, but used", force: true, answers: []member.Answer{silent("east"), taken}, want: []string{`cluster ID "a" is already used`, "Secret member-north (UID uid-x)"}},
+		{name: "used, and one does not answer", answers: []member.Answer{silent("east"), taken}, want: []string{`cluster ID "a" is already used`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := joining{id: "a", clusterSet: "s", claim: setClaim, force: test.force}.unique("self", test.answers)

@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterclaim guards the well-known claims of KEP-2149: who may assert
-// or remove them, when they may change, and that no two clusters of a ClusterSet
-// have one id. What a value may look like is a matter of validation.
+// Package clusterclaim protects the well-known claims of KEP-2149: it restricts who may
+// assert or delete them and when they may change, and ensures that cluster IDs are
+// unique within a ClusterSet. The format of the values is checked by validation.
 package clusterclaim
 
 import (
@@ -26,18 +26,17 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
-// PluginName is how the plugin is switched on and off.
+// PluginName is the name of the plugin in the admission flags.
 const PluginName = "ClusterClaim"
 
-// WantsInstallation is for plugins that need a client for what this server
-// stores, and the namespace of the installation.
+// WantsInstallation is implemented by plugins that need a client for the resources of
+// this server, and the namespace of the installation.
 type WantsInstallation interface {
 	SetInstallation(client versioned.Interface, namespace string)
 }
 
-// Plugin decides about writes of ClusterClaims. It reads everything at the
-// moment of the write and keeps nothing: a claim that was made a moment ago, or
-// a Secret, must not be missed.
+// Plugin validates writes of ClusterClaims. It reads claims and Secrets live and has no
+// cache, so that it does not miss one that was just created.
 type Plugin struct {
 	*admission.Handler
 	host       kubernetes.Interface
@@ -54,12 +53,12 @@ var (
 	_ WantsInstallation                             = &Plugin{}
 )
 
-// Register makes the plugin known.
+// Register registers the plugin.
 func Register(plugins *admission.Plugins) {
 	plugins.Register(PluginName, func(io.Reader) (admission.Interface, error) { return New(), nil })
 }
 
-// New returns the plugin, which has to be initialized.
+// New returns the plugin. It has to be initialized.
 func New() *Plugin {
 	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete)}
 }
@@ -78,7 +77,7 @@ func (p *Plugin) SetInstallation(client versioned.Interface, namespace string) {
 // ValidateInitialization implements admission.InitializationValidator.
 func (p *Plugin) ValidateInitialization() error {
 	if p.authorizer == nil || p.host == nil || p.own == nil || p.namespace == "" {
-		return errors.New("admission plugin " + PluginName + " needs an authorizer, clients, and the namespace of the installation")
+		return errors.New("admission plugin " + PluginName + " requires an authorizer, clients, and the namespace of the installation")
 	}
 	return nil
 }
@@ -93,56 +92,56 @@ func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, 
 		return apierrors.NewInternalError(err)
 	}
 	if err := p.decide(ctx, attributes, change); err != nil {
-		// By the name of the claim: requests to delete several have none.
+		// The name of the claim: a request that deletes a collection has none.
 		return apierrors.NewForbidden(multicluster.Resource("clusterclaims"), change.name, err)
 	}
 	return nil
 }
 
-// decide refuses first what nobody may do, then what this user may not, and
-// only then looks at how things are.
+// decide returns why a change is refused. It checks first what no user may do, then
+// the permissions of the user, and last the current claims.
 func (p *Plugin) decide(ctx context.Context, attributes admission.Attributes, change change) error {
 	if !change.matters() {
 		return nil
 	}
-	if err := change.never(); err != nil {
+	if err := change.forbidden(); err != nil {
 		return err
 	}
 	if err := p.authorize(ctx, attributes, change.name); err != nil {
 		return err
 	}
-	if change.leaves() {
+	if change.leavesClusterSet() {
 		return nil
 	}
 	current, err := p.claims(ctx)
 	if err != nil {
 		return err
 	}
-	joining, err := change.judge(current)
+	joining, err := change.evaluate(current)
 	if err != nil {
 		return err
 	}
 	if joining == nil {
-		if change.name == multicluster.ClusterIDClaim && change.before != nil {
-			warning.AddWarning(ctx, "", fmt.Sprintf(
-				"whatever knew this cluster as %q, in logs, metrics or DNS names, knows it no longer: an id should stay the same for the life of a cluster", *change.before))
+		if change.replacesUsedID() {
+			warning.AddWarning(ctx, "", fmt.Sprintf("logs, metrics and DNS names with the former cluster ID %q no longer refer to this cluster; "+
+				"a cluster ID should stay the same for the life of the cluster", *change.before))
 		}
 		return nil
 	}
 	if err := p.checkUnique(ctx, *joining); err != nil {
 		return err
 	}
-	// Asking takes a while, in which the cluster may have become another.
+	// The claims may have changed while the members were asked.
 	if current, err = p.claims(ctx); err != nil {
 		return err
 	}
-	if again, err := change.judge(current); err != nil || again == nil || *again != *joining {
-		return errors.Join(err, errors.New("the claims of this cluster were changed at the same time: look at them, and try again"))
+	if again, err := change.evaluate(current); err != nil || again == nil || *again != *joining {
+		return errors.Join(err, errors.New("the ClusterClaims of this cluster changed at the same time; check them and try again"))
 	}
 	return nil
 }
 
-// authorize asks whether the user may claim the name, besides writing claims at all.
+// authorize checks that the user may claim the name, in addition to writing claims.
 func (p *Plugin) authorize(ctx context.Context, attributes admission.Attributes, name string) error {
 	user := attributes.GetUserInfo()
 	decision, reason, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
@@ -150,7 +149,7 @@ func (p *Plugin) authorize(ctx context.Context, attributes admission.Attributes,
 		APIGroup: multicluster.GroupName, APIVersion: multiclusterv1.SchemeGroupVersion.Version, Resource: "clusterclaims", Name: name,
 	})
 	if err != nil && decision != authorizer.DecisionAllow {
-		return fmt.Errorf("whether user %q may claim it cannot be told: %w", user.GetName(), err)
+		return fmt.Errorf("failed to check whether user %q may claim the name: %w", user.GetName(), err)
 	}
 	if decision == authorizer.DecisionAllow {
 		return nil
@@ -159,11 +158,11 @@ func (p *Plugin) authorize(ctx context.Context, attributes admission.Attributes,
 	if reason != "" {
 		detail = " (" + reason + ")"
 	}
-	return fmt.Errorf("user %q may not assert or remove this claim%s: grant the verb %q on resource \"clusterclaims\" in API group %q with resourceName %q, "+
+	return fmt.Errorf("user %q is not allowed to assert or delete this claim%s; grant the verb %q on resource \"clusterclaims\" in API group %q with resourceName %q, "+
 		"or bind the ClusterRole \"mcs-apiserver:claims\"", user.GetName(), detail, multicluster.ClaimVerb, multicluster.GroupName, name)
 }
 
-// claims reads the well-known claims that there are.
+// claims reads the well-known claims.
 func (p *Plugin) claims(ctx context.Context) (current claims, err error) {
 	for name, into := range map[string]**string{multicluster.ClusterIDClaim: &current.id, multicluster.ClusterSetClaim: &current.clusterSet} {
 		claim, err := p.own.MulticlusterV1().ClusterClaims().Get(ctx, name, metav1.GetOptions{})
@@ -171,21 +170,21 @@ func (p *Plugin) claims(ctx context.Context) (current claims, err error) {
 		case err == nil:
 			*into = &claim.Spec.Value
 		case !apierrors.IsNotFound(err):
-			return current, fmt.Errorf("read the claim %s: %w", name, err)
+			return current, fmt.Errorf("get ClusterClaim %s: %w", name, err)
 		}
 	}
 	return current, nil
 }
 
-// checkUnique asks all members whether somebody else has the id already.
+// checkUnique asks all members whether another cluster has the ID.
 func (p *Plugin) checkUnique(ctx context.Context, joining joining) error {
 	system, err := p.host.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("tell this cluster from others by the UID of its namespace %s: %w", metav1.NamespaceSystem, err)
+		return fmt.Errorf("get the UID of namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	answers, err := member.Ask(ctx, p.host, p.namespace)
 	if err != nil {
-		return fmt.Errorf("whether another member has the id %q cannot be told: %w", joining.id, err)
+		return fmt.Errorf("failed to check whether another member has the cluster ID %q: %w", joining.id, err)
 	}
 	return joining.unique(system.UID, answers)
 }

@@ -45,7 +45,7 @@ type installation struct {
 	asked  []authorizer.Attributes
 }
 
-// install has these claims stored, and these Secrets of members.
+// install returns a plugin of an installation with these claims and member Secrets.
 func install(stored []*multicluster.ClusterClaim, secrets ...*corev1.Secret) *installation {
 	host := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "self"}}}
 	for _, secret := range secrets {
@@ -70,17 +70,17 @@ func install(stored []*multicluster.ClusterClaim, secrets ...*corev1.Secret) *in
 
 var jane = &user.DefaultInfo{Name: "jane", UID: "1", Groups: []string{"platform"}}
 
-// request is what is to become of a claim; nil stands for no claim.
+// request is a write of a claim. object and old are nil if the claim does not exist.
 type request struct {
 	object, old *multicluster.ClusterClaim
-	// unnamed requests are for all claims at once.
+	// unnamed requests are part of a deletion of the collection.
 	unnamed     bool
 	subresource string
 }
 
 func (r request) attributes() admission.Attributes {
 	operation, name := admission.Update, ""
-	var object, old runtime.Object // no claim is nil, not a nil claim
+	var object, old runtime.Object // untyped nil, not a nil claim
 	if r.old == nil {
 		operation = admission.Create
 	} else {
@@ -98,13 +98,13 @@ func (r request) attributes() admission.Attributes {
 		multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), r.subresource, operation, nil, false, jane)
 }
 
-// decided is what the plugin says to a request.
+// decided returns the answer of the plugin to a request.
 func (i *installation) decided(t *testing.T, r request) error {
 	t.Helper()
 	return i.Validate(t.Context(), r.attributes(), nil)
 }
 
-// touched is true when the plugin has looked at anything or asked anybody.
+// touched reports whether the plugin sent any request.
 func (i *installation) touched() bool {
 	return len(i.asked)+len(i.host.Actions())+len(i.own.Actions()) > 0
 }
@@ -112,7 +112,7 @@ func (i *installation) touched() bool {
 func expectForbidden(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) {
-		t.Fatalf("%v is no refusal", err)
+		t.Fatalf("got %v, want Forbidden", err)
 	}
 	expectError(t, err, texts...)
 }
@@ -121,7 +121,7 @@ type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 
-func TestWhatIsNoneOfItsBusinessIsLeftAlone(t *testing.T) {
+func TestOtherRequestsAreIgnored(t *testing.T) {
 	elsewhere := admission.NewAttributesRecord(claimOf(idClaim, "b"), claimOf(idClaim, "a"), multicluster.SchemeGroupVersion.WithKind("ClusterClaim"), "", idClaim,
 		multiclusterv1.SchemeGroupVersion.WithResource("serviceexports"), "", admission.Update, nil, false, jane)
 	foreign := admission.NewAttributesRecord(claimOf(idClaim, "b"), claimOf(idClaim, "a"), multicluster.SchemeGroupVersion.WithKind("ClusterClaim"), "", idClaim,
@@ -131,10 +131,10 @@ func TestWhatIsNoneOfItsBusinessIsLeftAlone(t *testing.T) {
 		"another group":            foreign,
 		"a subresource":            request{old: claimOf(idClaim, "a"), subresource: "status"}.attributes(),
 		"another claim":            request{object: claimOf("region.example.com", "x")}.attributes(),
-		"another claim's change":   request{object: claimOf("region.example.com", "y"), old: claimOf("region.example.com", "x")}.attributes(),
-		"another claim's end":      request{old: claimOf("region.example.com", "x")}.attributes(),
+		"another claim, changed":   request{object: claimOf("region.example.com", "y"), old: claimOf("region.example.com", "x")}.attributes(),
+		"another claim, deleted":   request{old: claimOf("region.example.com", "x")}.attributes(),
 		"a value that stays":       request{object: forced(claimOf(setClaim, "s"), "true"), old: claimOf(setClaim, "s")}.attributes(),
-		"an id that stays":         request{object: claimOf(idClaim, "a"), old: forced(claimOf(idClaim, "a"), "x")}.attributes(),
+		"an ID that stays":         request{object: claimOf(idClaim, "a"), old: forced(claimOf(idClaim, "a"), "x")}.attributes(),
 		"one of many other claims": request{old: claimOf("region.example.com", "x"), unnamed: true}.attributes(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,24 +144,24 @@ func TestWhatIsNoneOfItsBusinessIsLeftAlone(t *testing.T) {
 				t.Error(err)
 			}
 			if i.touched() {
-				t.Errorf("it asked %v, %v and %v", i.asked, i.host.Actions(), i.own.Actions())
+				t.Errorf("sent requests %v, %v and %v", i.asked, i.host.Actions(), i.own.Actions())
 			}
 		})
 	}
 }
 
-// R114: create cannot be restricted to a name, the verb claim can.
-func TestClaimingTakesARightOfItsOwn(t *testing.T) {
+// R114: RBAC can restrict the verb claim to a name, but not create.
+func TestClaimingRequiresTheVerbClaim(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		stored  []*multicluster.ClusterClaim
 		request request
 	}{
-		{"an id", nil, request{object: claimOf(idClaim, "a")}},
-		{"another id", []*multicluster.ClusterClaim{claimOf(idClaim, "a")}, request{object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a")}},
+		{"an ID", nil, request{object: claimOf(idClaim, "a")}},
+		{"another ID", []*multicluster.ClusterClaim{claimOf(idClaim, "a")}, request{object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a")}},
 		{"a ClusterSet", []*multicluster.ClusterClaim{claimOf(idClaim, "a")}, request{object: claimOf(setClaim, "s")}},
-		{"the end of a ClusterSet", []*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}, request{old: claimOf(setClaim, "s")}},
-		{"the end of all claims", []*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}, request{old: claimOf(setClaim, "s"), unnamed: true}},
+		{"leaving a ClusterSet", []*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}, request{old: claimOf(setClaim, "s")}},
+		{"deleting all claims", []*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}, request{old: claimOf(setClaim, "s"), unnamed: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := install(test.stored)
@@ -173,30 +173,30 @@ func TestClaimingTakesARightOfItsOwn(t *testing.T) {
 				t.Error(err)
 			}
 			if len(i.asked) != 1 {
-				t.Fatalf("asked %d times", len(i.asked))
+				t.Fatalf("authorized %d times, want once", len(i.asked))
 			}
 			asked := i.asked[0]
 			if asked.GetUser() != jane || asked.GetVerb() != "claim" || asked.GetName() != claim.Name || asked.GetAPIGroup() != "multicluster.k8s.io" ||
 				asked.GetAPIVersion() != "v1" || asked.GetResource() != "clusterclaims" || asked.GetSubresource() != "" || asked.GetNamespace() != "" || !asked.IsResourceRequest() {
-				t.Errorf("asked for %+v", asked)
+				t.Errorf("authorized %+v", asked)
 			}
 
 			for _, denied := range []authorizer.Decision{authorizer.DecisionDeny, authorizer.DecisionNoOpinion} {
 				i.answer = func() (authorizer.Decision, string, error) { return denied, "no RBAC policy matched", nil }
-				// R115: the refusal says what to grant.
+				// R115: the error says what to grant.
 				expectForbidden(t, i.decided(t, test.request), `clusterclaims.multicluster.k8s.io "`+claim.Name+`" is forbidden`, `user "jane"`, "(no RBAC policy matched)",
 					`verb "claim"`, `resource "clusterclaims"`, `API group "multicluster.k8s.io"`, `resourceName "`+claim.Name+`"`, `ClusterRole "mcs-apiserver:claims"`)
 			}
 			i.answer = func() (authorizer.Decision, string, error) {
 				return authorizer.DecisionNoOpinion, "", errors.New("webhook down")
 			}
-			expectForbidden(t, i.decided(t, test.request), `user "jane"`, "cannot be told", "webhook down")
+			expectForbidden(t, i.decided(t, test.request), "failed to check whether user \"jane\" may claim the name", "webhook down")
 		})
 	}
 }
 
-// An authorizer of several may fail although another allows it.
-func TestRightIsARightAlthoughSomebodyFailedToTell(t *testing.T) {
+// One of several authorizers may fail although another one allows the request.
+func TestAllowedRequestIgnoresAuthorizerErrors(t *testing.T) {
 	i := install(nil)
 	i.answer = func() (authorizer.Decision, string, error) {
 		return authorizer.DecisionAllow, "", errors.New("a RoleBinding leads nowhere")
@@ -206,7 +206,7 @@ func TestRightIsARightAlthoughSomebodyFailedToTell(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyMayDoIsRefusedWithoutAskingWhoDoes(t *testing.T) {
+func TestForbiddenChangesAreRefusedWithoutAnyRequest(t *testing.T) {
 	stored := []*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}
 	for _, test := range []struct {
 		name    string
@@ -214,48 +214,73 @@ func TestWhatNobodyMayDoIsRefusedWithoutAskingWhoDoes(t *testing.T) {
 		want    string
 	}{
 		// R105
-		{"removing the id", request{old: claimOf(idClaim, "a")}, "cannot be removed"},
-		// R104: also with all other claims, when the request has no name.
-		{"removing all", request{old: claimOf(idClaim, "a"), unnamed: true}, `"id.k8s.io" is forbidden: a cluster has an id for as long as it lives`},
+		{"deleting the ID", request{old: claimOf(idClaim, "a")}, "cannot be deleted"},
+		// R104: also as part of a collection, when the request has no name.
+		{"deleting all claims", request{old: claimOf(idClaim, "a"), unnamed: true}, `"id.k8s.io" is forbidden: the cluster ID cannot be deleted`},
 		// R108
-		{"another ClusterSet", request{object: claimOf(setClaim, "t"), old: claimOf(setClaim, "s")}, "leave first"},
+		{"another ClusterSet", request{object: claimOf(setClaim, "t"), old: claimOf(setClaim, "s")}, "delete this claim to leave"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := install(stored)
 			expectForbidden(t, i.decided(t, test.request), test.want)
 			if i.touched() {
-				t.Errorf("it asked %v, %v and %v", i.asked, i.host.Actions(), i.own.Actions())
+				t.Errorf("sent requests %v, %v and %v", i.asked, i.host.Actions(), i.own.Actions())
 			}
 		})
 	}
 }
 
-// R106: the id may change outside membership, which is told to be unwise. R104: it
-// may not within.
+// R106: the ID may change outside a ClusterSet, with a warning. R104: it may not change
+// in a ClusterSet.
 func TestIDChangesOnlyOutsideAClusterSet(t *testing.T) {
 	rename := request{object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a")}
-	var heard warnings
-	ctx := warning.WithWarningRecorder(t.Context(), &heard)
+	var got warnings
+	ctx := warning.WithWarningRecorder(t.Context(), &got)
 	if err := install([]*multicluster.ClusterClaim{claimOf(idClaim, "a")}).Validate(ctx, rename.attributes(), nil); err != nil {
 		t.Error(err)
 	}
-	if len(heard) != 1 || !strings.Contains(heard[0], `knew this cluster as "a"`) || !strings.Contains(heard[0], "should stay the same") {
-		t.Errorf("warnings %q", heard)
+	if len(got) != 1 || !strings.Contains(got[0], `former cluster ID "a"`) || !strings.Contains(got[0], "should stay the same") {
+		t.Errorf("got warnings %q, want one for the former ID", got)
 	}
 
-	heard = nil
+	got = nil
 	err := install([]*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}).Validate(ctx, rename.attributes(), nil)
-	expectForbidden(t, err, `while this cluster is in the ClusterSet "s"`)
+	expectForbidden(t, err, `while this cluster is in ClusterSet "s"`)
 	if err := install(nil).Validate(ctx, request{object: claimOf(idClaim, "a")}.attributes(), nil); err != nil {
 		t.Error(err)
 	}
-	if len(heard) > 0 {
-		t.Errorf("warnings %q for the first id, or for a change that is refused", heard)
+	if len(got) > 0 {
+		t.Errorf("got warnings %q for the first ID, or for a refused change", got)
 	}
 }
 
-// R100: what is stored at the moment counts.
-func TestClusterSetIsNotJoinedWithoutAnID(t *testing.T) {
+// A generated ID that no ClusterSet has used changes without a warning, as it does when
+// a fresh cluster joins for the first time. A chosen ID, or one that a ClusterSet has
+// used, does not.
+func TestGeneratedIDChangesWithoutWarning(t *testing.T) {
+	for name, test := range map[string]struct {
+		old  *multicluster.ClusterClaim
+		want int
+	}{
+		"generated, not used":             {generated(claimOf(idClaim, "self"), "self"), 0},
+		"generated, used in a ClusterSet": {claimOf(idClaim, "self"), 1},
+		"chosen after it was generated":   {generated(claimOf(idClaim, "a"), "self"), 1},
+		"chosen":                          {claimOf(idClaim, "a"), 1},
+	} {
+		var got warnings
+		ctx := warning.WithWarningRecorder(t.Context(), &got)
+		rename := request{object: claimOf(idClaim, "b"), old: test.old}
+		if err := install([]*multicluster.ClusterClaim{test.old}).Validate(ctx, rename.attributes(), nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(got) != test.want {
+			t.Errorf("%s: got warnings %q, want %d", name, got, test.want)
+		}
+	}
+}
+
+// R100: the plugin reads the stored claims live.
+func TestJoiningRequiresAnID(t *testing.T) {
 	i := install(nil)
 	expectForbidden(t, i.decided(t, request{object: claimOf(setClaim, "s")}), `"clusterset.k8s.io" is forbidden`, "create the ClusterClaim id.k8s.io first")
 	stored := &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: idClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "a"}}
@@ -267,8 +292,8 @@ func TestClusterSetIsNotJoinedWithoutAnID(t *testing.T) {
 	}
 }
 
-// R109: who leaves needs nobody's answer.
-func TestLeavingAsksNobody(t *testing.T) {
+// R109: leaving does not depend on any member.
+func TestLeavingSendsNoRequests(t *testing.T) {
 	i := install([]*multicluster.ClusterClaim{claimOf(idClaim, "a"), claimOf(setClaim, "s")}, gone(t))
 	for _, unnamed := range []bool{false, true} {
 		if err := i.decided(t, request{old: claimOf(setClaim, "s"), unnamed: unnamed}); err != nil {
@@ -276,11 +301,11 @@ func TestLeavingAsksNobody(t *testing.T) {
 		}
 	}
 	if actions := append(i.host.Actions(), i.own.Actions()...); len(actions) > 0 {
-		t.Errorf("it looked at %v", actions)
+		t.Errorf("sent requests %v", actions)
 	}
 }
 
-func TestWriteWithoutAClaimIsAnError(t *testing.T) {
+func TestRequestWithoutObjectIsAnError(t *testing.T) {
 	attributes := admission.NewAttributesRecord(nil, nil, multicluster.SchemeGroupVersion.WithKind("ClusterClaim"), "", idClaim,
 		multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), "", admission.Delete, nil, false, jane)
 	if err := install(nil).Validate(t.Context(), attributes, nil); !apierrors.IsInternalError(err) {
@@ -288,7 +313,7 @@ func TestWriteWithoutAClaimIsAnError(t *testing.T) {
 	}
 }
 
-// serving is a member, and the Secret that leads to it.
+// serving starts a member and returns its Secret.
 func serving(t *testing.T, name string, entries ...clustersetv1alpha1.Member) *corev1.Secret {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -303,18 +328,18 @@ func serving(t *testing.T, name string, entries ...clustersetv1alpha1.Member) *c
 		})
 	}))
 	t.Cleanup(server.Close)
-	return leadingTo(t, name, server)
+	return secretFor(t, name, server)
 }
 
-// gone is the Secret of a member, west, that does not answer any more.
+// gone returns the Secret of a member, west, that is unreachable.
 func gone(t *testing.T) *corev1.Secret {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	server.Close()
-	return leadingTo(t, "west", server)
+	return secretFor(t, "west", server)
 }
 
-func leadingTo(t *testing.T, name string, server *httptest.Server) *corev1.Secret {
+func secretFor(t *testing.T, name string, server *httptest.Server) *corev1.Secret {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{
@@ -340,7 +365,7 @@ func served(id, set string, uid types.UID, state clustersetv1alpha1.MemberState)
 	}
 }
 
-func TestMembersAreAskedWhetherTheIDIsFree(t *testing.T) {
+func TestMembersAreAskedWhetherTheIDIsUsed(t *testing.T) {
 	const local, connected = clustersetv1alpha1.MemberLocal, clustersetv1alpha1.MemberConnected
 	join, named := request{object: claimOf(setClaim, "s")}, []*multicluster.ClusterClaim{claimOf(idClaim, "a")}
 	byForce := request{object: forced(claimOf(setClaim, "s"), "true")}
@@ -353,26 +378,26 @@ func TestMembersAreAskedWhetherTheIDIsFree(t *testing.T) {
 		want    []string
 	}{
 		{name: "no members", stored: named, request: join},
-		{name: "free", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local), served("b", "s", "uid-b", connected))}, request: join},
+		{name: "unused", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local), served("b", "s", "uid-b", connected))}, request: join},
 		// R102
-		{name: "taken in another ClusterSet", stored: named, secrets: []*corev1.Secret{serving(t, "a", served("a", "t", "uid-x", local))}, request: join},
-		{name: "our own", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local), served("a", "s", "self", clustersetv1alpha1.MemberLost))}, request: join},
+		{name: "used in another ClusterSet", stored: named, secrets: []*corev1.Secret{serving(t, "a", served("a", "t", "uid-x", local))}, request: join},
+		{name: "used by this cluster", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local), served("a", "s", "self", clustersetv1alpha1.MemberLost))}, request: join},
 		// R99, R115
-		{name: "taken", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local)), serving(t, "a", served("a", "s", "uid-x", local))}, request: join,
-			want: []string{`the id "a" is taken in the ClusterSet "s" by the cluster of Secret member-a (UID uid-x)`, "kubectl patch clusterclaim id.k8s.io"}},
-		{name: "taken, as a member knows", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local), served("a", "s", "uid-x", connected))}, request: join,
+		{name: "used", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local)), serving(t, "a", served("a", "s", "uid-x", local))}, request: join,
+			want: []string{`cluster ID "a" is already used in ClusterSet "s" by the cluster of Secret member-a (UID uid-x)`, "kubectl patch clusterclaim id.k8s.io"}},
+		{name: "used by a member of a member", stored: named, secrets: []*corev1.Secret{serving(t, "west", served("west", "s", "uid-west", local), served("a", "s", "uid-x", connected))}, request: join,
 			want: []string{`by a member of "west" (UID uid-x, Connected)`}},
-		{name: "a member is gone", stored: named, secrets: []*corev1.Secret{gone(t), serving(t, "b", served("b", "s", "uid-b", local))}, request: join, want: unreachable},
-		{name: "a member is gone, by force", stored: named, secrets: []*corev1.Secret{gone(t)}, request: byForce},
-		{name: "taken, by force", stored: named, secrets: []*corev1.Secret{gone(t), serving(t, "a", served("a", "s", "uid-x", local))}, request: byForce, want: []string{"is taken"}},
-		{name: "an id for a ClusterSet", stored: []*multicluster.ClusterClaim{claimOf(setClaim, "s")}, secrets: []*corev1.Secret{serving(t, "a", served("a", "s", "uid-x", local))},
-			request: request{object: claimOf(idClaim, "a")}, want: []string{`"id.k8s.io" is forbidden`, "is taken"}},
-		// The annotation that helps is that of the claim that is made.
-		{name: "an id for a ClusterSet with a member that is gone", stored: []*multicluster.ClusterClaim{claimOf(setClaim, "s")}, secrets: []*corev1.Secret{gone(t)},
+		{name: "a member is unreachable", stored: named, secrets: []*corev1.Secret{gone(t), serving(t, "b", served("b", "s", "uid-b", local))}, request: join, want: unreachable},
+		{name: "a member is unreachable, by force", stored: named, secrets: []*corev1.Secret{gone(t)}, request: byForce},
+		{name: "used, by force", stored: named, secrets: []*corev1.Secret{gone(t), serving(t, "a", served("a", "s", "uid-x", local))}, request: byForce, want: []string{"is already used"}},
+		{name: "an ID in a ClusterSet", stored: []*multicluster.ClusterClaim{claimOf(setClaim, "s")}, secrets: []*corev1.Secret{serving(t, "a", served("a", "s", "uid-x", local))},
+			request: request{object: claimOf(idClaim, "a")}, want: []string{`"id.k8s.io" is forbidden`, "is already used"}},
+		// The error names the claim that is being created.
+		{name: "an ID in a ClusterSet with an unreachable member", stored: []*multicluster.ClusterClaim{claimOf(setClaim, "s")}, secrets: []*corev1.Secret{gone(t)},
 			request: request{object: claimOf(idClaim, "a")}, want: []string{ignore + "=true on the claim id.k8s.io"}},
-		{name: "an id for a ClusterSet with a member that is gone, by force", stored: []*multicluster.ClusterClaim{claimOf(setClaim, "s")}, secrets: []*corev1.Secret{gone(t)},
+		{name: "an ID in a ClusterSet with an unreachable member, by force", stored: []*multicluster.ClusterClaim{claimOf(setClaim, "s")}, secrets: []*corev1.Secret{gone(t)},
 			request: request{object: forced(claimOf(idClaim, "a"), "true")}},
-		{name: "an id outside a ClusterSet", secrets: []*corev1.Secret{gone(t)}, request: request{object: claimOf(idClaim, "a")}},
+		{name: "an ID outside a ClusterSet", secrets: []*corev1.Secret{gone(t)}, request: request{object: claimOf(idClaim, "a")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := install(test.stored, test.secrets...).decided(t, test.request)
@@ -387,15 +412,15 @@ func TestMembersAreAskedWhetherTheIDIsFree(t *testing.T) {
 	}
 }
 
-// Asking takes a while. What was asked about must still be so when it is over.
-func TestClaimsThatChangeWhileMembersAreAskedAreARefusal(t *testing.T) {
+// The claims must not have changed while the members were asked.
+func TestConcurrentChangeOfClaimsIsRefused(t *testing.T) {
 	for name, change := range map[string]func(i *installation) error{
-		"another id": func(i *installation) error {
+		"another ID": func(i *installation) error {
 			return i.own.Tracker().Update(multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), &multiclusterv1.ClusterClaim{
 				ObjectMeta: metav1.ObjectMeta{Name: idClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "b"},
 			}, "")
 		},
-		"no id": func(i *installation) error {
+		"no ID": func(i *installation) error {
 			return i.own.Tracker().Delete(multiclusterv1.SchemeGroupVersion.WithResource("clusterclaims"), "", idClaim)
 		},
 	} {
@@ -407,12 +432,12 @@ func TestClaimsThatChangeWhileMembersAreAskedAreARefusal(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			expectForbidden(t, i.decided(t, request{object: claimOf(setClaim, "s")}), "were changed at the same time", "try again")
+			expectForbidden(t, i.decided(t, request{object: claimOf(setClaim, "s")}), "changed at the same time", "try again")
 		})
 	}
 }
 
-func TestWhatCannotBeReadIsARefusal(t *testing.T) {
+func TestReadErrorsAreRefusals(t *testing.T) {
 	join, rename := request{object: claimOf(setClaim, "s")}, request{object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a")}
 	for _, test := range []struct {
 		name     string
@@ -420,9 +445,9 @@ func TestWhatCannotBeReadIsARefusal(t *testing.T) {
 		requests []request
 		want     []string
 	}{
-		{"the claims", "clusterclaims", []request{join, rename}, []string{"read the claim", "etcd is away"}},
+		{"the claims", "clusterclaims", []request{join, rename}, []string{"get ClusterClaim", "etcd is away"}},
 		{"the cluster's UID", "namespaces", []request{join}, []string{"namespace kube-system", "etcd is away"}},
-		{"the Secrets", "secrets", []request{join}, []string{`whether another member has the id "a" cannot be told`, "read the Secrets of the members in namespace mcs-system", "etcd is away"}},
+		{"the Secrets", "secrets", []request{join}, []string{`failed to check whether another member has the cluster ID "a"`, "read the Secrets of the members in namespace mcs-system", "etcd is away"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := install([]*multicluster.ClusterClaim{claimOf(idClaim, "a")})
@@ -436,7 +461,7 @@ func TestWhatCannotBeReadIsARefusal(t *testing.T) {
 	}
 }
 
-func TestPluginWithoutWhatItNeedsIsNotStarted(t *testing.T) {
+func TestPluginRequiresInitialization(t *testing.T) {
 	if err := install(nil).ValidateInitialization(); err != nil {
 		t.Error(err)
 	}
@@ -454,15 +479,15 @@ func TestPluginWithoutWhatItNeedsIsNotStarted(t *testing.T) {
 	}
 }
 
-func TestPluginIsRegisteredForWritesOnly(t *testing.T) {
+func TestPluginHandlesWritesOnly(t *testing.T) {
 	plugins := admission.NewPlugins()
 	Register(plugins)
 	if got := plugins.Registered(); !slices.Equal(got, []string{"ClusterClaim"}) {
-		t.Errorf("registered are %v", got)
+		t.Errorf("registered %v", got)
 	}
 	for operation, want := range map[admission.Operation]bool{admission.Create: true, admission.Update: true, admission.Delete: true, admission.Connect: false} {
 		if got := New().Handles(operation); got != want {
-			t.Errorf("%s: handled is %t", operation, got)
+			t.Errorf("%s: got %t, want %t", operation, got, want)
 		}
 	}
 }

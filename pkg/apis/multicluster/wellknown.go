@@ -93,3 +93,8 @@ const (
 // TrafficDistributionProblemAnnotation on a derived Service is why it does not have
 // the traffic distribution of its import.
 const TrafficDistributionProblemAnnotation = ClusterSetKeyPrefix + "traffic-distribution-problem"
+
+// GeneratedIDAnnotation on the claim id.k8s.io is the cluster ID that mcs-controller
+// generated. mcs-controller removes it once the cluster is in a ClusterSet: until then
+// the ID may be replaced without a warning.
+const GeneratedIDAnnotation = ClusterSetKeyPrefix + "generated-id"

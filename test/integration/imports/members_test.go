@@ -237,10 +237,10 @@ func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
 		expect.Contains(t, err.Error(), parts...)
 	}
 	force := map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
-	refused(nil, `the id "east" is taken in the ClusterSet "everywhere"`, "kubectl patch clusterclaim id.k8s.io")
+	refused(nil, `cluster ID "east" is already used in ClusterSet "everywhere"`, "kubectl patch clusterclaim id.k8s.io")
 	// One that can be asked is enough, and then force does not help.
 	north().Links["east"].Cut()
-	refused(force, `the id "east" is taken in the ClusterSet "everywhere" by a member of "west"`)
+	refused(force, `cluster ID "east" is already used in ClusterSet "everywhere" by a member of "west"`)
 	north().Links["west"].Cut()
 	refused(nil, `"east" (Secret member-east): no answer`, `"west" (Secret member-west): no answer`, multicluster.IgnoreUnreachableMembersAnnotation+"=true")
 	expect.Must(0, north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", force))(t)

@@ -98,7 +98,7 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 		expect.NoError(t, err)
 		t.Cleanup(func() { expect.NoError(t, north().Leave(context.Background(), "west")) })
 		for _, way := range [][]string{{"create", "-f"}, {"apply", "-f"}, {"apply", "--server-side", "-f"}, {"create", "--dry-run=server", "-f"}} {
-			refused(t, []string{`the id "east" is taken in the ClusterSet "everywhere" by a member of "west"`, "kubectl patch clusterclaim id.k8s.io"},
+			refused(t, []string{`cluster ID "east" is already used in ClusterSet "everywhere" by a member of "west"`, "kubectl patch clusterclaim id.k8s.io"},
 				in("north", append(way, manifest(t, setName, clusterSet)))...)
 		}
 		if value := claimed(t, north(), setName); value != "" {
@@ -162,7 +162,7 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 	for _, try := range removals {
 		t.Run(try.name, func(t *testing.T) {
 			before := claimed(t, east(), id)
-			refused(t, []string{`"id.k8s.io" is forbidden: a cluster has an id for as long as it lives`, "change the claim's value"}, in("east", try.args(t, id, ""))...)
+			refused(t, []string{`"id.k8s.io" is forbidden: the cluster ID cannot be deleted`, "change the value of the claim"}, in("east", try.args(t, id, ""))...)
 			if value := claimed(t, east(), id); value != before {
 				t.Errorf("the id was %q and is %q", before, value)
 			}
@@ -172,7 +172,7 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 	t.Run("and should not change", func(t *testing.T) {
 		before := claimed(t, east(), id)
 		output := kubectl(t, in("east", []string{"patch", "clusterclaim", id, "--type=merge", "-p", `{"spec":{"value":"renamed"}}`})...)
-		expect.Contains(t, output, "Warning: whatever knew this cluster as "+fmt.Sprintf("%q", before), "should stay the same")
+		expect.Contains(t, output, fmt.Sprintf("Warning: logs, metrics and DNS names with the former cluster ID %q", before), "should stay the same")
 		kubectl(t, in("east", []string{"patch", "clusterclaim", id, "--type=merge", "-p", `{"spec":{"value":"east"}}`})...)
 	})
 }
@@ -292,7 +292,7 @@ func TestClusterSetMustExistAndBeImmutableForTheDurationOfMembership(t *testing.
 			continue // it leaves, which is allowed, and joins another
 		}
 		t.Run(try.name, func(t *testing.T) {
-			refused(t, []string{`"clusterset.k8s.io" is forbidden: a cluster cannot move from ClusterSet "everywhere" to "elsewhere" in one step`, "leave first"},
+			refused(t, []string{`"clusterset.k8s.io" is forbidden: a cluster cannot move from ClusterSet "everywhere" to "elsewhere" in one step`, "delete this claim to leave"},
 				in("east", try.args(t, setName, "elsewhere"))...)
 			if value := claimed(t, east(), setName); value != clusterSet {
 				t.Errorf("it is in %q", value)
@@ -309,7 +309,7 @@ func TestClusterSetMustNotExistWhenTheClusterIsNotAMember(t *testing.T) {
 		expect.NoError(t, east().StopController())
 		t.Cleanup(func() { expect.NoError(t, east().StartController(context.Background())) })
 		forgetID(t, east())
-		refused(t, []string{"this cluster has no id", "create the ClusterClaim id.k8s.io first"}, in("east", []string{"create", "-f", manifest(t, setName, clusterSet)})...)
+		refused(t, []string{"this cluster has no ID", "create the ClusterClaim id.k8s.io first"}, in("east", []string{"create", "-f", manifest(t, setName, clusterSet)})...)
 		if value := claimed(t, east(), setName); value != "" {
 			t.Errorf("it is in %q", value)
 		}
