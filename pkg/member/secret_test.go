@@ -123,7 +123,7 @@ func TestClusterIDInASecretIsOneLabel(t *testing.T) {
 		if valid && said.id != "b" {
 			t.Errorf("id %q is read as %q", id, said.id)
 		}
-		if !valid && (said.id != "" || !strings.Contains(said.problem.Error(), "a cluster id is one label, without dots")) {
+		if !valid && (said.id != "" || !strings.Contains(said.problem.Error(), "a cluster ID must be a single DNS label without dots")) {
 			t.Errorf("id %q is taken for %q: %v", id, said.id, said.problem)
 		}
 	}

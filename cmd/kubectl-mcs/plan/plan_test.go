@@ -240,9 +240,9 @@ func TestClustersThatCannotBeJoinedAreRefusedWithTheRemedy(t *testing.T) {
 		{"no id", []Cluster{found("east", named("")), found("west")}, nil, []string{"context east: the cluster has no id: give it one with --id east=ID"}},
 		{"no ids", []Cluster{found("east", named("")), found("west", named(""))}, nil,
 			[]string{"context east: the cluster has no id: give it one with --id east=ID", "context west: the cluster has no id: give it one with --id west=ID"}},
-		{"an id that is none", []Cluster{found("east"), found("west")}, map[string]string{"east": "East!"}, []string{`context east: id: Invalid value: "East!": a cluster id is one label`}},
+		{"an id that is none", []Cluster{found("east"), found("west")}, map[string]string{"east": "East!"}, []string{`context east: id: Invalid value: "East!": a cluster ID must be a single DNS label`}},
 		// R5
-		{"an id with a dot", []Cluster{found("east"), found("west")}, map[string]string{"east": "east.eu"}, []string{`context east: id: Invalid value: "east.eu": a cluster id is one label, without dots`}},
+		{"an id with a dot", []Cluster{found("east"), found("west")}, map[string]string{"east": "east.eu"}, []string{`context east: id: Invalid value: "east.eu": a cluster ID must be a single DNS label without dots`}},
 		{"http", []Cluster{found("east", at("http://east.example")), found("west")}, nil,
 			[]string{`context east: its server "http://east.example" is no https URL: say where other clusters reach it with --server east=URL`}},
 		{"no host", []Cluster{found("east", at("https://")), found("west")}, nil, []string{`its server "https://" is no https URL`}},

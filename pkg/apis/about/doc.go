@@ -3,6 +3,7 @@
 
 // +k8s:deepcopy-gen=package
 
-// Package about holds the hub types of about.k8s.io: upstream's present name
-// for what KEP-2149 calls claims. They are a view of the ClusterClaims.
+// Package about contains the hub types of about.k8s.io, the current upstream API
+// for what KEP-2149 calls ClusterClaims. ClusterProperties are a read-only view
+// of the ClusterClaims.
 package about

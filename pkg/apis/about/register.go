@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupName is the group of upstream's about-api.
+// GroupName is the API group of sigs.k8s.io/about-api.
 const GroupName = "about.k8s.io"
 
 var (
-	// SchemeGroupVersion is the hub of the group.
+	// SchemeGroupVersion is the internal version of the group.
 	SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
 
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
@@ -20,7 +20,7 @@ var (
 	AddToScheme = schemeBuilder.AddToScheme
 )
 
-// Resource qualifies a resource of the group.
+// Resource returns the qualified name of a resource of the group.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

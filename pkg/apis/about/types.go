@@ -5,12 +5,12 @@ package about
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClusterIDProperty is upstream's name for the claim id.k8s.io.
+// ClusterIDProperty is the upstream name of the property with the cluster ID.
 const ClusterIDProperty = "cluster.clusterset.k8s.io"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterProperty shows a ClusterClaim of this cluster.
+// ClusterProperty is a read-only view of a ClusterClaim.
 type ClusterProperty struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -18,7 +18,7 @@ type ClusterProperty struct {
 	Spec ClusterPropertySpec
 }
 
-// ClusterPropertySpec holds the value of a claim.
+// ClusterPropertySpec contains the value of the property.
 type ClusterPropertySpec struct {
 	Value string
 }

@@ -3,7 +3,7 @@
 
 // +k8s:deepcopy-gen=package
 
-// Package clusterset holds the hub types of clusterset.mcs-apiserver.io: what
-// one cluster of a ClusterSet shows the others, and what it knows of them.
-// None of them is stored.
+// Package clusterset contains the hub types of clusterset.mcs-apiserver.io: what
+// a cluster exports to the other clusters of its ClusterSet, and what it knows
+// of them. All of them are computed; none is stored.
 package clusterset

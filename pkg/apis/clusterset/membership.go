@@ -8,44 +8,44 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// What makes a cluster a member in another is a Secret in the namespace of the
-// installation.
+// A cluster is a member of another if the other has a member Secret for it, in
+// the namespace of the installation.
 const (
-	// MemberSecretType is the type of these Secrets.
+	// MemberSecretType is the type of member Secrets.
 	MemberSecretType corev1.SecretType = GroupName + "/member"
-	// MemberSecretClusterID is the key of the member's cluster id.
+	// MemberSecretClusterID is the key of the cluster ID of the member.
 	MemberSecretClusterID = "cluster-id"
-	// MemberSecretKubeconfig is the key of the kubeconfig that leads to the member.
+	// MemberSecretKubeconfig is the key of the kubeconfig for reading the member.
 	MemberSecretKubeconfig = "kubeconfig"
-	// MemberSecretRelayFor is the key of the ids that a hub may speak for besides
-	// its own, separated by commas; * stands for all.
+	// MemberSecretRelayFor is the key of the comma-separated IDs of the clusters
+	// that the member may relay, or * for all clusters.
 	MemberSecretRelayFor = "relay-for"
-	// MemberSecretAllowedCIDRs is the key of the networks that the member's Pods
-	// may be in, separated by commas. Without it they may be anywhere.
+	// MemberSecretAllowedCIDRs is the key of the comma-separated CIDRs that the
+	// endpoints of the member must be in. If absent, all addresses are allowed.
 	MemberSecretAllowedCIDRs = "allowed-cidrs"
-	// TTLAnnotation on the Secret overrides how long a member may be silent.
+	// TTLAnnotation on the Secret overrides how long the member may be silent
+	// before it is considered lost.
 	TTLAnnotation = GroupName + "/ttl"
-	// LostPolicyAnnotation on the Secret overrides what happens to the member's
-	// endpoints when it is lost.
+	// LostPolicyAnnotation on the Secret overrides what happens to the endpoints
+	// of the member when the member is lost.
 	LostPolicyAnnotation = GroupName + "/lost-policy"
 )
 
-// PeerRole is the ClusterRole with what a member may read.
+// PeerRole is the name of the ClusterRole that grants members read access.
 const PeerRole = "mcs-apiserver:peer"
 
-// MemberSecretSelector returns the field selector of the Secrets that make
-// clusters members.
+// MemberSecretSelector returns the field selector of member Secrets.
 func MemberSecretSelector() string {
 	return fields.OneTermEqualSelector("type", string(MemberSecretType)).String()
 }
 
-// MemberSecretName is what the Secret that makes a cluster a member is usually called.
+// MemberSecretName returns the conventional name of the Secret for the member with the given ID.
 func MemberSecretName(id string) string { return "member-" + id }
 
-// PeerAccountName is what the service account that a cluster uses in another is
-// usually called.
+// PeerAccountName returns the conventional name of the service account that the
+// cluster with the given ID uses to read this cluster.
 func PeerAccountName(id string) string { return "peer-" + id }
 
-// PeerBindingName is what the objects that give rights to that account are
-// usually called.
+// PeerBindingName returns the conventional name of the RBAC objects that grant
+// access to that service account.
 func PeerBindingName(id string) string { return PeerRole + ":" + id }

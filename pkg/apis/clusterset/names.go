@@ -12,9 +12,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
-// ObjectName is the name under which a cluster's object is known in the others.
-// A name that would be too long is cut, and told apart by a hash of the whole.
-// The cluster must be a valid id.
+// ObjectName returns the name of an object of a cluster in the other clusters:
+// name and cluster ID, joined by a dot. A name that would be too long is
+// truncated and made unique by a hash. The cluster ID must be valid.
 func ObjectName(name, cluster string) string {
 	full := name + "." + cluster
 	if len(full) <= validation.DNS1123SubdomainMaxLength {
@@ -26,7 +26,8 @@ func ObjectName(name, cluster string) string {
 	return name[:keep] + "x." + hex.EncodeToString(sum[:])[:hashed] + "." + cluster
 }
 
-// SourceLabels are those of everything that a cluster exports of a service.
+// SourceLabels returns the labels of all objects that a cluster exports for a
+// service.
 func SourceLabels(cluster, service string) map[string]string {
 	return map[string]string{multicluster.SourceClusterLabel: cluster, multicluster.ServiceNameLabel: service}
 }

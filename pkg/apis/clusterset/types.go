@@ -12,8 +12,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ExportedService is a Service as one cluster exports it: everything that the
-// merge needs, and nothing else of the Service.
+// ExportedService describes a Service exported by one cluster: all fields that
+// the merge needs, and no other part of the Service.
 type ExportedService struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -21,16 +21,18 @@ type ExportedService struct {
 	Spec ExportedServiceSpec
 }
 
-// ExportedServiceSpec is what the import would be if nobody else exported the service.
+// ExportedServiceSpec describes the ServiceImport that would result if only
+// this cluster exported the service.
 type ExportedServiceSpec struct {
-	// Cluster is the id of the exporting cluster.
+	// Cluster is the ID of the exporting cluster.
 	Cluster string
 	// Service is the name of the Service.
 	Service string
-	// ExportedAt is when the ServiceExport was created.
+	// ExportedAt is the creation time of the ServiceExport.
 	ExportedAt metav1.Time
-	// EffectiveAt is when the export took effect: when it was created, or when
-	// the cluster joined the ClusterSet, whichever was later.
+	// EffectiveAt is the time at which the export took effect: the creation of
+	// the ServiceExport, or the time at which the cluster joined the
+	// ClusterSet, whichever is later.
 	EffectiveAt           metav1.Time
 	Type                  ServiceType
 	Ports                 []ServicePort
@@ -41,42 +43,44 @@ type ExportedServiceSpec struct {
 	TrafficDistribution   *string
 	ExportedLabels        map[string]string
 	ExportedAnnotations   map[string]string
-	// UseClusterSetIP is whether the export asks for one IP in all clusters.
+	// UseClusterSetIP indicates whether the export requests a shared ClusterSet
+	// IP.
 	UseClusterSetIP bool
-	// ClusterSetIP is what the exporting cluster holds to, whatever it asks for
-	// now; nil until that is decided.
+	// ClusterSetIP is the decision about the shared ClusterSet IP that the
+	// exporting cluster has recorded, regardless of what the export requests
+	// now. Nil until the decision is made.
 	ClusterSetIP *ClusterSetIPDecision
-	// Path is the way from the exporting cluster to this one: the clusters that
-	// showed it to the next, the exporting cluster first. It is empty for what
-	// this cluster exports itself.
+	// Path is the relay path of the object: the IDs of the clusters that passed
+	// it on, the exporting cluster first. Empty for exports of this cluster.
 	Path []string
 }
 
-// ClusterSetIPDecision is what was decided about the IP of a service when its
-// first export took effect. It holds for as long as anybody exports the service.
+// ClusterSetIPDecision records the decision about the shared ClusterSet IP of a
+// service. The decision is made when the founding export takes effect and holds
+// until the last cluster withdraws the service.
 type ClusterSetIPDecision struct {
-	// IPs are the same in all clusters, at most one per IP family. If there are
-	// none, every importing cluster has its own.
+	// IPs are the shared ClusterSet IPs, at most one per IP family. If empty,
+	// every importing cluster allocates its own virtual IP.
 	IPs []string
-	// DecidedBy is the id of the cluster whose export was the first, and which
+	// DecidedBy is the ID of the cluster with the founding export, which
 	// allocated the IPs.
 	DecidedBy string
-	// Since is when it was decided, as a rule when that export took effect. Of two
-	// decisions the older stands.
+	// Since is the time of the decision, usually the time at which the founding
+	// export took effect. The older of two decisions takes precedence.
 	Since metav1.Time
 }
 
-// ServiceType tells services with a virtual IP from those without.
+// ServiceType designates the type of an exported service.
 type ServiceType string
 
 const (
-	// ClusterSetIP services are reached through a virtual IP.
+	// ClusterSetIP services are accessible via a ClusterSet IP.
 	ClusterSetIP ServiceType = "ClusterSetIP"
-	// Headless services have no virtual IP.
+	// Headless services have no ClusterSet IP.
 	Headless ServiceType = "Headless"
 )
 
-// ServicePort is one port of an exported Service.
+// ServicePort represents a port of an exported Service.
 type ServicePort struct {
 	Name        string
 	Protocol    corev1.Protocol
@@ -96,7 +100,7 @@ type ExportedServiceList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ExportedEndpointSlice holds endpoints of an exported Service.
+// ExportedEndpointSlice contains endpoints of an exported Service.
 type ExportedEndpointSlice struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -104,17 +108,18 @@ type ExportedEndpointSlice struct {
 	Spec ExportedEndpointSliceSpec
 }
 
-// ExportedEndpointSliceSpec is an EndpointSlice of the exporting cluster.
+// ExportedEndpointSliceSpec describes an EndpointSlice of the exporting
+// cluster.
 type ExportedEndpointSliceSpec struct {
-	// Cluster is the id of the exporting cluster.
+	// Cluster is the ID of the exporting cluster.
 	Cluster string
 	// Service is the name of the Service.
 	Service     string
 	AddressType discoveryv1.AddressType
 	Endpoints   []discoveryv1.Endpoint
-	// Ports have the names that the exporting cluster's Service gives them.
+	// Ports have the port names of the Service in the exporting cluster.
 	Ports []discoveryv1.EndpointPort
-	// Path is that of the ExportedService.
+	// Path is the relay path, as in ExportedServiceSpec.
 	Path []string
 }
 
@@ -130,7 +135,8 @@ type ExportedEndpointSliceList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Member is what this cluster knows of a cluster of its ClusterSet, itself included.
+// Member describes a cluster of the ClusterSet as seen from this cluster, this
+// cluster included.
 type Member struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -138,84 +144,97 @@ type Member struct {
 	Status MemberStatus
 }
 
-// MemberState sums up how a member can be reached.
+// MemberState summarizes the connection to a member.
 type MemberState string
 
 const (
-	// MemberLocal is this cluster itself.
+	// MemberLocal is the state of this cluster itself.
 	MemberLocal MemberState = "Local"
-	// MemberConnecting has not been reached yet.
+	// MemberConnecting means that the member has not been reached yet.
 	MemberConnecting MemberState = "Connecting"
-	// MemberConnected has just been seen.
+	// MemberConnected means that the member was seen recently.
 	MemberConnected MemberState = "Connected"
-	// MemberStale has not been seen for a while: nothing changes yet.
+	// MemberStale means that the member has not been seen recently. Its exports
+	// and endpoints are unchanged.
 	MemberStale MemberState = "Stale"
-	// MemberLost has not been seen for longer than its TTL.
+	// MemberLost means that the member has not been seen for longer than its
+	// TTL.
 	MemberLost MemberState = "Lost"
-	// MemberRefused is kept out: its Secret or what it says of itself is wrong.
+	// MemberRefused means that the member is not accepted, because its Secret
+	// is invalid or its identity does not match the Secret.
 	MemberRefused MemberState = "Refused"
 )
 
-// LostPolicy is what happens to the endpoints of a member that is lost.
+// LostPolicy describes what happens to the endpoints of a lost member.
 type LostPolicy string
 
 const (
-	// LostPolicyWithdraw takes them out of use.
+	// LostPolicyWithdraw withdraws the endpoints.
 	LostPolicyWithdraw LostPolicy = "Withdraw"
-	// LostPolicyKeep keeps them in use.
+	// LostPolicyKeep keeps the endpoints in use.
 	LostPolicyKeep LostPolicy = "Keep"
 )
 
 // Conditions of a Member.
 const (
-	// MemberAccepted tells whether the member's Secret and identity are right.
+	// MemberAccepted indicates whether the member Secret is valid and the
+	// identity of the member matches the Secret.
 	MemberAccepted = "Accepted"
-	// MemberReachable tells whether the member answers.
+	// MemberReachable indicates whether the member responds.
 	MemberReachable = "Reachable"
-	// MemberSynced tells whether all that it exports is known, and taken.
+	// MemberSynced indicates whether everything that the member exports is
+	// known and accepted.
 	MemberSynced = "Synced"
-	// MemberMutual tells whether membership is mutual.
+	// MemberMutual indicates whether both clusters list each other and agree on
+	// all other members.
 	MemberMutual = "Mutual"
-	// MemberClusterSetIP tells whether the cluster can allocate addresses that
-	// are the same in all clusters. It is there only if the cluster has any.
+	// MemberClusterSetIP indicates whether the cluster can allocate shared
+	// ClusterSet IPs. Absent if the cluster has no allocation CIDR.
 	MemberClusterSetIP = "ClusterSetIP"
 
-	// ReasonListsOthers is why membership is not mutual when the member knows
-	// this cluster, and others that this cluster does not.
+	// ReasonListsOthers is the reason of MemberMutual if the member lists this
+	// cluster and also lists clusters that are not members here.
 	ReasonListsOthers = "ListsOthers"
 )
 
-// MemberStatus is all there is of a Member.
+// MemberStatus describes the observed state of a member.
 type MemberStatus struct {
-	// ClusterID is what the cluster's Secret calls it; for this cluster, its claim.
+	// ClusterID is the cluster ID in the member Secret. For this cluster, the
+	// value of the ClusterClaim id.k8s.io.
 	ClusterID string
-	// ClusterUID is the UID of its namespace kube-system, which nobody else has.
+	// ClusterUID is the UID of the namespace kube-system of the cluster, which
+	// identifies the cluster regardless of its ID.
 	ClusterUID types.UID
-	// ClusterSet is what it claims to belong to.
+	// ClusterSet is the ClusterSet that the cluster claims to belong to.
 	ClusterSet string
 	State      MemberState
-	// LastSeen is when it last answered.
+	// LastSeen is the time of the last successful response.
 	LastSeen *metav1.Time
-	// TTLSeconds is how long it may be silent before it is lost.
+	// TTLSeconds is how long the member may be silent before it is considered
+	// lost.
 	TTLSeconds int32
 	LostPolicy LostPolicy
-	// Exports and Endpoints count what is known of it.
+	// Exports and Endpoints count what is known of the member.
 	Exports   int32
 	Endpoints int32
-	// Synced is true when these counts are all that it exports.
+	// Synced indicates whether these counts cover everything that the member
+	// exports.
 	Synced bool
-	// ClusterSetIPCIDRs is the cluster's part of the addresses for one IP in all
-	// clusters: those that it allocates.
+	// ClusterSetIPCIDRs are the allocation CIDRs of the cluster.
 	ClusterSetIPCIDRs []string
-	// ClusterSetIPRanges is where such addresses may be, as the cluster sees it.
+	// ClusterSetIPRanges are the ClusterSet IP ranges that the cluster is
+	// configured with.
 	ClusterSetIPRanges []string
-	// IDClaimedAt is since when it claims its id in its ClusterSet: of two with
-	// one id, the older claim counts.
+	// IDClaimedAt is the time since which the cluster has claimed its ID in its
+	// ClusterSet. If two clusters claim the same ID, the older claim takes
+	// precedence.
 	IDClaimedAt *metav1.Time
-	// Peers are the ids of the clusters that it lists as members itself. This
-	// cluster's own entry has them, for the others to compare.
+	// Peers are the IDs of the clusters that the cluster lists as members. Set
+	// only on the Member of the local cluster, so that other clusters can
+	// compare.
 	Peers []string
-	// Path is the way from the member to this cluster if others relay it.
+	// Path is the relay path from the member to this cluster. Empty if the member
+	// is read directly.
 	Path []string
 	// Conditions has at most one entry per type.
 	Conditions []metav1.Condition

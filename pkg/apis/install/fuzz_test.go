@@ -15,9 +15,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
 )
 
-// FuzzDecodeAndValidate feeds arbitrary bytes to what a request body goes
-// through. Nothing may panic, and what is decoded and valid must survive being
-// written and read in every version.
+// FuzzDecodeAndValidate decodes and validates arbitrary request bodies. Nothing
+// may panic, and a valid object must survive encoding and decoding in every
+// version.
 func FuzzDecodeAndValidate(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceExport","metadata":{"name":"web","namespace":"shop"},"spec":{"exportedLabels":{"a":"b"},"exportedAnnotations":{"c":"d"}},"status":{"conditions":[{"type":"Valid","status":"True","reason":"Valid","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
@@ -49,21 +49,21 @@ func FuzzDecodeAndValidate(f *testing.F) {
 				}
 				written, err := runtime.Encode(codecs.LegacyCodec(version), object)
 				if err != nil {
-					t.Fatalf("%#v is valid and cannot be written as %s: %v", object, version, err)
+					t.Fatalf("failed to encode valid object %#v as %s: %v", object, version, err)
 				}
 				read, err := runtime.Decode(decoder, written)
 				if err != nil {
-					t.Fatalf("%s was written and cannot be read: %v", written, err)
+					t.Fatalf("failed to decode %s: %v", written, err)
 				}
 				if !apiequality.Semantic.DeepEqual(object, read) {
-					t.Fatalf("wrote\n%#v\nread\n%#v", object, read)
+					t.Fatalf("encoded\n%#v\ndecoded\n%#v", object, read)
 				}
 			}
 		}
 	})
 }
 
-// validate runs all validation that there is for an object.
+// validate runs all validation functions for the type of the object.
 func validate(object runtime.Object) field.ErrorList {
 	switch object := object.(type) {
 	case *multicluster.ServiceExport:

@@ -19,7 +19,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// Install registers hub and versioned types, and which version a group prefers.
+// Install registers hub and versioned types and sets the version priorities.
 func Install(scheme *runtime.Scheme) {
 	utilruntime.Must(multicluster.AddToScheme(scheme))
 	utilruntime.Must(clusterset.AddToScheme(scheme))

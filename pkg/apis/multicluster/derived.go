@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// DerivedServiceName is the name of the Service that stands for an import in
-// its cluster. It says nothing of the import's name, because both may be in
-// the same namespace and the import's name may have any length a name can have.
+// DerivedServiceName returns the name of the derived Service of an import. The
+// name is a hash, because the Service with the name of the import may exist in
+// the same namespace, and because the name of the import may already have the
+// maximum length.
 func DerivedServiceName(namespace, name string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name))
 	return "derived-" + strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))[:10]

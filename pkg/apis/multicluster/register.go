@@ -9,39 +9,39 @@ import (
 )
 
 const (
-	// GroupName is the group that the KEPs name.
+	// GroupName is the API group used by KEP-1645 and KEP-2149.
 	GroupName = "multicluster.k8s.io"
-	// XGroupName is the group of the upstream mcs-api project.
+	// XGroupName is the API group of sigs.k8s.io/mcs-api.
 	XGroupName = "multicluster.x-k8s.io"
 )
 
 var (
-	// SchemeGroupVersion is the hub of multicluster.k8s.io.
+	// SchemeGroupVersion is the internal version of multicluster.k8s.io.
 	SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
-	// XSchemeGroupVersion is the hub of multicluster.x-k8s.io.
+	// XSchemeGroupVersion is the internal version of multicluster.x-k8s.io.
 	XSchemeGroupVersion = schema.GroupVersion{Group: XGroupName, Version: runtime.APIVersionInternal}
 
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
-	// AddToScheme registers the hub types under both groups.
+	// AddToScheme registers the hub types with both groups.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 
-// Resource qualifies a resource of multicluster.k8s.io.
+// Resource returns the qualified name of a resource of multicluster.k8s.io.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// XResource qualifies a resource of multicluster.x-k8s.io.
+// XResource returns the qualified name of a resource of multicluster.x-k8s.io.
 func XResource(resource string) schema.GroupResource {
 	return XSchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// XKind qualifies a kind of multicluster.x-k8s.io.
+// XKind returns the qualified name of a kind of multicluster.x-k8s.io.
 func XKind(kind string) schema.GroupKind {
 	return XSchemeGroupVersion.WithKind(kind).GroupKind()
 }
 
-// Kind qualifies a kind of multicluster.k8s.io.
+// Kind returns the qualified name of a kind of multicluster.k8s.io.
 func Kind(kind string) schema.GroupKind {
 	return SchemeGroupVersion.WithKind(kind).GroupKind()
 }

@@ -10,8 +10,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ServiceExport asks that the Service of the same name and namespace be
-// consumable from every cluster of the ClusterSet.
+// ServiceExport declares that the Service with the same name and namespace should
+// be consumable from other clusters.
 type ServiceExport struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,15 +20,15 @@ type ServiceExport struct {
 	Status ServiceExportStatus
 }
 
-// ServiceExportSpec says what the import shall carry besides what the Service says.
+// ServiceExportSpec describes what is exported in addition to the Service itself.
 type ServiceExportSpec struct {
-	// ExportedLabels become the labels of the ServiceImport.
+	// ExportedLabels are the labels of the ServiceImport.
 	ExportedLabels map[string]string
-	// ExportedAnnotations become annotations of the ServiceImport.
+	// ExportedAnnotations are annotations of the ServiceImport.
 	ExportedAnnotations map[string]string
 }
 
-// ServiceExportStatus is what the implementation has made of the export.
+// ServiceExportStatus describes the current state of an export.
 type ServiceExportStatus struct {
 	// Conditions has at most one entry per type.
 	Conditions []metav1.Condition
@@ -46,7 +46,7 @@ type ServiceExportList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ServiceImport is a service of the ClusterSet as one importing cluster sees it.
+// ServiceImport describes a service of the ClusterSet as seen from this cluster.
 type ServiceImport struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -55,17 +55,18 @@ type ServiceImport struct {
 	Status ServiceImportStatus
 }
 
-// ServiceImportType tells services with a virtual IP from those without.
+// ServiceImportType designates the type of a ServiceImport.
 type ServiceImportType string
 
 const (
-	// ClusterSetIP services are reached through a virtual IP.
+	// ClusterSetIP services are only accessible via the ClusterSet IP.
 	ClusterSetIP ServiceImportType = "ClusterSetIP"
-	// Headless services have no virtual IP; their endpoints are found by DNS.
+	// Headless services have no ClusterSet IP; clients discover the endpoints
+	// through DNS.
 	Headless ServiceImportType = "Headless"
 )
 
-// ServiceImportSpec is the merge of all exports of the service.
+// ServiceImportSpec is the result of merging all exports of the service.
 type ServiceImportSpec struct {
 	Ports                 []ServicePort
 	IPs                   []string
@@ -77,7 +78,7 @@ type ServiceImportSpec struct {
 	TrafficDistribution   *string
 }
 
-// ServicePort is one port of an imported service.
+// ServicePort represents a port of an imported service.
 type ServicePort struct {
 	Name        string
 	Protocol    corev1.Protocol
@@ -85,9 +86,10 @@ type ServicePort struct {
 	Port        int32
 }
 
-// ServiceImportStatus says where the import comes from and whether it can be used.
+// ServiceImportStatus describes the current state of an import.
 type ServiceImportStatus struct {
-	// EndpointSliceObjects says whether the imported EndpointSlices exist as objects.
+	// EndpointSliceObjects describes whether imported EndpointSlices exist as API
+	// objects.
 	EndpointSliceObjects EndpointSliceObjectsStatus
 	// Clusters has one entry per exporting cluster.
 	Clusters []ClusterStatus
@@ -95,18 +97,21 @@ type ServiceImportStatus struct {
 	Conditions []metav1.Condition
 }
 
-// ClusterStatus names a cluster that exports the service.
+// ClusterStatus describes an exporting cluster.
 type ClusterStatus struct {
 	Cluster string
 }
 
-// EndpointSliceObjectsStatus says whether imported EndpointSlices exist as objects.
+// EndpointSliceObjectsStatus describes whether imported EndpointSlices exist as
+// API objects.
 type EndpointSliceObjectsStatus string
 
 const (
-	// EndpointSliceObjectsPresent means that the slices can be read from the API.
+	// EndpointSliceObjectsPresent means that the imported EndpointSlices can be read
+	// from the API.
 	EndpointSliceObjectsPresent EndpointSliceObjectsStatus = "Present"
-	// EndpointSliceObjectsAbsent means that there are none to be read.
+	// EndpointSliceObjectsAbsent means that the imported EndpointSlices are not
+	// exposed through the API.
 	EndpointSliceObjectsAbsent EndpointSliceObjectsStatus = "Absent"
 )
 
@@ -122,8 +127,8 @@ type ServiceImportList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterClaim is something that a cluster says of itself, above all who it
-// is and which ClusterSet it belongs to.
+// ClusterClaim is a named piece of information about this cluster, such as its ID
+// and the ClusterSet that it belongs to.
 type ClusterClaim struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -131,7 +136,7 @@ type ClusterClaim struct {
 	Spec ClusterClaimSpec
 }
 
-// ClusterClaimSpec holds the value of a claim.
+// ClusterClaimSpec contains the value of the claim.
 type ClusterClaimSpec struct {
 	Value string
 }

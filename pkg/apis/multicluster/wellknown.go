@@ -3,74 +3,75 @@
 
 package multicluster
 
-// Key prefixes of labels and annotations that only this implementation sets.
-// An export can neither set nor override them.
+// Key prefixes of labels and annotations that are reserved for this
+// implementation. An export can neither set nor override them.
 const (
 	MulticlusterKeyPrefix = "multicluster.kubernetes.io/"
 	ClusterSetKeyPrefix   = "clusterset.mcs-apiserver.io/"
 )
 
-// Labels and annotations of the KEP.
+// Labels and annotations defined by KEP-1645.
 const (
-	// ServiceNameLabel names the ServiceImport that an object belongs to.
+	// ServiceNameLabel is the name of the ServiceImport that an object belongs to.
 	ServiceNameLabel = MulticlusterKeyPrefix + "service-name"
-	// SourceClusterLabel names the cluster that an object comes from.
+	// SourceClusterLabel is the ID of the cluster that an object originates from.
 	SourceClusterLabel = MulticlusterKeyPrefix + "source-cluster"
-	// DerivedServiceAnnotation names the Service that stands for an import.
+	// DerivedServiceAnnotation is the name of the derived Service of an import.
 	DerivedServiceAnnotation = MulticlusterKeyPrefix + "derived-service"
 )
 
-// ManagedBy is how objects that mcs-controller writes are marked, and
-// ManagedByLabel the label for it where a resource has none of its own.
+// ManagedBy marks objects that mcs-controller manages. ManagedByLabel is the label
+// for this mark on resources that do not define one themselves.
 const (
 	ManagedBy      = "mcs-controller.mcs-apiserver.io"
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 )
 
-// Well-known claims of KEP-2149.
+// Well-known ClusterClaims defined by KEP-2149.
 const (
 	ClusterIDClaim  = "id.k8s.io"
 	ClusterSetClaim = "clusterset.k8s.io"
 )
 
-// Conditions of a ServiceExport. Types and reasons are those of the upstream API.
+// Conditions of a ServiceExport, as defined by the upstream API.
 const (
 	ServiceExportValid    = "Valid"
 	ServiceExportReady    = "Ready"
 	ServiceExportConflict = "Conflict"
 )
 
-// Conditions and reasons of a ServiceImport. Ready and its reasons are upstream's.
+// Conditions and reasons of a ServiceImport. Ready and its reasons are defined by
+// the upstream API.
 const (
 	ServiceImportReady = "Ready"
-	// ServiceImportMembersReachable is False while a cluster that exports the
-	// service cannot be reached.
+	// ServiceImportMembersReachable is False while a member that exports the
+	// service is unreachable.
 	ServiceImportMembersReachable = "MembersReachable"
 
 	ServiceImportReasonReady                = "Ready"
 	ServiceImportReasonPending              = "Pending"
 	ServiceImportReasonIPFamilyNotSupported = "IPFamilyNotSupported"
-	// ServiceImportReasonClusterSetIPUnavailable is why an import is not ready whose
-	// IP for all clusters is not to be had in this one.
+	// ServiceImportReasonClusterSetIPUnavailable means that the shared ClusterSet IP
+	// of the import is unavailable in this cluster.
 	ServiceImportReasonClusterSetIPUnavailable = "ClusterSetIPUnavailable"
 )
 
-// IgnoreUnreachableMembersAnnotation on the claim clusterset.k8s.io, with the
-// value "true", lets a cluster join although not every member can be asked
-// whether the id is taken.
+// IgnoreUnreachableMembersAnnotation on the ClusterClaim clusterset.k8s.io, with
+// the value "true", allows a cluster to join although some members are unreachable
+// and cannot confirm that the cluster ID is unique.
 const IgnoreUnreachableMembersAnnotation = ClusterSetKeyPrefix + "ignore-unreachable-members"
 
-// ClaimVerb is what RBAC has to allow on a well-known claim for somebody to
-// assert or remove it: create cannot be restricted to a name.
+// ClaimVerb is the RBAC verb required for creating, changing or deleting a
+// well-known ClusterClaim. RBAC cannot restrict create by name.
 const ClaimVerb = "claim"
 
-// What has to do with one IP for the whole ClusterSet.
+// Annotations and claims for shared ClusterSet IPs.
 const (
-	// UseClusterSetIPAnnotation on a ServiceExport, "true" or "false", asks for
-	// the same IP in all clusters, or not to. On a ServiceImport it says whether
-	// it has one.
+	// UseClusterSetIPAnnotation on a ServiceExport, "true" or "false", requests
+	// that the service have a shared ClusterSet IP or not. On a ServiceImport it
+	// reports whether the service has one.
 	UseClusterSetIPAnnotation = ClusterSetKeyPrefix + "use-clusterset-ip"
-	// LighthouseUseClusterSetIPAnnotation is what Submariner calls it.
+	// LighthouseUseClusterSetIPAnnotation is the equivalent annotation of Submariner.
 	LighthouseUseClusterSetIPAnnotation = "lighthouse.submariner.io/use-clusterset-ip"
 	// ClusterSetIPDecisionAnnotation on a ServiceExport records, as JSON, the
 	// decision about the shared ClusterSet IP for the lifetime of the export. It is
@@ -79,14 +80,14 @@ const (
 	// ClusterSetIPAnnotation on a ServiceImport lists the shared ClusterSet IPs,
 	// separated by commas.
 	ClusterSetIPAnnotation = ClusterSetKeyPrefix + "clusterset-ip"
-	// ClusterSetIPAllocatedByAnnotation on a ServiceImport is the id of the
+	// ClusterSetIPAllocatedByAnnotation on a ServiceImport is the ID of the
 	// cluster that allocated the IPs.
 	ClusterSetIPAllocatedByAnnotation = ClusterSetKeyPrefix + "clusterset-ip-allocated-by"
-	// ClusterSetIPProblemAnnotation on the Service that stands for an import says
-	// why it does not have the IPs, or not as it should.
+	// ClusterSetIPProblemAnnotation on a derived Service explains why the Service
+	// does not have the shared ClusterSet IPs, or has them with restrictions.
 	ClusterSetIPProblemAnnotation = ClusterSetKeyPrefix + "clusterset-ip-problem"
-	// ClusterSetIPCIDRClaim is a claim for the part of the addresses that the
-	// cluster allocates, unless it is started with another.
+	// ClusterSetIPCIDRClaim is the name of the ClusterClaim with the allocation
+	// CIDRs of the cluster. The flag --clusterset-ip-cidr overrides the claim.
 	ClusterSetIPCIDRClaim = "clusterset-ip-cidr.mcs-apiserver.io"
 )
 

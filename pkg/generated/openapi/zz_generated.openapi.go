@@ -114,7 +114,7 @@ func schema_pkg_apis_about_v1beta1_ClusterProperty(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterProperty shows a ClusterClaim (multicluster.k8s.io) of this cluster and can only be read. The cluster's id is shown under the names id.k8s.io and cluster.clusterset.k8s.io.",
+				Description: "ClusterProperty is a read-only view of a ClusterClaim (multicluster.k8s.io) of this cluster. The cluster ID is available under the names id.k8s.io and cluster.clusterset.k8s.io.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -140,7 +140,7 @@ func schema_pkg_apis_about_v1beta1_ClusterProperty(ref common.ReferenceCallback)
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is claimed.",
+							Description: "spec contains the value of the property.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.ClusterPropertySpec{}.OpenAPIModelName()),
 						},
@@ -188,7 +188,7 @@ func schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the properties.",
+							Description: "items is the list of ClusterProperties.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -213,12 +213,12 @@ func schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterPropertySpec holds the value of a property.",
+				Description: "ClusterPropertySpec contains the value of the property.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"value": {
 						SchemaProps: spec.SchemaProps{
-							Description: "value is that of the claim.",
+							Description: "value is the value of the ClusterClaim.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -235,7 +235,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterSetIPDecision is what was decided about the IP of a service when its first export took effect. It holds for as long as anybody exports the service.",
+				Description: "ClusterSetIPDecision records the decision about the shared ClusterSet IP of a service. The decision is made when the founding export takes effect and holds until the last cluster withdraws the service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"ips": {
@@ -245,7 +245,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ips are the same in all clusters, at most one per IP family. If there are none, every importing cluster has its own.",
+							Description: "ips are the shared ClusterSet IPs, at most one per IP family. If empty, every importing cluster allocates its own virtual IP.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -260,7 +260,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref common.Referen
 					},
 					"decidedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decidedBy is the id of the cluster whose export was the first, and which allocated the IPs.",
+							Description: "decidedBy is the ID of the cluster with the founding export, which allocated the IPs.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -268,7 +268,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref common.Referen
 					},
 					"since": {
 						SchemaProps: spec.SchemaProps{
-							Description: "since is when it was decided, as a rule when that export took effect. Of two decisions the older stands.",
+							Description: "since is the time of the decision, usually the time at which the founding export took effect. If two clusters have recorded different decisions, the older decision takes precedence.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -285,7 +285,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExportedEndpointSlice holds endpoints of an exported Service. It is computed and can only be read. Its name is that of the EndpointSlice in the exporting cluster and the id of the cluster, with a dot between them.",
+				Description: "ExportedEndpointSlice contains endpoints of an exported Service. ExportedEndpointSlices are computed and read-only. The name is the name of the EndpointSlice in the exporting cluster and the ID of the cluster, joined by a dot.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -311,7 +311,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref common.Refere
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the EndpointSlice.",
+							Description: "spec describes the exported EndpointSlice.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName()),
 						},
@@ -359,7 +359,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the slices.",
+							Description: "items is the list of ExportedEndpointSlices.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -384,12 +384,12 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExportedEndpointSliceSpec is an EndpointSlice of the exporting cluster.",
+				Description: "ExportedEndpointSliceSpec describes an EndpointSlice of the exporting cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cluster is the id of the exporting cluster.",
+							Description: "cluster is the ID of the exporting cluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -419,7 +419,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are those of the EndpointSlice, without references to objects of the exporting cluster.",
+							Description: "endpoints are the endpoints of the EndpointSlice, without references to objects of the exporting cluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -438,7 +438,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports have the names that the exporting cluster's Service gives them.",
+							Description: "ports are the ports of the endpoints, with the port names of the Service in the exporting cluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -457,7 +457,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "path is the way from the exporting cluster to this one, as in ExportedServices.",
+							Description: "path is the relay path, as in ExportedService.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -483,7 +483,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedService(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExportedService is a Service as one cluster of the ClusterSet exports it: everything that the merge into a ServiceImport needs, and nothing else of the Service. It is computed and can only be read. Its name is that of the Service and the id of the cluster, with a dot between them.",
+				Description: "ExportedService describes a Service exported by one cluster of the ClusterSet: all fields that the merge into a ServiceImport needs, and no other part of the Service. ExportedServices are computed and read-only. The name is the name of the Service and the ID of the cluster, joined by a dot.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -502,14 +502,14 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedService(ref common.ReferenceCal
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The creation time is that of the ServiceExport.",
+							Description: "metadata is the standard object metadata. The creation timestamp is the creation timestamp of the ServiceExport.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the import would be if nobody else exported the service.",
+							Description: "spec describes the exported Service.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ExportedServiceSpec{}.OpenAPIModelName()),
 						},
@@ -557,7 +557,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceList(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the services.",
+							Description: "items is the list of ExportedServices.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -582,12 +582,12 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExportedServiceSpec is what the import would be if nobody else exported the service.",
+				Description: "ExportedServiceSpec describes the ServiceImport that would result if only this cluster exported the service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cluster is the id of the exporting cluster.",
+							Description: "cluster is the ID of the exporting cluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -603,19 +603,19 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"exportedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedAt is when the ServiceExport was created. The oldest counts most.",
+							Description: "exportedAt is the creation time of the ServiceExport. In conflicts, the oldest export takes precedence.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"effectiveAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "effectiveAt is when the export took effect: when it was created, or when the cluster joined the ClusterSet, whichever was later.",
+							Description: "effectiveAt is the time at which the export took effect: the creation of the ServiceExport, or the time at which the cluster joined the ClusterSet, whichever is later. The founding export is the one that took effect first.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type tells services with a virtual IP from those without.\n\nPossible enum values:\n - `\"ClusterSetIP\"` services are reached through a virtual IP.\n - `\"Headless\"` services have no virtual IP.",
+							Description: "type is the type of the exported service. Must be ClusterSetIP or Headless.\n\nPossible enum values:\n - `\"ClusterSetIP\"` services are accessible via a ClusterSet IP.\n - `\"Headless\"` services have no ClusterSet IP.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -629,7 +629,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are those of the Service.",
+							Description: "ports are the ports of the Service.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -643,7 +643,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"sessionAffinity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinity is that of the Service.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
+							Description: "sessionAffinity is the session affinity of the Service.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"ClientIP", "None"},
@@ -651,7 +651,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"sessionAffinityConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinityConfig is that of the Service.",
+							Description: "sessionAffinityConfig is the session affinity configuration of the Service.",
 							Ref:         ref(corev1.SessionAffinityConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -662,7 +662,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ipFamilies are those of the Service.",
+							Description: "ipFamilies are the IP families of the Service.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -678,7 +678,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"internalTrafficPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "internalTrafficPolicy is that of the Service.\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
+							Description: "internalTrafficPolicy is the internal traffic policy of the Service.\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Cluster", "Local"},
@@ -686,14 +686,14 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"trafficDistribution": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trafficDistribution is that of the Service.",
+							Description: "trafficDistribution is the traffic distribution of the Service.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"exportedLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedLabels are those that the ServiceExport names.",
+							Description: "exportedLabels are the exported labels of the ServiceExport.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -709,7 +709,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"exportedAnnotations": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedAnnotations are those that the ServiceExport names.",
+							Description: "exportedAnnotations are the exported annotations of the ServiceExport.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -725,14 +725,14 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"useClusterSetIP": {
 						SchemaProps: spec.SchemaProps{
-							Description: "useClusterSetIP is whether the export asks for one IP in all clusters.",
+							Description: "useClusterSetIP indicates whether the export requests a shared ClusterSet IP.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"clusterSetIP": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterSetIP is what the exporting cluster holds to, whatever it asks for now. It is missing until that is decided.",
+							Description: "clusterSetIP is the decision about the shared ClusterSet IP that the exporting cluster has recorded, regardless of what the export requests now. Unset until the decision is made.",
 							Ref:         ref(v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName()),
 						},
 					},
@@ -743,7 +743,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "path is the way from the exporting cluster to this one: the clusters that showed it to the next, the exporting cluster first. It is empty for what this cluster exports itself.",
+							Description: "path is the relay path of the object: the IDs of the clusters that passed it on, the exporting cluster first. Empty for exports of this cluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -769,7 +769,7 @@ func schema_pkg_apis_clusterset_v1alpha1_Member(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Member is what this cluster knows of a cluster of its ClusterSet, itself included. It is computed from the Secrets that make clusters members, and from what these clusters answer, and can only be read. Its name is the id of the cluster; a Secret that gives no usable id has an entry named after itself.",
+				Description: "Member describes a cluster of the ClusterSet as seen from this cluster. This cluster has a Member too. Members are computed from the member Secrets and from what the clusters report, and are read-only. The name is the cluster ID; a Secret without a valid cluster ID is represented by a Member named after the Secret.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -788,14 +788,14 @@ func schema_pkg_apis_clusterset_v1alpha1_Member(ref common.ReferenceCallback) co
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. Creation time and UID are those of the Secret, for this cluster's own entry those of its namespace kube-system.",
+							Description: "metadata is the standard object metadata. The creation timestamp and the UID are taken from the member Secret, or from the namespace kube-system for the Member of the local cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what is known of the member.",
+							Description: "status describes the observed state of the member.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.MemberStatus{}.OpenAPIModelName()),
 						},
@@ -843,7 +843,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberList(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the members.",
+							Description: "items is the list of Members.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -868,33 +868,33 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MemberStatus is all there is of a Member.",
+				Description: "MemberStatus describes the observed state of a member.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is what the Secret calls the cluster; for this cluster, its claim id.k8s.io.",
+							Description: "clusterID is the cluster ID in the member Secret. For this cluster, the value of the ClusterClaim id.k8s.io.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"clusterUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterUID is the UID of its namespace kube-system, which no other cluster has.",
+							Description: "clusterUID is the UID of the namespace kube-system of the cluster, which identifies the cluster regardless of its ID.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"clusterSet": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterSet is the ClusterSet that it claims to belong to.",
+							Description: "clusterSet is the ClusterSet that the cluster claims to belong to.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "state sums up how the member can be reached. The conditions give the reasons.\n\nPossible enum values:\n - `\"Connected\"` has just been seen.\n - `\"Connecting\"` has not been reached yet.\n - `\"Local\"` is this cluster itself.\n - `\"Lost\"` has not been seen for longer than its TTL.\n - `\"Refused\"` is kept out: its Secret or what it says of itself is wrong.\n - `\"Stale\"` has not been seen for a while. Nothing changes yet.",
+							Description: "state summarizes the connection to the member. The conditions contain the reasons.\n\nPossible enum values:\n - `\"Connected\"` means that the member was seen recently.\n - `\"Connecting\"` means that the member has not been reached yet.\n - `\"Local\"` is the state of this cluster itself.\n - `\"Lost\"` means that the member has not been seen for longer than its TTL.\n - `\"Refused\"` means that the member is not accepted, because its Secret is invalid or its identity does not match the Secret.\n - `\"Stale\"` means that the member has not been seen recently. Its exports and endpoints are unchanged.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -903,20 +903,20 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastSeen is when it last answered.",
+							Description: "lastSeen is the time of the last successful response of the member.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"ttlSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ttlSeconds is how long it may be silent before it is lost.",
+							Description: "ttlSeconds is how long the member may be silent before it is considered lost.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"lostPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lostPolicy is what happens to its endpoints when it is lost.\n\nPossible enum values:\n - `\"Keep\"` keeps them in use.\n - `\"Withdraw\"` takes them out of use.",
+							Description: "lostPolicy describes what happens to the endpoints of the member when the member is lost.\n\nPossible enum values:\n - `\"Keep\"` keeps the endpoints in use.\n - `\"Withdraw\"` withdraws the endpoints.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Keep", "Withdraw"},
@@ -924,7 +924,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"exports": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exports is how many services it exports, as far as is known.",
+							Description: "exports is the number of Services known to be exported by the member.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -932,7 +932,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"endpoints": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints is how many endpoints these have.",
+							Description: "endpoints is the number of endpoints of these Services.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -940,7 +940,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"synced": {
 						SchemaProps: spec.SchemaProps{
-							Description: "synced is true when these numbers are all that it exports.",
+							Description: "synced indicates whether exports and endpoints cover everything that the member exports.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -953,7 +953,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterSetIPCIDRs is the cluster's part of the addresses for one IP in all clusters: those that it allocates.",
+							Description: "clusterSetIPCIDRs are the allocation CIDRs of the cluster, from which the cluster allocates shared ClusterSet IPs.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -973,7 +973,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterSetIPRanges is where such addresses may be, as the cluster sees it.",
+							Description: "clusterSetIPRanges are the ClusterSet IP ranges that the cluster is configured with. Shared ClusterSet IPs are accepted only within these ranges.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -988,7 +988,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"idClaimedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "idClaimedAt is since when it claims its id in its ClusterSet. Of two with one id, the older claim counts.",
+							Description: "idClaimedAt is the time since which the cluster has claimed its ID in its ClusterSet. If two clusters claim the same ID, the older claim takes precedence.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -999,7 +999,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "peers are the ids of the clusters that it lists as members. A cluster's own entry has them, for the others to compare.",
+							Description: "peers are the IDs of the clusters that the cluster lists as members. Set only on the Member of the local cluster, so that other clusters can compare.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1019,7 +1019,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "path is the way from the member to this cluster, if other clusters relay it.",
+							Description: "path is the relay path from the member to this cluster. Empty if the member is read directly.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1044,7 +1044,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Accepted, Reachable, Synced and Mutual.",
+							Description: "conditions describe the state of the member. Known condition types are Accepted, Reachable, Synced, Mutual, and ClusterSetIP.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1069,19 +1069,19 @@ func schema_pkg_apis_clusterset_v1alpha1_ServicePort(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServicePort is one port of an exported Service.",
+				Description: "ServicePort represents a port of an exported Service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name of the port. It may be empty when there is one port only.",
+							Description: "name is the name of the port. Optional if the Service has only one port.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "protocol is TCP, UDP or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Description: "protocol is the IP protocol of the port. Must be TCP, UDP, or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
@@ -1089,14 +1089,14 @@ func schema_pkg_apis_clusterset_v1alpha1_ServicePort(ref common.ReferenceCallbac
 					},
 					"appProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "appProtocol is what is spoken on the port.",
+							Description: "appProtocol is a hint for the application protocol of the port.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "port is the number of the port.",
+							Description: "port is the port number on which the Service is exposed.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1113,7 +1113,7 @@ func schema_pkg_apis_multicluster_v1_ClusterClaim(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterClaim is something that a cluster says of itself. Two names are well known: id.k8s.io is who the cluster is, and clusterset.k8s.io is the ClusterSet that it belongs to.",
+				Description: "ClusterClaim is a named piece of information about this cluster. Two names are well known: id.k8s.io is the ID of the cluster, and clusterset.k8s.io is the ClusterSet that the cluster belongs to.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1132,14 +1132,14 @@ func schema_pkg_apis_multicluster_v1_ClusterClaim(ref common.ReferenceCallback) 
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name says what is claimed.",
+							Description: "metadata is the standard object metadata. The name identifies the claim.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec holds the value of the claim.",
+							Description: "spec contains the value of the claim.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ClusterClaimSpec{}.OpenAPIModelName()),
 						},
@@ -1182,7 +1182,7 @@ func schema_pkg_apis_multicluster_v1_ClusterClaimList(ref common.ReferenceCallba
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ClusterClaims.",
+							Description: "items is the list of ClusterClaims.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1207,12 +1207,12 @@ func schema_pkg_apis_multicluster_v1_ClusterClaimSpec(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterClaimSpec holds the value of a claim.",
+				Description: "ClusterClaimSpec contains the value of the claim.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"value": {
 						SchemaProps: spec.SchemaProps{
-							Description: "value is what is claimed, at most 128000 bytes.",
+							Description: "value is the value of the claim. Must not exceed 128000 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1229,12 +1229,12 @@ func schema_pkg_apis_multicluster_v1alpha1_ClusterStatus(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterStatus names a cluster that exports the service.",
+				Description: "ClusterStatus describes an exporting cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cluster is the id of the exporting cluster, an RFC 1123 label.",
+							Description: "cluster is the ID of the exporting cluster. Must be an RFC 1123 label.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1251,7 +1251,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExport asks that the Service of the same name and namespace be consumable from every cluster of the ClusterSet. Deleting it ends that.",
+				Description: "ServiceExport declares that the Service with the same name and namespace as this export should be consumable from other clusters. Deleting the ServiceExport withdraws the Service from the ClusterSet.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1270,21 +1270,21 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref common.ReferenceCal
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is that of the Service to export.",
+							Description: "metadata is the standard object metadata. The name must be the name of the Service to export.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says what the import carries besides what the Service itself says.",
+							Description: "spec defines what is exported in addition to the Service itself.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterv1alpha1.ServiceExportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is written by the implementation.",
+							Description: "status describes the current state of the export. Written by the implementation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterv1alpha1.ServiceExportStatus{}.OpenAPIModelName()),
 						},
@@ -1327,7 +1327,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref common.Referenc
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ServiceExports.",
+							Description: "items is the list of ServiceExports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1352,12 +1352,12 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExportSpec says what the import carries besides what the Service itself says. Labels and annotations of the Service or of the ServiceExport are not exported; only those named here are.",
+				Description: "ServiceExportSpec describes what is exported in addition to the Service itself. Labels and annotations of the Service and of the ServiceExport are not exported, only the ones listed here.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"exportedLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedLabels become labels of the ServiceImport. When several clusters export different sets, the oldest export's set is used.",
+							Description: "exportedLabels are the labels of the ServiceImport. If clusters export different sets of labels, the set of the oldest export is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1373,7 +1373,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportSpec(ref common.Referenc
 					},
 					"exportedAnnotations": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedAnnotations become annotations of the ServiceImport. When several clusters export different sets, the oldest export's set is used.",
+							Description: "exportedAnnotations are annotations of the ServiceImport. If clusters export different sets of annotations, the set of the oldest export is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1397,7 +1397,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExportStatus is what the implementation has made of the export.",
+				Description: "ServiceExportStatus describes the current state of an export.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -1412,7 +1412,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceExportStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions tell whether the export is Valid, whether it is Ready, and whether it is in Conflict with the exports of other clusters.",
+							Description: "conditions describe whether the export is Valid, whether it is Ready, and whether it is in Conflict with exports of other clusters.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1436,7 +1436,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImport is a service of the ClusterSet as this cluster sees it. It is computed from the ServiceExports of all member clusters whenever it is read; nobody can write it.",
+				Description: "ServiceImport describes a service of the ClusterSet as seen from this cluster. ServiceImports are computed from the ServiceExports of all member clusters and are read-only.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1462,14 +1462,14 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref common.ReferenceCal
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the merge of all exports of the service.",
+							Description: "spec is the result of merging all exports of the service.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterv1alpha1.ServiceImportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status says where the import comes from and whether it can be used.",
+							Description: "status describes the exporting clusters and whether the import is ready.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterv1alpha1.ServiceImportStatus{}.OpenAPIModelName()),
 						},
@@ -1512,7 +1512,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref common.Referenc
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ServiceImports.",
+							Description: "items is the list of ServiceImports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1537,7 +1537,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImportSpec is the merge of all exports of the service.",
+				Description: "ServiceImportSpec is the result of merging all exports of the service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"ports": {
@@ -1547,7 +1547,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the union of the exporters' ports.",
+							Description: "ports is the union of the ports of all exports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1566,7 +1566,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ips are the virtual IPs, at most one per IP family and in the order of ipFamilies. A Headless import has none.",
+							Description: "ips are the virtual IPs of the service in this cluster, at most one per IP family, in the order of ipFamilies. Empty for Headless imports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1581,7 +1581,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is ClusterSetIP or Headless.",
+							Description: "type is the type of the import. Must be ClusterSetIP or Headless.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1589,7 +1589,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 					},
 					"sessionAffinity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinity is ClientIP or None. It means nothing for a Headless import.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
+							Description: "sessionAffinity is used to maintain session affinity. Must be ClientIP or None. Ignored for Headless imports.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"ClientIP", "None"},
@@ -1597,7 +1597,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 					},
 					"sessionAffinityConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinityConfig is the configuration of the session affinity.",
+							Description: "sessionAffinityConfig contains the configuration of the session affinity.",
 							Ref:         ref(corev1.SessionAffinityConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -1608,7 +1608,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ipFamilies are the IP families of the import, the primary one first.",
+							Description: "ipFamilies are the IP families of the import, the primary family first.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1624,7 +1624,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 					},
 					"internalTrafficPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "internalTrafficPolicy says whether a node may send traffic to endpoints of other nodes (Cluster) or only to its own (Local).\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
+							Description: "internalTrafficPolicy describes how nodes distribute traffic to the service: to all endpoints (Cluster) or only to endpoints on the same node (Local).\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Cluster", "Local"},
@@ -1632,7 +1632,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref common.Referenc
 					},
 					"trafficDistribution": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trafficDistribution is a preference for endpoints that are close, such as PreferSameZone. Unset means no preference.",
+							Description: "trafficDistribution offers a way to express preferences for how traffic is distributed to the endpoints, for example PreferSameZone. Unset means no preference.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1650,12 +1650,12 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImportStatus says where the import comes from and whether it can be used.",
+				Description: "ServiceImportStatus describes the current state of an import.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"endpointSliceObjects": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpointSliceObjects says whether the imported EndpointSlices can be read from the API: Present or Absent.",
+							Description: "endpointSliceObjects describes whether the imported EndpointSlices can be read from the API: Present or Absent.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1672,7 +1672,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the clusters that export the service.",
+							Description: "clusters is the list of clusters that export the service.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1696,7 +1696,7 @@ func schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions tell whether the import is Ready, and why not.",
+							Description: "conditions describe whether the import is Ready, and whether the exporting members are reachable (MembersReachable).",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1720,19 +1720,19 @@ func schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServicePort is one port of an imported service.",
+				Description: "ServicePort represents a port of an imported service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is a DNS label, unique among the ports. It may be empty when there is only one port.",
+							Description: "name is the name of the port. Must be a DNS label, unique among the ports of the import. Optional if the import has only one port.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "protocol is TCP, UDP or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Description: "protocol is the IP protocol of the port. Must be TCP, UDP, or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
@@ -1740,14 +1740,14 @@ func schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref common.ReferenceCallb
 					},
 					"appProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "appProtocol hints at the protocol spoken on top, such as http or kubernetes.io/h2c.",
+							Description: "appProtocol is a hint for the application protocol of the port, for example http or kubernetes.io/h2c.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "port is the port number.",
+							Description: "port is the port number on which the service is exposed.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1764,12 +1764,12 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ClusterStatus(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterStatus names a cluster that exports the service.",
+				Description: "ClusterStatus describes an exporting cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cluster is the id of the exporting cluster, an RFC 1123 label.",
+							Description: "cluster is the ID of the exporting cluster. Must be an RFC 1123 label.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1786,7 +1786,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExport(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExport asks that the Service of the same name and namespace be consumable from every cluster of the ClusterSet. Deleting it ends that.",
+				Description: "ServiceExport declares that the Service with the same name and namespace as this export should be consumable from other clusters. Deleting the ServiceExport withdraws the Service from the ClusterSet.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1805,21 +1805,21 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExport(ref common.ReferenceCa
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is that of the Service to export.",
+							Description: "metadata is the standard object metadata. The name must be the name of the Service to export.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says what the import carries besides what the Service itself says.",
+							Description: "spec defines what is exported in addition to the Service itself.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1alpha1.ServiceExportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is written by the implementation.",
+							Description: "status describes the current state of the export. Written by the implementation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1alpha1.ServiceExportStatus{}.OpenAPIModelName()),
 						},
@@ -1862,7 +1862,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportList(ref common.Referen
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ServiceExports.",
+							Description: "items is the list of ServiceExports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1887,12 +1887,12 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportSpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExportSpec says what the import carries besides what the Service itself says. Labels and annotations of the Service or of the ServiceExport are not exported; only those named here are.",
+				Description: "ServiceExportSpec describes what is exported in addition to the Service itself. Labels and annotations of the Service and of the ServiceExport are not exported, only the ones listed here.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"exportedLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedLabels become labels of the ServiceImport. When several clusters export different sets, the oldest export's set is used.",
+							Description: "exportedLabels are the labels of the ServiceImport. If clusters export different sets of labels, the set of the oldest export is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1908,7 +1908,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportSpec(ref common.Referen
 					},
 					"exportedAnnotations": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedAnnotations become annotations of the ServiceImport. When several clusters export different sets, the oldest export's set is used.",
+							Description: "exportedAnnotations are annotations of the ServiceImport. If clusters export different sets of annotations, the set of the oldest export is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1932,7 +1932,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExportStatus is what the implementation has made of the export.",
+				Description: "ServiceExportStatus describes the current state of an export.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -1947,7 +1947,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions tell whether the export is Valid, whether it is Ready, and whether it is in Conflict with the exports of other clusters.",
+							Description: "conditions describe whether the export is Valid, whether it is Ready, and whether it is in Conflict with exports of other clusters.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1971,7 +1971,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImport(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImport is a service of the ClusterSet as this cluster sees it. It is computed from the ServiceExports of all member clusters whenever it is read; nobody can write it.",
+				Description: "ServiceImport describes a service of the ClusterSet as seen from this cluster. ServiceImports are computed from the ServiceExports of all member clusters and are read-only.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1997,14 +1997,14 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImport(ref common.ReferenceCa
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the merge of all exports of the service.",
+							Description: "spec is the result of merging all exports of the service.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1alpha1.ServiceImportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status says where the import comes from and whether it can be used.",
+							Description: "status describes the exporting clusters and whether the import is ready.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1alpha1.ServiceImportStatus{}.OpenAPIModelName()),
 						},
@@ -2047,7 +2047,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportList(ref common.Referen
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ServiceImports.",
+							Description: "items is the list of ServiceImports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2072,7 +2072,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImportSpec is the merge of all exports of the service.",
+				Description: "ServiceImportSpec is the result of merging all exports of the service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"ports": {
@@ -2082,7 +2082,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the union of the exporters' ports.",
+							Description: "ports is the union of the ports of all exports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2101,7 +2101,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ips are the virtual IPs, at most one per IP family and in the order of ipFamilies. A Headless import has none.",
+							Description: "ips are the virtual IPs of the service in this cluster, at most one per IP family, in the order of ipFamilies. Empty for Headless imports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2116,7 +2116,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is ClusterSetIP or Headless.",
+							Description: "type is the type of the import. Must be ClusterSetIP or Headless.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2124,7 +2124,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 					},
 					"sessionAffinity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinity is ClientIP or None. It means nothing for a Headless import.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
+							Description: "sessionAffinity is used to maintain session affinity. Must be ClientIP or None. Ignored for Headless imports.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"ClientIP", "None"},
@@ -2132,7 +2132,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 					},
 					"sessionAffinityConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinityConfig is the configuration of the session affinity.",
+							Description: "sessionAffinityConfig contains the configuration of the session affinity.",
 							Ref:         ref(corev1.SessionAffinityConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -2143,7 +2143,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ipFamilies are the IP families of the import, the primary one first.",
+							Description: "ipFamilies are the IP families of the import, the primary family first.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2159,7 +2159,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 					},
 					"internalTrafficPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "internalTrafficPolicy says whether a node may send traffic to endpoints of other nodes (Cluster) or only to its own (Local).\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
+							Description: "internalTrafficPolicy describes how nodes distribute traffic to the service: to all endpoints (Cluster) or only to endpoints on the same node (Local).\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Cluster", "Local"},
@@ -2167,7 +2167,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref common.Referen
 					},
 					"trafficDistribution": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trafficDistribution is a preference for endpoints that are close, such as PreferSameZone. Unset means no preference.",
+							Description: "trafficDistribution offers a way to express preferences for how traffic is distributed to the endpoints, for example PreferSameZone. Unset means no preference.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2185,12 +2185,12 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImportStatus says where the import comes from and whether it can be used.",
+				Description: "ServiceImportStatus describes the current state of an import.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"endpointSliceObjects": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpointSliceObjects says whether the imported EndpointSlices can be read from the API: Present or Absent.",
+							Description: "endpointSliceObjects describes whether the imported EndpointSlices can be read from the API: Present or Absent.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2207,7 +2207,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the clusters that export the service.",
+							Description: "clusters is the list of clusters that export the service.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2231,7 +2231,7 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions tell whether the import is Ready, and why not.",
+							Description: "conditions describe whether the import is Ready, and whether the exporting members are reachable (MembersReachable).",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2255,19 +2255,19 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServicePort(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServicePort is one port of an imported service.",
+				Description: "ServicePort represents a port of an imported service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is a DNS label, unique among the ports. It may be empty when there is only one port.",
+							Description: "name is the name of the port. Must be a DNS label, unique among the ports of the import. Optional if the import has only one port.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "protocol is TCP, UDP or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Description: "protocol is the IP protocol of the port. Must be TCP, UDP, or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
@@ -2275,14 +2275,14 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ServicePort(ref common.ReferenceCall
 					},
 					"appProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "appProtocol hints at the protocol spoken on top, such as http or kubernetes.io/h2c.",
+							Description: "appProtocol is a hint for the application protocol of the port, for example http or kubernetes.io/h2c.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "port is the port number.",
+							Description: "port is the port number on which the service is exposed.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -2299,12 +2299,12 @@ func schema_pkg_apis_multiclusterx_v1beta1_ClusterStatus(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterStatus names a cluster that exports the service.",
+				Description: "ClusterStatus describes an exporting cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cluster is the id of the exporting cluster, an RFC 1123 label.",
+							Description: "cluster is the ID of the exporting cluster. Must be an RFC 1123 label.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2321,7 +2321,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExport asks that the Service of the same name and namespace be consumable from every cluster of the ClusterSet. Deleting it ends that.",
+				Description: "ServiceExport declares that the Service with the same name and namespace as this export should be consumable from other clusters. Deleting the ServiceExport withdraws the Service from the ClusterSet.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2340,21 +2340,21 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref common.ReferenceCal
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is that of the Service to export.",
+							Description: "metadata is the standard object metadata. The name must be the name of the Service to export.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says what the import carries besides what the Service itself says.",
+							Description: "spec defines what is exported in addition to the Service itself.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1beta1.ServiceExportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is written by the implementation.",
+							Description: "status describes the current state of the export. Written by the implementation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1beta1.ServiceExportStatus{}.OpenAPIModelName()),
 						},
@@ -2397,7 +2397,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref common.Referenc
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ServiceExports.",
+							Description: "items is the list of ServiceExports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2422,12 +2422,12 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExportSpec says what the import carries besides what the Service itself says. Labels and annotations of the Service or of the ServiceExport are not exported; only those named here are.",
+				Description: "ServiceExportSpec describes what is exported in addition to the Service itself. Labels and annotations of the Service and of the ServiceExport are not exported, only the ones listed here.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"exportedLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedLabels become labels of the ServiceImport. When several clusters export different sets, the oldest export's set is used.",
+							Description: "exportedLabels are the labels of the ServiceImport. If clusters export different sets of labels, the set of the oldest export is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -2443,7 +2443,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportSpec(ref common.Referenc
 					},
 					"exportedAnnotations": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedAnnotations become annotations of the ServiceImport. When several clusters export different sets, the oldest export's set is used.",
+							Description: "exportedAnnotations are annotations of the ServiceImport. If clusters export different sets of annotations, the set of the oldest export is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -2467,7 +2467,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceExportStatus is what the implementation has made of the export.",
+				Description: "ServiceExportStatus describes the current state of an export.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -2482,7 +2482,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceExportStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions tell whether the export is Valid, whether it is Ready, and whether it is in Conflict with the exports of other clusters.",
+							Description: "conditions describe whether the export is Valid, whether it is Ready, and whether it is in Conflict with exports of other clusters.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2506,7 +2506,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImport is a service of the ClusterSet as this cluster sees it. It is computed from the ServiceExports of all member clusters whenever it is read; nobody can write it.",
+				Description: "ServiceImport describes a service of the ClusterSet as seen from this cluster. ServiceImports are computed from the ServiceExports of all member clusters and are read-only.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2532,14 +2532,14 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref common.ReferenceCal
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the merge of all exports of the service.",
+							Description: "spec is the result of merging all exports of the service.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1beta1.ServiceImportSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status says where the import comes from and whether it can be used.",
+							Description: "status describes the exporting clusters and whether the import is ready.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(multiclusterxv1beta1.ServiceImportStatus{}.OpenAPIModelName()),
 						},
@@ -2582,7 +2582,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref common.Referenc
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the ServiceImports.",
+							Description: "items is the list of ServiceImports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2607,7 +2607,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImportSpec is the merge of all exports of the service.",
+				Description: "ServiceImportSpec is the result of merging all exports of the service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"ports": {
@@ -2617,7 +2617,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the union of the exporters' ports.",
+							Description: "ports is the union of the ports of all exports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2636,7 +2636,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ips are the virtual IPs, at most one per IP family and in the order of ipFamilies. A Headless import has none.",
+							Description: "ips are the virtual IPs of the service in this cluster, at most one per IP family, in the order of ipFamilies. Empty for Headless imports.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2651,7 +2651,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is ClusterSetIP or Headless.",
+							Description: "type is the type of the import. Must be ClusterSetIP or Headless.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2659,7 +2659,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 					},
 					"sessionAffinity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinity is ClientIP or None. It means nothing for a Headless import.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
+							Description: "sessionAffinity is used to maintain session affinity. Must be ClientIP or None. Ignored for Headless imports.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"ClientIP", "None"},
@@ -2667,7 +2667,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 					},
 					"sessionAffinityConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sessionAffinityConfig is the configuration of the session affinity.",
+							Description: "sessionAffinityConfig contains the configuration of the session affinity.",
 							Ref:         ref(corev1.SessionAffinityConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -2678,7 +2678,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ipFamilies are the IP families of the import, the primary one first.",
+							Description: "ipFamilies are the IP families of the import, the primary family first.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2694,7 +2694,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 					},
 					"internalTrafficPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "internalTrafficPolicy says whether a node may send traffic to endpoints of other nodes (Cluster) or only to its own (Local).\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
+							Description: "internalTrafficPolicy describes how nodes distribute traffic to the service: to all endpoints (Cluster) or only to endpoints on the same node (Local).\n\nPossible enum values:\n - `\"Cluster\"` routes traffic to all endpoints.\n - `\"Local\"` routes traffic only to endpoints on the same node as the client pod (dropping the traffic if there are no local endpoints).",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Cluster", "Local"},
@@ -2702,7 +2702,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref common.Referenc
 					},
 					"trafficDistribution": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trafficDistribution is a preference for endpoints that are close, such as PreferSameZone. Unset means no preference.",
+							Description: "trafficDistribution offers a way to express preferences for how traffic is distributed to the endpoints, for example PreferSameZone. Unset means no preference.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2720,12 +2720,12 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImportStatus says where the import comes from and whether it can be used.",
+				Description: "ServiceImportStatus describes the current state of an import.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"endpointSliceObjects": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpointSliceObjects says whether the imported EndpointSlices can be read from the API: Present or Absent.",
+							Description: "endpointSliceObjects describes whether the imported EndpointSlices can be read from the API: Present or Absent.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2742,7 +2742,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the clusters that export the service.",
+							Description: "clusters is the list of clusters that export the service.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2766,7 +2766,7 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions tell whether the import is Ready, and why not.",
+							Description: "conditions describe whether the import is Ready, and whether the exporting members are reachable (MembersReachable).",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2790,19 +2790,19 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServicePort(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServicePort is one port of an imported service.",
+				Description: "ServicePort represents a port of an imported service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is a DNS label, unique among the ports. It may be empty when there is only one port.",
+							Description: "name is the name of the port. Must be a DNS label, unique among the ports of the import. Optional if the import has only one port.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "protocol is TCP, UDP or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Description: "protocol is the IP protocol of the port. Must be TCP, UDP, or SCTP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
@@ -2810,14 +2810,14 @@ func schema_pkg_apis_multiclusterx_v1beta1_ServicePort(ref common.ReferenceCallb
 					},
 					"appProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "appProtocol hints at the protocol spoken on top, such as http or kubernetes.io/h2c.",
+							Description: "appProtocol is a hint for the application protocol of the port, for example http or kubernetes.io/h2c.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "port is the port number.",
+							Description: "port is the port number on which the service is exposed.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",

@@ -45,7 +45,7 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 		{name: "bad annotation key", path: exports, body: export("web", `,"spec":{"exportedAnnotations":{"no key":"x"}}`), code: 422, field: "spec.exportedAnnotations"},
 		// R14
 		{name: "reserved label", path: exports, body: export("web", `,"spec":{"exportedLabels":{"multicluster.kubernetes.io/source-cluster":"x"}}`), code: 422,
-			field: "spec.exportedLabels[multicluster.kubernetes.io/source-cluster]", message: "set by the implementation alone"},
+			field: "spec.exportedLabels[multicluster.kubernetes.io/source-cluster]", message: "are reserved for the implementation"},
 		{name: "name that no Service could have", path: exports, body: export("web.v2", ""), code: 422, field: "metadata.name", message: "must not contain dots"},
 		{name: "no name", path: exports, body: export("", ""), code: 422, field: "metadata.name", message: "name or generateName is required"},
 		{name: "another namespace than the path's", path: exports, code: 400, message: "namespace of the provided object does not match",

@@ -194,7 +194,7 @@ func TestIDMustBeAValidRFC1123DNSLabel(t *testing.T) {
 	}
 	kubectl(t, in("east", []string{"apply", "-f", manifest(t, id, "east")})...)
 	for _, value := range []string{"", "East", "east_1", "-east", "east-", "east.example", strings.Repeat("x", 64), "öst", "east "} {
-		refused(t, []string{"spec.value", "a cluster id is one label, without dots"}, in("east", []string{"apply", "-f", manifest(t, id, value)})...)
+		refused(t, []string{"spec.value", "a cluster ID must be a single DNS label without dots"}, in("east", []string{"apply", "-f", manifest(t, id, value)})...)
 	}
 }
 

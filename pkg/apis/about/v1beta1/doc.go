@@ -9,6 +9,6 @@
 // +k8s:register-gen=package
 // +groupName=about.k8s.io
 
-// Package v1beta1 is about.k8s.io/v1beta1: the ClusterClaims of a cluster, for
-// tools that look for ClusterProperties.
+// Package v1beta1 is about.k8s.io/v1beta1: the ClusterClaims of a cluster, served
+// as ClusterProperties.
 package v1beta1

@@ -10,22 +10,22 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +genclient:onlyVerbs=get,list,watch
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterProperty shows a ClusterClaim (multicluster.k8s.io) of this cluster
-// and can only be read. The cluster's id is shown under the names id.k8s.io
-// and cluster.clusterset.k8s.io.
+// ClusterProperty is a read-only view of a ClusterClaim (multicluster.k8s.io) of
+// this cluster. The cluster ID is available under the names id.k8s.io and
+// cluster.clusterset.k8s.io.
 type ClusterProperty struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is what is claimed.
+	// spec contains the value of the property.
 	// +optional
 	Spec ClusterPropertySpec `json:"spec,omitempty"`
 }
 
-// ClusterPropertySpec holds the value of a property.
+// ClusterPropertySpec contains the value of the property.
 type ClusterPropertySpec struct {
-	// value is that of the claim.
+	// value is the value of the ClusterClaim.
 	Value string `json:"value"`
 }
 
@@ -37,7 +37,7 @@ type ClusterPropertyList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the properties.
+	// items is the list of ClusterProperties.
 	// +listType=atomic
 	Items []ClusterProperty `json:"items"`
 }

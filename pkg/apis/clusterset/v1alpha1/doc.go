@@ -10,6 +10,6 @@
 // +groupName=clusterset.mcs-apiserver.io
 // +groupGoName=ClusterSet
 
-// Package v1alpha1 is clusterset.mcs-apiserver.io/v1alpha1: what one cluster
-// of a ClusterSet shows the others, and what it knows of them.
+// Package v1alpha1 is clusterset.mcs-apiserver.io/v1alpha1: what a cluster
+// exports to the other clusters of its ClusterSet, and what it knows of them.
 package v1alpha1

@@ -14,115 +14,124 @@ import (
 // +genclient:onlyVerbs=get,list,watch
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ExportedService is a Service as one cluster of the ClusterSet exports it:
-// everything that the merge into a ServiceImport needs, and nothing else of
-// the Service. It is computed and can only be read. Its name is that of the
-// Service and the id of the cluster, with a dot between them.
+// ExportedService describes a Service exported by one cluster of the
+// ClusterSet: all fields that the merge into a ServiceImport needs, and no
+// other part of the Service. ExportedServices are computed and read-only. The
+// name is the name of the Service and the ID of the cluster, joined by a dot.
 type ExportedService struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The creation time is that of
-	// the ServiceExport.
+	// metadata is the standard object metadata. The creation timestamp is the
+	// creation timestamp of the ServiceExport.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is what the import would be if nobody else exported the service.
+	// spec describes the exported Service.
 	// +optional
 	Spec ExportedServiceSpec `json:"spec,omitempty"`
 }
 
-// ExportedServiceSpec is what the import would be if nobody else exported the service.
+// ExportedServiceSpec describes the ServiceImport that would result if only
+// this cluster exported the service.
 type ExportedServiceSpec struct {
-	// cluster is the id of the exporting cluster.
+	// cluster is the ID of the exporting cluster.
 	Cluster string `json:"cluster"`
 	// service is the name of the Service.
 	Service string `json:"service"`
-	// exportedAt is when the ServiceExport was created. The oldest counts most.
+	// exportedAt is the creation time of the ServiceExport. In conflicts, the
+	// oldest export takes precedence.
 	ExportedAt metav1.Time `json:"exportedAt"`
-	// effectiveAt is when the export took effect: when it was created, or when the
-	// cluster joined the ClusterSet, whichever was later.
+	// effectiveAt is the time at which the export took effect: the creation of
+	// the ServiceExport, or the time at which the cluster joined the
+	// ClusterSet, whichever is later. The founding export is the one that took
+	// effect first.
 	// +optional
 	EffectiveAt metav1.Time `json:"effectiveAt,omitempty,omitzero"`
-	// type tells services with a virtual IP from those without.
+	// type is the type of the exported service. Must be ClusterSetIP or
+	// Headless.
 	Type ServiceType `json:"type"`
-	// ports are those of the Service.
+	// ports are the ports of the Service.
 	// +optional
 	// +listType=atomic
 	Ports []ServicePort `json:"ports,omitempty"`
-	// sessionAffinity is that of the Service.
+	// sessionAffinity is the session affinity of the Service.
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
-	// sessionAffinityConfig is that of the Service.
+	// sessionAffinityConfig is the session affinity configuration of the
+	// Service.
 	// +optional
 	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
-	// ipFamilies are those of the Service.
+	// ipFamilies are the IP families of the Service.
 	// +optional
 	// +listType=atomic
 	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
-	// internalTrafficPolicy is that of the Service.
+	// internalTrafficPolicy is the internal traffic policy of the Service.
 	// +optional
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`
-	// trafficDistribution is that of the Service.
+	// trafficDistribution is the traffic distribution of the Service.
 	// +optional
 	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
-	// exportedLabels are those that the ServiceExport names.
+	// exportedLabels are the exported labels of the ServiceExport.
 	// +optional
 	ExportedLabels map[string]string `json:"exportedLabels,omitempty"`
-	// exportedAnnotations are those that the ServiceExport names.
+	// exportedAnnotations are the exported annotations of the ServiceExport.
 	// +optional
 	ExportedAnnotations map[string]string `json:"exportedAnnotations,omitempty"`
-	// useClusterSetIP is whether the export asks for one IP in all clusters.
+	// useClusterSetIP indicates whether the export requests a shared ClusterSet
+	// IP.
 	// +optional
 	UseClusterSetIP bool `json:"useClusterSetIP,omitempty"`
-	// clusterSetIP is what the exporting cluster holds to, whatever it asks for
-	// now. It is missing until that is decided.
+	// clusterSetIP is the decision about the shared ClusterSet IP that the
+	// exporting cluster has recorded, regardless of what the export requests
+	// now. Unset until the decision is made.
 	// +optional
 	ClusterSetIP *ClusterSetIPDecision `json:"clusterSetIP,omitempty"`
-	// path is the way from the exporting cluster to this one: the clusters that
-	// showed it to the next, the exporting cluster first. It is empty for what
-	// this cluster exports itself.
+	// path is the relay path of the object: the IDs of the clusters that passed it
+	// on, the exporting cluster first. Empty for exports of this cluster.
 	// +optional
 	// +listType=atomic
 	Path []string `json:"path,omitempty"`
 }
 
-// ClusterSetIPDecision is what was decided about the IP of a service when its
-// first export took effect. It holds for as long as anybody exports the service.
+// ClusterSetIPDecision records the decision about the shared ClusterSet IP of a
+// service. The decision is made when the founding export takes effect and holds
+// until the last cluster withdraws the service.
 type ClusterSetIPDecision struct {
-	// ips are the same in all clusters, at most one per IP family. If there are
-	// none, every importing cluster has its own.
+	// ips are the shared ClusterSet IPs, at most one per IP family. If empty,
+	// every importing cluster allocates its own virtual IP.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
-	// decidedBy is the id of the cluster whose export was the first, and which
+	// decidedBy is the ID of the cluster with the founding export, which
 	// allocated the IPs.
 	DecidedBy string `json:"decidedBy"`
-	// since is when it was decided, as a rule when that export took effect. Of two
-	// decisions the older stands.
+	// since is the time of the decision, usually the time at which the founding
+	// export took effect. If two clusters have recorded different decisions,
+	// the older decision takes precedence.
 	Since metav1.Time `json:"since"`
 }
 
-// ServiceType tells services with a virtual IP from those without.
+// ServiceType designates the type of an exported service.
 // +enum
 type ServiceType string
 
 const (
-	// ClusterSetIP services are reached through a virtual IP.
+	// ClusterSetIP services are accessible via a ClusterSet IP.
 	ClusterSetIP ServiceType = "ClusterSetIP"
-	// Headless services have no virtual IP.
+	// Headless services have no ClusterSet IP.
 	Headless ServiceType = "Headless"
 )
 
-// ServicePort is one port of an exported Service.
+// ServicePort represents a port of an exported Service.
 type ServicePort struct {
-	// name is the name of the port. It may be empty when there is one port only.
+	// name is the name of the port. Optional if the Service has only one port.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// protocol is TCP, UDP or SCTP.
+	// protocol is the IP protocol of the port. Must be TCP, UDP, or SCTP.
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
-	// appProtocol is what is spoken on the port.
+	// appProtocol is a hint for the application protocol of the port.
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
-	// port is the number of the port.
+	// port is the port number on which the Service is exposed.
 	Port int32 `json:"port"`
 }
 
@@ -134,7 +143,7 @@ type ExportedServiceList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the services.
+	// items is the list of ExportedServices.
 	// +listType=atomic
 	Items []ExportedService `json:"items"`
 }
@@ -143,37 +152,40 @@ type ExportedServiceList struct {
 // +genclient:onlyVerbs=get,list,watch
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ExportedEndpointSlice holds endpoints of an exported Service. It is computed
-// and can only be read. Its name is that of the EndpointSlice in the exporting
-// cluster and the id of the cluster, with a dot between them.
+// ExportedEndpointSlice contains endpoints of an exported Service.
+// ExportedEndpointSlices are computed and read-only. The name is the name of
+// the EndpointSlice in the exporting cluster and the ID of the cluster, joined
+// by a dot.
 type ExportedEndpointSlice struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the EndpointSlice.
+	// spec describes the exported EndpointSlice.
 	// +optional
 	Spec ExportedEndpointSliceSpec `json:"spec,omitempty"`
 }
 
-// ExportedEndpointSliceSpec is an EndpointSlice of the exporting cluster.
+// ExportedEndpointSliceSpec describes an EndpointSlice of the exporting
+// cluster.
 type ExportedEndpointSliceSpec struct {
-	// cluster is the id of the exporting cluster.
+	// cluster is the ID of the exporting cluster.
 	Cluster string `json:"cluster"`
 	// service is the name of the Service.
 	Service string `json:"service"`
 	// addressType is the IP family of the addresses.
 	AddressType discoveryv1.AddressType `json:"addressType"`
-	// endpoints are those of the EndpointSlice, without references to objects
-	// of the exporting cluster.
+	// endpoints are the endpoints of the EndpointSlice, without references to
+	// objects of the exporting cluster.
 	// +optional
 	// +listType=atomic
 	Endpoints []discoveryv1.Endpoint `json:"endpoints,omitempty"`
-	// ports have the names that the exporting cluster's Service gives them.
+	// ports are the ports of the endpoints, with the port names of the Service
+	// in the exporting cluster.
 	// +optional
 	// +listType=atomic
 	Ports []discoveryv1.EndpointPort `json:"ports,omitempty"`
-	// path is the way from the exporting cluster to this one, as in ExportedServices.
+	// path is the relay path, as in ExportedService.
 	// +optional
 	// +listType=atomic
 	Path []string `json:"path,omitempty"`
@@ -187,7 +199,7 @@ type ExportedEndpointSliceList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the slices.
+	// items is the list of ExportedEndpointSlices.
 	// +listType=atomic
 	Items []ExportedEndpointSlice `json:"items"`
 }
@@ -198,102 +210,119 @@ type ExportedEndpointSliceList struct {
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Member is what this cluster knows of a cluster of its ClusterSet, itself
-// included. It is computed from the Secrets that make clusters members, and
-// from what these clusters answer, and can only be read. Its name is the id of
-// the cluster; a Secret that gives no usable id has an entry named after itself.
+// Member describes a cluster of the ClusterSet as seen from this cluster. This
+// cluster has a Member too. Members are computed from the member Secrets and
+// from what the clusters report, and are read-only. The name is the cluster ID;
+// a Secret without a valid cluster ID is represented by a Member named after
+// the Secret.
 type Member struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. Creation time and UID are those
-	// of the Secret, for this cluster's own entry those of its namespace kube-system.
+	// metadata is the standard object metadata. The creation timestamp and the UID
+	// are taken from the member Secret, or from the namespace kube-system for the
+	// Member of the local cluster.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// status is what is known of the member.
+	// status describes the observed state of the member.
 	// +optional
 	Status MemberStatus `json:"status,omitempty"`
 }
 
-// MemberState sums up how a member can be reached.
+// MemberState summarizes the connection to a member.
 // +enum
 type MemberState string
 
 const (
-	// MemberLocal is this cluster itself.
+	// MemberLocal is the state of this cluster itself.
 	MemberLocal MemberState = "Local"
-	// MemberConnecting has not been reached yet.
+	// MemberConnecting means that the member has not been reached yet.
 	MemberConnecting MemberState = "Connecting"
-	// MemberConnected has just been seen.
+	// MemberConnected means that the member was seen recently.
 	MemberConnected MemberState = "Connected"
-	// MemberStale has not been seen for a while. Nothing changes yet.
+	// MemberStale means that the member has not been seen recently. Its exports
+	// and endpoints are unchanged.
 	MemberStale MemberState = "Stale"
-	// MemberLost has not been seen for longer than its TTL.
+	// MemberLost means that the member has not been seen for longer than its
+	// TTL.
 	MemberLost MemberState = "Lost"
-	// MemberRefused is kept out: its Secret or what it says of itself is wrong.
+	// MemberRefused means that the member is not accepted, because its Secret
+	// is invalid or its identity does not match the Secret.
 	MemberRefused MemberState = "Refused"
 )
 
-// LostPolicy is what happens to the endpoints of a member that is lost.
+// LostPolicy describes what happens to the endpoints of a lost member.
 // +enum
 type LostPolicy string
 
 const (
-	// LostPolicyWithdraw takes them out of use.
+	// LostPolicyWithdraw withdraws the endpoints.
 	LostPolicyWithdraw LostPolicy = "Withdraw"
-	// LostPolicyKeep keeps them in use.
+	// LostPolicyKeep keeps the endpoints in use.
 	LostPolicyKeep LostPolicy = "Keep"
 )
 
-// MemberStatus is all there is of a Member.
+// MemberStatus describes the observed state of a member.
 type MemberStatus struct {
-	// clusterID is what the Secret calls the cluster; for this cluster, its claim id.k8s.io.
+	// clusterID is the cluster ID in the member Secret. For this cluster, the
+	// value of the ClusterClaim id.k8s.io.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
-	// clusterUID is the UID of its namespace kube-system, which no other cluster has.
+	// clusterUID is the UID of the namespace kube-system of the cluster, which
+	// identifies the cluster regardless of its ID.
 	// +optional
 	ClusterUID types.UID `json:"clusterUID,omitempty"`
-	// clusterSet is the ClusterSet that it claims to belong to.
+	// clusterSet is the ClusterSet that the cluster claims to belong to.
 	// +optional
 	ClusterSet string `json:"clusterSet,omitempty"`
-	// state sums up how the member can be reached. The conditions give the reasons.
+	// state summarizes the connection to the member. The conditions contain the
+	// reasons.
 	State MemberState `json:"state"`
-	// lastSeen is when it last answered.
+	// lastSeen is the time of the last successful response of the member.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
-	// ttlSeconds is how long it may be silent before it is lost.
+	// ttlSeconds is how long the member may be silent before it is considered
+	// lost.
 	// +optional
 	TTLSeconds int32 `json:"ttlSeconds,omitempty"`
-	// lostPolicy is what happens to its endpoints when it is lost.
+	// lostPolicy describes what happens to the endpoints of the member when the
+	// member is lost.
 	// +optional
 	LostPolicy LostPolicy `json:"lostPolicy,omitempty"`
-	// exports is how many services it exports, as far as is known.
+	// exports is the number of Services known to be exported by the member.
 	Exports int32 `json:"exports"`
-	// endpoints is how many endpoints these have.
+	// endpoints is the number of endpoints of these Services.
 	Endpoints int32 `json:"endpoints"`
-	// synced is true when these numbers are all that it exports.
+	// synced indicates whether exports and endpoints cover everything that the
+	// member exports.
 	Synced bool `json:"synced"`
-	// clusterSetIPCIDRs is the cluster's part of the addresses for one IP in all
-	// clusters: those that it allocates.
+	// clusterSetIPCIDRs are the allocation CIDRs of the cluster, from which the
+	// cluster allocates shared ClusterSet IPs.
 	// +optional
 	// +listType=atomic
 	ClusterSetIPCIDRs []string `json:"clusterSetIPCIDRs,omitempty"`
-	// clusterSetIPRanges is where such addresses may be, as the cluster sees it.
+	// clusterSetIPRanges are the ClusterSet IP ranges that the cluster is
+	// configured with. Shared ClusterSet IPs are accepted only within these
+	// ranges.
 	// +optional
 	// +listType=atomic
 	ClusterSetIPRanges []string `json:"clusterSetIPRanges,omitempty"`
-	// idClaimedAt is since when it claims its id in its ClusterSet. Of two with one
-	// id, the older claim counts.
+	// idClaimedAt is the time since which the cluster has claimed its ID in its
+	// ClusterSet. If two clusters claim the same ID, the older claim takes
+	// precedence.
 	// +optional
 	IDClaimedAt *metav1.Time `json:"idClaimedAt,omitempty"`
-	// peers are the ids of the clusters that it lists as members. A cluster's
-	// own entry has them, for the others to compare.
+	// peers are the IDs of the clusters that the cluster lists as members. Set
+	// only on the Member of the local cluster, so that other clusters can
+	// compare.
 	// +optional
 	// +listType=atomic
 	Peers []string `json:"peers,omitempty"`
-	// path is the way from the member to this cluster, if other clusters relay it.
+	// path is the relay path from the member to this cluster. Empty if the
+	// member is read directly.
 	// +optional
 	// +listType=atomic
 	Path []string `json:"path,omitempty"`
-	// conditions are Accepted, Reachable, Synced and Mutual.
+	// conditions describe the state of the member. Known condition types are
+	// Accepted, Reachable, Synced, Mutual, and ClusterSetIP.
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=type
@@ -310,7 +339,7 @@ type MemberList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the members.
+	// items is the list of Members.
 	// +listType=atomic
 	Items []Member `json:"items"`
 }

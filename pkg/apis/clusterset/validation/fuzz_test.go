@@ -13,8 +13,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
-// FuzzValidate looks for exports of a member that validation cannot cope with,
-// or that it takes although they could not be told apart from another cluster's.
+// FuzzValidate looks for exports of a member that make validation panic, or that
+// are accepted although they could replace an object of another cluster.
 func FuzzValidate(f *testing.F) {
 	add := func(object any) {
 		data, err := json.Marshal(object)
@@ -41,6 +41,6 @@ func FuzzValidate(f *testing.F) {
 func expectUsable(t *testing.T, namespace, name, cluster string) {
 	t.Helper()
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 || name[strings.LastIndex(name, ".")+1:] != cluster {
-		t.Errorf("%q in %q is taken from cluster %q", name, namespace, cluster)
+		t.Errorf("%q in namespace %q is accepted from cluster %q", name, namespace, cluster)
 	}
 }

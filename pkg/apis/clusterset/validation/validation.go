@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation decides what of another cluster's exports may be taken.
-// A member may run another release, or be in the hands of somebody else.
+// Package validation validates the exports of other clusters. A member may run
+// another release, or be compromised.
 package validation
 
 import (
@@ -24,10 +24,10 @@ import (
 
 const (
 	maxPorts     = 1000
-	maxEndpoints = 1000 // the most that an EndpointSlice can hold
-	maxAddresses = 100  // the most that one of its endpoints can have
+	maxEndpoints = 1000 // the limit of EndpointSlices
+	maxAddresses = 100  // the limit of endpoints
 	maxPath      = 16
-	// maxAffinitySeconds is that of Services: a day.
+	// maxAffinitySeconds is the limit of Services: one day.
 	maxAffinitySeconds = 86400
 )
 
@@ -36,34 +36,34 @@ var (
 	families  = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 )
 
-// ValidateClusterID checks the id of a cluster.
+// ValidateClusterID validates a cluster ID.
 func ValidateClusterID(id string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, problem := range validation.IsDNS1123Label(id) {
-		errs = append(errs, field.Invalid(path, id, "a cluster id is one label, without dots: "+problem))
+		errs = append(errs, field.Invalid(path, id, "a cluster ID must be a single DNS label without dots: "+problem))
 	}
 	return errs
 }
 
-// IsEndpointAddress reports whether text is an address that a Pod of another
-// cluster can have. Loopback, link-local, multicast and unspecified addresses
-// would direct the traffic of a node to itself or to its neighbors.
+// IsEndpointAddress reports whether text is a valid address for an endpoint of
+// another cluster. Loopback, link-local, multicast and unspecified addresses would
+// direct traffic to the node itself or to hosts on its network.
 func IsEndpointAddress(text string) bool {
 	address, err := netip.ParseAddr(text)
 	return err == nil && !address.IsLoopback() && !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast()
 }
 
-// ValidateExportedService checks a service that another cluster exports.
+// ValidateExportedService validates an ExportedService of another cluster.
 func ValidateExportedService(service *clusterset.ExportedService) field.ErrorList {
 	spec, path := &service.Spec, field.NewPath("spec")
 	errs := validateOrigin(&service.ObjectMeta, spec.Cluster, spec.Service, spec.Path)
-	if len(errs) == 0 { // what it is named after can be told
+	if len(errs) == 0 { // service and cluster, which make up the name, are valid
 		if want := clusterset.ObjectName(spec.Service, spec.Cluster); service.Name != want {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), service.Name, fmt.Sprintf("must be %q", want)))
 		}
 	}
 	if spec.ExportedAt.IsZero() {
-		errs = append(errs, field.Required(path.Child("exportedAt"), "the age of an export decides which one counts"))
+		errs = append(errs, field.Required(path.Child("exportedAt"), "the age of an export determines its precedence"))
 	}
 	errs = append(errs, supported(path.Child("type"), spec.Type, clusterset.ClusterSetIP, clusterset.Headless)...)
 	errs = append(errs, validatePorts(spec.Ports, path.Child("ports"))...)
@@ -96,12 +96,12 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 	return append(errs, apivalidation.ValidateAnnotations(spec.ExportedAnnotations, path.Child("exportedAnnotations"))...)
 }
 
-// validateDecision checks what was decided about the IP of a service. Whether the
-// addresses are such that may be used is for the importing cluster to say.
+// validateDecision validates the decision about a shared ClusterSet IP. The
+// importing cluster checks the addresses against its ClusterSet IP range.
 func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Path) field.ErrorList {
 	errs := ValidateClusterID(decision.DecidedBy, path.Child("decidedBy"))
 	if decision.Since.IsZero() {
-		errs = append(errs, field.Required(path.Child("since"), "of two decisions the older stands"))
+		errs = append(errs, field.Required(path.Child("since"), "the age of a decision determines its precedence"))
 	}
 	seen := map[bool]bool{}
 	for i, text := range decision.IPs {
@@ -109,9 +109,9 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 		ip, err := netip.ParseAddr(text)
 		switch {
 		case err != nil || ip.String() != text || ip.Is4In6() || ip.Zone() != "":
-			errs = append(errs, field.Invalid(at, text, "must be an IP address in its usual form"))
+			errs = append(errs, field.Invalid(at, text, "must be an IP address in canonical form"))
 		case seen[ip.Is4()]:
-			errs = append(errs, field.Invalid(at, text, "there must be at most one per IP family"))
+			errs = append(errs, field.Invalid(at, text, "must not contain more than one IP per IP family"))
 		default:
 			seen[ip.Is4()] = true
 		}
@@ -119,14 +119,14 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 	return errs
 }
 
-// ValidateExportedEndpointSlice checks endpoints that another cluster exports.
+// ValidateExportedEndpointSlice validates an ExportedEndpointSlice of another cluster.
 func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) field.ErrorList {
 	spec, path := &slice.Spec, field.NewPath("spec")
 	errs := validateOrigin(&slice.ObjectMeta, spec.Cluster, spec.Service, spec.Path)
 	for _, problem := range apivalidation.NameIsDNSSubdomain(slice.Name, false) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), slice.Name, problem))
 	}
-	if !strings.HasSuffix(slice.Name, "."+spec.Cluster) { // or it would stand in the place of another cluster's
+	if !strings.HasSuffix(slice.Name, "."+spec.Cluster) { // otherwise it could replace a slice of another cluster
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), slice.Name, fmt.Sprintf("must end with %q", "."+spec.Cluster)))
 	}
 	errs = append(errs, supported(path.Child("addressType"), spec.AddressType, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
@@ -155,7 +155,7 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 	return errs
 }
 
-// validateOrigin checks what says where an object comes from.
+// validateOrigin validates the fields that identify the origin of an object.
 func validateOrigin(metadata *metav1.ObjectMeta, cluster, service string, path []string) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := ValidateClusterID(cluster, spec.Child("cluster"))
@@ -173,7 +173,7 @@ func validateOrigin(metadata *metav1.ObjectMeta, cluster, service string, path [
 		errs = append(errs, ValidateClusterID(id, spec.Child("path").Index(i))...)
 	}
 	if len(path) > 0 && path[0] != cluster {
-		errs = append(errs, field.Invalid(spec.Child("path").Index(0), path[0], "must be the exporting cluster"))
+		errs = append(errs, field.Invalid(spec.Child("path").Index(0), path[0], "must be the ID of the exporting cluster"))
 	}
 	return errs
 }
@@ -204,7 +204,7 @@ func validatePorts(ports []clusterset.ServicePort, path *field.Path) field.Error
 func validateEndpoint(endpoint *discoveryv1.Endpoint, addressType discoveryv1.AddressType, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(endpoint.Addresses) == 0 {
-		errs = append(errs, field.Required(path.Child("addresses"), "an endpoint has an address"))
+		errs = append(errs, field.Required(path.Child("addresses"), "must contain at least one address"))
 	}
 	if len(endpoint.Addresses) > maxAddresses {
 		return append(errs, field.TooMany(path.Child("addresses"), len(endpoint.Addresses), maxAddresses))

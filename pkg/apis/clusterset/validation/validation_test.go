@@ -45,7 +45,8 @@ func validSlice() *clusterset.ExportedEndpointSlice {
 	}
 }
 
-// expectError wants exactly the given field to be wrong; none when it is empty.
+// expectError verifies that the only invalid field is path, or that none is if
+// path is empty.
 func expectError(t *testing.T, errs field.ErrorList, path string) {
 	t.Helper()
 	var fields []string
@@ -58,11 +59,11 @@ func expectError(t *testing.T, errs field.ErrorList, path string) {
 	}
 }
 
-func TestValidExportsAreTaken(t *testing.T) {
+func TestValidExportsAreAccepted(t *testing.T) {
 	expectError(t, ValidateExportedService(validService()), "")
 	expectError(t, ValidateExportedEndpointSlice(validSlice()), "")
-	// R43: a headless service needs no ports; R38: a protocol may be left out,
-	// and R37: so may the name of the only port.
+	// R43: a headless service needs no ports; R38: the protocol is optional; R37:
+	// the name of the only port is optional.
 	headless := validService()
 	headless.Spec.Type, headless.Spec.Ports, headless.Spec.SessionAffinityConfig = clusterset.Headless, nil, &corev1.SessionAffinityConfig{}
 	expectError(t, ValidateExportedService(headless), "")
@@ -72,15 +73,15 @@ func TestValidExportsAreTaken(t *testing.T) {
 	empty := validSlice()
 	empty.Spec.Endpoints, empty.Spec.Ports = nil, nil
 	expectError(t, ValidateExportedEndpointSlice(empty), "")
-	// What the longest names become is taken.
+	// The truncated form of the longest names is valid.
 	long := validService()
 	long.Spec.Cluster, long.Spec.Service, long.Spec.Path = strings.Repeat("c", 63), strings.Repeat("s", 63), nil
 	long.Name, long.Labels = clusterset.ObjectName(long.Spec.Service, long.Spec.Cluster), clusterset.SourceLabels(long.Spec.Cluster, long.Spec.Service)
 	expectError(t, ValidateExportedService(long), "")
 }
 
-// R5, R35, R37, R38: what a member tells is checked field by field.
-func TestGarbageInAServiceIsRefused(t *testing.T) {
+// R5, R35, R37, R38: every field of an exported Service is validated.
+func TestInvalidServiceFieldsAreRejected(t *testing.T) {
 	type service = clusterset.ExportedService
 	for path, changes := range map[string][]func(*service){
 		"metadata.name":      {func(s *service) { s.Name = "web.c" }, func(s *service) { s.Name = "" }, func(s *service) { s.Name = "../web.b" }},
@@ -116,15 +117,15 @@ func TestGarbageInAServiceIsRefused(t *testing.T) {
 			t.Run(path, func(t *testing.T) {
 				expectError(t, ValidateExportedService(service), path)
 				if i > 0 && t.Failed() {
-					t.Logf("that was change %d", i)
+					t.Logf("failed for change %d", i)
 				}
 			})
 		}
 	}
 }
 
-// What a service is called makes up its name and labels.
-func TestServiceOfNoClusterIsRefused(t *testing.T) {
+// The cluster ID and the Service name are part of names and labels.
+func TestInvalidClusterIDsAndServiceNamesAreRejected(t *testing.T) {
 	for _, id := range []string{"", "b.c", "B", strings.Repeat("b", 64), strings.Repeat("b", 300), "b/../c"} {
 		service := validService()
 		service.Spec.Cluster, service.Labels, service.Spec.Path = id, clusterset.SourceLabels(id, "web"), nil
@@ -132,7 +133,7 @@ func TestServiceOfNoClusterIsRefused(t *testing.T) {
 		slice := validSlice()
 		slice.Spec.Cluster, slice.Labels = id, clusterset.SourceLabels(id, "web")
 		if !strings.Contains(ValidateExportedEndpointSlice(slice).ToAggregate().Error(), "spec.cluster") {
-			t.Errorf("endpoints of cluster %q are taken", id)
+			t.Errorf("endpoints of cluster %q are accepted", id)
 		}
 	}
 	for _, name := range []string{"", "Web", "a.b", strings.Repeat("w", 300)} {
@@ -142,7 +143,7 @@ func TestServiceOfNoClusterIsRefused(t *testing.T) {
 	}
 }
 
-func TestGarbageInEndpointsIsRefused(t *testing.T) {
+func TestInvalidEndpointFieldsAreRejected(t *testing.T) {
 	type slice = clusterset.ExportedEndpointSlice
 	addresses := func(texts ...string) func(*slice) {
 		return func(s *slice) { s.Spec.Endpoints[0].Addresses = texts }
@@ -154,7 +155,7 @@ func TestGarbageInEndpointsIsRefused(t *testing.T) {
 		}
 	}
 	for path, changes := range map[string][]func(*slice){
-		// The last is what would take the place of another cluster's.
+		// The last name would replace a slice of another cluster.
 		"metadata.name":                  {func(s *slice) { s.Name = "" }, func(s *slice) { s.Name = "a/b.b" }, func(s *slice) { s.Name = "web-x1" }, func(s *slice) { s.Name = "web-x1.c" }},
 		"metadata.namespace":             {func(s *slice) { s.Namespace = "" }},
 		"spec.addressType":               {func(s *slice) { s.Spec.AddressType, s.Spec.Endpoints = discoveryv1.AddressTypeFQDN, nil }},
@@ -179,17 +180,17 @@ func TestGarbageInEndpointsIsRefused(t *testing.T) {
 	expectError(t, ValidateExportedEndpointSlice(valid), "")
 }
 
-// R4, R5: a refusal says that ids are one label.
-func TestRefusedIDSaysWhatAnIDIs(t *testing.T) {
+// R4, R5: the error explains that a cluster ID is a single label.
+func TestInvalidClusterIDErrorExplainsTheFormat(t *testing.T) {
 	errs := ValidateClusterID("east.prod", field.NewPath("x"))
 	expectError(t, errs, "x")
-	if !strings.Contains(errs.ToAggregate().Error(), "a cluster id is one label, without dots") {
+	if !strings.Contains(errs.ToAggregate().Error(), "a cluster ID must be a single DNS label without dots") {
 		t.Errorf("got %v", errs)
 	}
 	expectError(t, ValidateClusterID("east-1", field.NewPath("x")), "")
 }
 
-func TestAllErrorsAreFound(t *testing.T) {
+func TestAllErrorsAreReported(t *testing.T) {
 	service := validService()
 	service.Spec.Type, service.Spec.Ports[0].Port, service.Spec.ExportedAt = "", 0, metav1.Time{}
 	expectError(t, ValidateExportedService(service), "spec.exportedAt spec.ports[0].port spec.type")

@@ -10,5 +10,5 @@
 // +groupName=multicluster.k8s.io
 // +groupGoName=Multicluster
 
-// Package v1 is multicluster.k8s.io/v1: the ClusterClaims of KEP-2149.
+// Package v1 is multicluster.k8s.io/v1: the ClusterClaim API of KEP-2149.
 package v1

@@ -11,22 +11,22 @@ import (
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterClaim is something that a cluster says of itself. Two names are well
-// known: id.k8s.io is who the cluster is, and clusterset.k8s.io is the
-// ClusterSet that it belongs to.
+// ClusterClaim is a named piece of information about this cluster. Two names are
+// well known: id.k8s.io is the ID of the cluster, and clusterset.k8s.io is the
+// ClusterSet that the cluster belongs to.
 type ClusterClaim struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The name says what is claimed.
+	// metadata is the standard object metadata. The name identifies the claim.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec holds the value of the claim.
+	// spec contains the value of the claim.
 	// +optional
 	Spec ClusterClaimSpec `json:"spec,omitempty"`
 }
 
-// ClusterClaimSpec holds the value of a claim.
+// ClusterClaimSpec contains the value of the claim.
 type ClusterClaimSpec struct {
-	// value is what is claimed, at most 128000 bytes.
+	// value is the value of the claim. Must not exceed 128000 bytes.
 	Value string `json:"value"`
 }
 
@@ -38,6 +38,6 @@ type ClusterClaimList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the ClusterClaims.
+	// items is the list of ClusterClaims.
 	Items []ClusterClaim `json:"items"`
 }

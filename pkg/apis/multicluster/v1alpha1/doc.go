@@ -10,6 +10,6 @@
 // +groupName=multicluster.k8s.io
 // +groupGoName=Multicluster
 
-// Package v1alpha1 is multicluster.k8s.io/v1alpha1, the name that KEP-1645 uses
-// for the objects of multicluster.x-k8s.io.
+// Package v1alpha1 is multicluster.k8s.io/v1alpha1, the API group that KEP-1645
+// uses for the objects of multicluster.x-k8s.io.
 package v1alpha1

@@ -25,7 +25,7 @@ func TestValidateServiceExport(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*multicluster.ServiceExport)
-		// want are the paths of all errors, in order.
+		// want lists the field paths of all errors, in order.
 		want []string
 	}{
 		{name: "a plain export"},
@@ -48,7 +48,7 @@ func TestValidateServiceExport(t *testing.T) {
 			e.Spec.ExportedAnnotations = map[string]string{"example.com/note": strings.Repeat("x", 1<<18)}
 		}, want: []string{"spec.exportedAnnotations"}},
 		// R14
-		{name: "keys of the implementation", change: func(e *multicluster.ServiceExport) {
+		{name: "reserved keys", change: func(e *multicluster.ServiceExport) {
 			e.Spec.ExportedLabels = map[string]string{
 				"multicluster.kubernetes.io/source-cluster": "forged",
 				"clusterset.mcs-apiserver.io/mine":          "forged",
@@ -59,7 +59,7 @@ func TestValidateServiceExport(t *testing.T) {
 			"spec.exportedLabels[multicluster.kubernetes.io/source-cluster]",
 			"spec.exportedAnnotations[multicluster.kubernetes.io/derived-service]",
 		}},
-		{name: "keys that only resemble the implementation's", change: func(e *multicluster.ServiceExport) {
+		{name: "keys that resemble reserved keys", change: func(e *multicluster.ServiceExport) {
 			e.Spec.ExportedLabels = map[string]string{"my-multicluster.kubernetes.io/x": "y", "multicluster.kubernetes.io.example/x": "y"}
 		}},
 		{name: "every error is reported", change: func(e *multicluster.ServiceExport) {
@@ -75,7 +75,7 @@ func TestValidateServiceExport(t *testing.T) {
 	}
 }
 
-func TestValidateServiceExportUpdateChecksTheSpecAgain(t *testing.T) {
+func TestServiceExportUpdateValidatesTheSpec(t *testing.T) {
 	bad := export(func(e *multicluster.ServiceExport) {
 		e.Spec.ExportedLabels = map[string]string{"app": "not a label value"}
 	})
@@ -83,7 +83,7 @@ func TestValidateServiceExportUpdateChecksTheSpecAgain(t *testing.T) {
 	expectPaths(t, ValidateServiceExportUpdate(export(nil), export(nil)), nil)
 }
 
-func TestValidateServiceExportStatusUpdateChecksConditions(t *testing.T) {
+func TestServiceExportStatusUpdateValidatesConditions(t *testing.T) {
 	condition := metav1.Condition{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid", LastTransitionTime: metav1.Now()}
 	joined := metav1.Condition{Type: "Conflict", Status: metav1.ConditionTrue, Reason: "PortConflict,TypeConflict", LastTransitionTime: metav1.Now()}
 	good := export(func(e *multicluster.ServiceExport) { e.Status.Conditions = []metav1.Condition{condition, joined} })
@@ -117,15 +117,15 @@ func TestValidateClusterClaim(t *testing.T) {
 		{name: "the longest value", claim: "region.example.com", value: longest},
 		{name: "a value of any bytes", claim: "region.example.com", value: "\x00 \u00e9 \n"},
 		{name: "a name without dots", claim: "region", value: "x"},
-		{name: "a domain that only ends like a reserved one", claim: "my-k8s.io", value: "x"},
+		{name: "a domain with a reserved domain as suffix of a label", claim: "my-k8s.io", value: "x"},
 		{name: "a domain of a project outside k8s.io", claim: "a.x-k8s.io", value: "x"},
-		{name: "a domain below which a reserved one is", claim: "k8s.io.example.com", value: "x"},
+		{name: "a domain that starts with a reserved domain", claim: "k8s.io.example.com", value: "x"},
 		// R95
 		{name: "a value that is one byte too long", claim: "region.example.com", value: longest + "x", want: []string{"spec.value"}},
 		{name: "bytes count, not characters", claim: "region.example.com", value: strings.Repeat("é", MaxClaimValueBytes/2+1), want: []string{"spec.value"}},
 		{name: "a ClusterSet name that is one byte too long", claim: "clusterset.k8s.io", value: longest + "x", want: []string{"spec.value"}},
 		// R94
-		{name: "a name that is no DNS subdomain", claim: "Region", want: []string{"metadata.name"}},
+		{name: "a name that is not a DNS subdomain", claim: "Region", want: []string{"metadata.name"}},
 		// R97
 		{name: "reserved: k8s.io", claim: "region.k8s.io", value: "x", want: []string{"metadata.name"}},
 		{name: "reserved: deep in k8s.io", claim: "cluster.clusterset.k8s.io", value: "x", want: []string{"metadata.name"}},
@@ -157,19 +157,19 @@ func TestValidateClusterClaim(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a dotted id is told that ids are one label", func(t *testing.T) {
-		if message := ValidateClusterClaim(claim("id.k8s.io", "a.b")).ToAggregate().Error(); !strings.Contains(message, "one label, without dots") {
+	t.Run("the error for an id with dots explains the format", func(t *testing.T) {
+		if message := ValidateClusterClaim(claim("id.k8s.io", "a.b")).ToAggregate().Error(); !strings.Contains(message, "single DNS label without dots") {
 			t.Error(message)
 		}
 	})
 }
 
-// What was stored under older rules can still be labelled.
-func TestStoredClaimsMayStayAsTheyAre(t *testing.T) {
+// Claims stored under older rules can still be updated if their value is unchanged.
+func TestUnchangedClaimValuesAreNotValidatedAgain(t *testing.T) {
 	for _, stored := range []*multicluster.ClusterClaim{claim("id.k8s.io", "east.example"), claim("clusterset.k8s.io", ""), claim("region.k8s.io", "x")} {
-		labelled := stored.DeepCopy()
-		labelled.Labels = map[string]string{"a": "b"}
-		expectPaths(t, ValidateClusterClaimUpdate(labelled, stored), nil)
+		labeled := stored.DeepCopy()
+		labeled.Labels = map[string]string{"a": "b"}
+		expectPaths(t, ValidateClusterClaimUpdate(labeled, stored), nil)
 	}
 }
 
@@ -180,6 +180,6 @@ func expectPaths(t *testing.T, errs field.ErrorList, want []string) {
 		got = append(got, err.Field)
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("errors at %q, want them at %q: %v", got, want, errs.ToAggregate())
+		t.Errorf("got errors at %q, want %q: %v", got, want, errs.ToAggregate())
 	}
 }

@@ -11,5 +11,5 @@
 // +groupGoName=MulticlusterX
 
 // Package v1alpha1 is multicluster.x-k8s.io/v1alpha1, wire-compatible with
-// sigs.k8s.io/mcs-api. It is the version that CoreDNS watches.
+// sigs.k8s.io/mcs-api. CoreDNS watches this version.
 package v1alpha1

@@ -11,40 +11,42 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ServiceExport asks that the Service of the same name and namespace be
-// consumable from every cluster of the ClusterSet. Deleting it ends that.
+// ServiceExport declares that the Service with the same name and namespace as
+// this export should be consumable from other clusters. Deleting the
+// ServiceExport withdraws the Service from the ClusterSet.
 type ServiceExport struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The name is that of the
-	// Service to export.
+	// metadata is the standard object metadata. The name must be the name of
+	// the Service to export.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says what the import carries besides what the Service itself says.
+	// spec defines what is exported in addition to the Service itself.
 	// +optional
 	Spec ServiceExportSpec `json:"spec,omitempty"`
-	// status is written by the implementation.
+	// status describes the current state of the export. Written by the
+	// implementation.
 	// +optional
 	Status ServiceExportStatus `json:"status,omitempty"`
 }
 
-// ServiceExportSpec says what the import carries besides what the Service
-// itself says. Labels and annotations of the Service or of the ServiceExport
-// are not exported; only those named here are.
+// ServiceExportSpec describes what is exported in addition to the Service
+// itself. Labels and annotations of the Service and of the ServiceExport are
+// not exported, only the ones listed here.
 type ServiceExportSpec struct {
-	// exportedLabels become labels of the ServiceImport. When several clusters
-	// export different sets, the oldest export's set is used.
+	// exportedLabels are the labels of the ServiceImport. If clusters export
+	// different sets of labels, the set of the oldest export is used.
 	// +optional
 	ExportedLabels map[string]string `json:"exportedLabels,omitempty"`
-	// exportedAnnotations become annotations of the ServiceImport. When several
-	// clusters export different sets, the oldest export's set is used.
+	// exportedAnnotations are annotations of the ServiceImport. If clusters
+	// export different sets of annotations, the set of the oldest export is used.
 	// +optional
 	ExportedAnnotations map[string]string `json:"exportedAnnotations,omitempty"`
 }
 
-// ServiceExportStatus is what the implementation has made of the export.
+// ServiceExportStatus describes the current state of an export.
 type ServiceExportStatus struct {
-	// conditions tell whether the export is Valid, whether it is Ready, and
-	// whether it is in Conflict with the exports of other clusters.
+	// conditions describe whether the export is Valid, whether it is Ready, and
+	// whether it is in Conflict with exports of other clusters.
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=type
@@ -61,7 +63,7 @@ type ServiceExportList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the ServiceExports.
+	// items is the list of ServiceExports.
 	Items []ServiceExport `json:"items"`
 }
 
@@ -69,95 +71,100 @@ type ServiceExportList struct {
 // +genclient:onlyVerbs=get,list,watch
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ServiceImport is a service of the ClusterSet as this cluster sees it. It is
-// computed from the ServiceExports of all member clusters whenever it is
-// read; nobody can write it.
+// ServiceImport describes a service of the ClusterSet as seen from this
+// cluster. ServiceImports are computed from the ServiceExports of all member
+// clusters and are read-only.
 type ServiceImport struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is the merge of all exports of the service.
+	// spec is the result of merging all exports of the service.
 	// +optional
 	Spec ServiceImportSpec `json:"spec,omitempty"`
-	// status says where the import comes from and whether it can be used.
+	// status describes the exporting clusters and whether the import is ready.
 	// +optional
 	Status ServiceImportStatus `json:"status,omitempty"`
 }
 
-// ServiceImportType tells services with a virtual IP from those without.
+// ServiceImportType designates the type of a ServiceImport.
 type ServiceImportType string
 
 const (
-	// ClusterSetIP services are reached through a virtual IP.
+	// ClusterSetIP services are only accessible via the ClusterSet IP.
 	ClusterSetIP ServiceImportType = "ClusterSetIP"
-	// Headless services have no virtual IP; their endpoints are found by DNS.
+	// Headless services have no ClusterSet IP; clients discover the endpoints
+	// through DNS.
 	Headless ServiceImportType = "Headless"
 )
 
-// ServiceImportSpec is the merge of all exports of the service.
+// ServiceImportSpec is the result of merging all exports of the service.
 type ServiceImportSpec struct {
-	// ports are the union of the exporters' ports.
+	// ports is the union of the ports of all exports.
 	// +listType=atomic
 	Ports []ServicePort `json:"ports"`
-	// ips are the virtual IPs, at most one per IP family and in the order of
-	// ipFamilies. A Headless import has none.
+	// ips are the virtual IPs of the service in this cluster, at most one per IP
+	// family, in the order of ipFamilies. Empty for Headless imports.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
-	// type is ClusterSetIP or Headless.
+	// type is the type of the import. Must be ClusterSetIP or Headless.
 	Type ServiceImportType `json:"type"`
-	// sessionAffinity is ClientIP or None. It means nothing for a Headless import.
+	// sessionAffinity is used to maintain session affinity. Must be ClientIP or
+	// None. Ignored for Headless imports.
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
-	// sessionAffinityConfig is the configuration of the session affinity.
+	// sessionAffinityConfig contains the configuration of the session affinity.
 	// +optional
 	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
-	// ipFamilies are the IP families of the import, the primary one first.
+	// ipFamilies are the IP families of the import, the primary family first.
 	// +optional
 	// +listType=atomic
 	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
-	// internalTrafficPolicy says whether a node may send traffic to endpoints
-	// of other nodes (Cluster) or only to its own (Local).
+	// internalTrafficPolicy describes how nodes distribute traffic to the
+	// service: to all endpoints (Cluster) or only to endpoints on the same node
+	// (Local).
 	// +optional
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`
-	// trafficDistribution is a preference for endpoints that are close, such as
-	// PreferSameZone. Unset means no preference.
+	// trafficDistribution offers a way to express preferences for how traffic is
+	// distributed to the endpoints, for example PreferSameZone. Unset means no
+	// preference.
 	// +optional
 	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
 }
 
-// ServicePort is one port of an imported service.
+// ServicePort represents a port of an imported service.
 type ServicePort struct {
-	// name is a DNS label, unique among the ports. It may be empty when there
-	// is only one port.
+	// name is the name of the port. Must be a DNS label, unique among the ports
+	// of the import. Optional if the import has only one port.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// protocol is TCP, UDP or SCTP.
+	// protocol is the IP protocol of the port. Must be TCP, UDP, or SCTP.
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
-	// appProtocol hints at the protocol spoken on top, such as http or
-	// kubernetes.io/h2c.
+	// appProtocol is a hint for the application protocol of the port, for example
+	// http or kubernetes.io/h2c.
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
-	// port is the port number.
+	// port is the port number on which the service is exposed.
 	Port int32 `json:"port"`
 }
 
-// ServiceImportStatus says where the import comes from and whether it can be used.
+// ServiceImportStatus describes the current state of an import.
 type ServiceImportStatus struct {
-	// endpointSliceObjects says whether the imported EndpointSlices can be read
-	// from the API: Present or Absent.
+	// endpointSliceObjects describes whether the imported EndpointSlices can be
+	// read from the API: Present or Absent.
 	// +optional
 	EndpointSliceObjects EndpointSliceObjectsStatus `json:"endpointSliceObjects,omitempty"`
-	// clusters are the clusters that export the service.
+	// clusters is the list of clusters that export the service.
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=cluster
 	// +listType=map
 	// +listMapKey=cluster
 	Clusters []ClusterStatus `json:"clusters,omitempty" patchStrategy:"merge" patchMergeKey:"cluster"`
-	// conditions tell whether the import is Ready, and why not.
+	// conditions describe whether the import is Ready, and whether the exporting
+	// members are reachable (MembersReachable).
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=type
@@ -166,19 +173,22 @@ type ServiceImportStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// ClusterStatus names a cluster that exports the service.
+// ClusterStatus describes an exporting cluster.
 type ClusterStatus struct {
-	// cluster is the id of the exporting cluster, an RFC 1123 label.
+	// cluster is the ID of the exporting cluster. Must be an RFC 1123 label.
 	Cluster string `json:"cluster"`
 }
 
-// EndpointSliceObjectsStatus says whether imported EndpointSlices exist as objects.
+// EndpointSliceObjectsStatus describes whether imported EndpointSlices exist as
+// API objects.
 type EndpointSliceObjectsStatus string
 
 const (
-	// EndpointSliceObjectsPresent means that the slices can be read from the API.
+	// EndpointSliceObjectsPresent means that the imported EndpointSlices can be
+	// read from the API.
 	EndpointSliceObjectsPresent EndpointSliceObjectsStatus = "Present"
-	// EndpointSliceObjectsAbsent means that there are none to be read.
+	// EndpointSliceObjectsAbsent means that the imported EndpointSlices are not
+	// exposed through the API.
 	EndpointSliceObjectsAbsent EndpointSliceObjectsStatus = "Absent"
 )
 
@@ -190,6 +200,6 @@ type ServiceImportList struct {
 	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the ServiceImports.
+	// items is the list of ServiceImports.
 	Items []ServiceImport `json:"items"`
 }

@@ -11,5 +11,10 @@
 // +groupGoName=MulticlusterX
 
 // Package v1beta1 is multicluster.x-k8s.io/v1beta1, wire-compatible with
-// sigs.k8s.io/mcs-api. It is the version in which ServiceExports are stored.
+// sigs.k8s.io/mcs-api. ServiceExports are stored in this version.
+//
+// The types mirror the upstream types instead of using them, because openapi-gen
+// cannot process the upstream package: its patch tags are rejected, and without
+// the openapi-model-package marker definitions have no group-version-kind
+// extension. The tests in test/upstream verify that the JSON is the same.
 package v1beta1
