@@ -13,19 +13,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// allocationLength is the length of the CIDR that a cluster gets if nobody chose
-// one: some 65000 addresses.
+// allocationLength is the prefix length of an automatically assigned allocation CIDR:
+// about 65000 addresses.
 var allocationLength = map[corev1.IPFamily]int{corev1.IPv4Protocol: 16, corev1.IPv6Protocol: 112}
 
-// SplitCIDRs are the texts of a list of CIDRs, as claims have it.
+// SplitCIDRs splits a list of CIDRs as ClusterClaims contain it.
 func SplitCIDRs(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// ParseCIDRs reads a list of CIDRs. It returns all errors, each of which names
-// the text and, if one can be told, what would be right: a text that only
-// almost says what it means is refused, since two clusters could read it in
-// different ways.
+// ParseCIDRs parses a list of CIDRs. It returns all errors; each names the text and, if
+// possible, the correct form. It accepts canonical CIDRs only, since clusters could
+// interpret others differently.
 func ParseCIDRs(texts []string) ([]netip.Prefix, error) {
 	cidrs := make([]netip.Prefix, 0, len(texts))
 	var errs []error
@@ -47,18 +46,18 @@ func parseCIDR(text string) (netip.Prefix, error) {
 	cidr, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
-		return netip.Prefix{}, errors.New("not of the form 243.1.0.0/16 or fd00:243::1:0/112")
+		return netip.Prefix{}, errors.New("must be of the form 243.1.0.0/16 or fd00:243::1:0/112")
 	case cidr.Addr().Is4In6() && cidr.Bits() >= 96:
 		right := netip.PrefixFrom(cidr.Addr().Unmap(), cidr.Bits()-96).Masked()
-		return netip.Prefix{}, fmt.Errorf("an IPv4 CIDR that is mapped to IPv6, write %s", right)
+		return netip.Prefix{}, fmt.Errorf("must not be IPv4-mapped IPv6, use %s", right)
 	case cidr != cidr.Masked():
-		return netip.Prefix{}, fmt.Errorf("has bits beyond its length, write %s", cidr.Masked())
+		return netip.Prefix{}, fmt.Errorf("must not have bits set beyond its prefix length, use %s", cidr.Masked())
 	}
 	return cidr, nil
 }
 
-// Outside are the parts of the CIDRs that do not lie within the ranges, in the
-// order of the CIDRs, in as few prefixes as possible for each.
+// Outside returns the prefixes of the CIDRs that are not within the ranges, in the order
+// of the CIDRs, with as few prefixes as possible for each.
 func Outside(cidrs, ranges []netip.Prefix) []netip.Prefix {
 	var outside []netip.Prefix
 	for _, cidr := range cidrs {
@@ -68,21 +67,21 @@ func Outside(cidrs, ranges []netip.Prefix) []netip.Prefix {
 		case !slices.ContainsFunc(ranges, cidr.Overlaps):
 			outside = append(outside, cidr)
 		default:
-			// A range lies within the CIDR, so it has at least two addresses. Each
-			// level has at most one more prefix to look at per range.
+			// A range is within the CIDR, so the CIDR has at least two addresses. Each
+			// level visits at most one more prefix per range.
 			outside = append(outside, Outside(halves(cidr), ranges)...)
 		}
 	}
 	return outside
 }
 
-// halves are the two halves of a prefix of at least two addresses.
+// halves returns the two halves of a prefix of at least two addresses.
 func halves(cidr netip.Prefix) []netip.Prefix {
 	lower := netip.PrefixFrom(cidr.Addr(), cidr.Bits()+1)
 	return []netip.Prefix{lower, netip.PrefixFrom(last(lower).Next(), lower.Bits())}
 }
 
-// Overlap finds the first pair of overlapping prefixes.
+// Overlap returns the first pair of overlapping prefixes.
 func Overlap(a, b []netip.Prefix) (x, y netip.Prefix, found bool) {
 	for _, x := range a {
 		for _, y := range b {
@@ -94,13 +93,12 @@ func Overlap(a, b []netip.Prefix) (x, y netip.Prefix, found bool) {
 	return netip.Prefix{}, netip.Prefix{}, false
 }
 
-// FreeAllocationCIDRs is a CIDR for a new cluster: within the first range of each IP
-// family a /16 or /112 that overlaps none of those that are taken, or the whole
-// range if it is smaller than that. It fails when there is none. The second
-// part of a range is tried first and the first last, since the beginning is
-// where people try things by hand.
-func FreeAllocationCIDRs(ranges, taken []netip.Prefix) ([]netip.Prefix, error) {
-	var parts []netip.Prefix
+// FreeAllocationCIDRs returns the allocation CIDRs for a new cluster: within the first
+// range of each IP family a /16 or /112 that does not overlap those in use, or the whole
+// range if it is smaller. It fails if there is none. The first allocation CIDR of a range
+// is tried last, since addresses at the beginning are often used by hand.
+func FreeAllocationCIDRs(ranges, used []netip.Prefix) ([]netip.Prefix, error) {
+	var cidrs []netip.Prefix
 	seen := map[corev1.IPFamily]bool{}
 	for _, within := range ranges {
 		family := familyOf(within)
@@ -108,47 +106,47 @@ func FreeAllocationCIDRs(ranges, taken []netip.Prefix) ([]netip.Prefix, error) {
 			continue
 		}
 		seen[family] = true
-		part, found := freeAllocationCIDR(within, max(allocationLength[family], within.Bits()), taken)
+		cidr, found := freeAllocationCIDR(within, max(allocationLength[family], within.Bits()), used)
 		if !found {
-			return nil, fmt.Errorf("no /%d is left in %s: choose a smaller CIDR that is free, or add a range", part.Bits(), within)
+			return nil, fmt.Errorf("no unused /%d in ClusterSet IP range %s; choose a smaller unused CIDR, or add a range", cidr.Bits(), within)
 		}
-		parts = append(parts, part)
+		cidrs = append(cidrs, cidr)
 	}
-	return parts, nil
+	return cidrs, nil
 }
 
-// freeAllocationCIDR steps over what is taken, each of which it meets only once, so that
-// it does not matter how many parts a range has.
-func freeAllocationCIDR(within netip.Prefix, length int, taken []netip.Prefix) (part netip.Prefix, found bool) {
+// freeAllocationCIDR skips the CIDRs in use, each of which it visits only once, so that
+// the size of the range does not matter.
+func freeAllocationCIDR(within netip.Prefix, length int, used []netip.Prefix) (cidr netip.Prefix, found bool) {
 	first := netip.PrefixFrom(within.Addr(), length)
-	part = after(first, length)
-	for within.Contains(part.Addr()) {
-		i := slices.IndexFunc(taken, part.Overlaps)
+	cidr = after(first, length)
+	for within.Contains(cidr.Addr()) {
+		i := slices.IndexFunc(used, cidr.Overlaps)
 		if i < 0 {
-			return part, true
+			return cidr, true
 		}
-		// Of two overlapping prefixes one contains the other: go on after that.
-		larger := part
-		if taken[i].Bits() < part.Bits() {
-			larger = taken[i]
+		// Of two overlapping prefixes one contains the other: continue after that one.
+		larger := cidr
+		if used[i].Bits() < cidr.Bits() {
+			larger = used[i]
 		}
-		part = after(larger, length)
+		cidr = after(larger, length)
 	}
-	return first, !slices.ContainsFunc(taken, first.Overlaps)
+	return first, !slices.ContainsFunc(used, first.Overlaps)
 }
 
-// after is the prefix of a length that follows another one that is not
-// smaller. It is not valid after the last one of all.
+// after returns the prefix of a length that follows a prefix that is not smaller. It is
+// invalid after the last one of the address family.
 func after(cidr netip.Prefix, length int) netip.Prefix {
 	return netip.PrefixFrom(last(cidr).Next(), length)
 }
 
-// last is the last address of a prefix.
+// last returns the last address of a prefix.
 func last(cidr netip.Prefix) netip.Addr {
 	bytes := cidr.Addr().AsSlice()
 	for bit := cidr.Bits(); bit < len(bytes)*8; bit++ {
 		bytes[bit/8] |= 0x80 >> (bit % 8)
 	}
-	addr, _ := netip.AddrFromSlice(bytes) // as long as it was
+	addr, _ := netip.AddrFromSlice(bytes) // the length is unchanged
 	return addr
 }

@@ -15,14 +15,14 @@ func TestCIDRsThatAreNotCanonicalAreRefused(t *testing.T) {
 		"243.1.0.0/16":         "",
 		"fd00:243::1:0/112":    "",
 		"0.0.0.0/0":            "",
-		"243.1.0.1/16":         `CIDR "243.1.0.1/16": has bits beyond its length, write 243.1.0.0/16`,
-		"fd00::1/64":           `CIDR "fd00::1/64": has bits beyond its length, write fd00::/64`,
-		"::ffff:243.1.2.0/112": `CIDR "::ffff:243.1.2.0/112": an IPv4 CIDR that is mapped to IPv6, write 243.1.0.0/16`,
-		"::ffff:243.1.2.0/90":  `CIDR "::ffff:243.1.2.0/90": has bits beyond its length`,
-		"243.1.0.0":            `CIDR "243.1.0.0": not of the form`,
-		" 243.1.0.0/16":        `CIDR " 243.1.0.0/16": not of the form`,
-		"fe80::%eth0/64":       `CIDR "fe80::%eth0/64": not of the form`,
-		"":                     `CIDR "": not of the form`,
+		"243.1.0.1/16":         `CIDR "243.1.0.1/16": must not have bits set beyond its prefix length, use 243.1.0.0/16`,
+		"fd00::1/64":           `CIDR "fd00::1/64": must not have bits set beyond its prefix length, use fd00::/64`,
+		"::ffff:243.1.2.0/112": `CIDR "::ffff:243.1.2.0/112": must not be IPv4-mapped IPv6, use 243.1.0.0/16`,
+		"::ffff:243.1.2.0/90":  `CIDR "::ffff:243.1.2.0/90": must not have bits set beyond its prefix length`,
+		"243.1.0.0":            `CIDR "243.1.0.0": must be of the form`,
+		" 243.1.0.0/16":        `CIDR " 243.1.0.0/16": must be of the form`,
+		"fe80::%eth0/64":       `CIDR "fe80::%eth0/64": must be of the form`,
+		"":                     `CIDR "": must be of the form`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			got, err := ParseCIDRs([]string{text})
@@ -38,7 +38,7 @@ func TestCIDRsThatAreNotCanonicalAreRefused(t *testing.T) {
 	}
 }
 
-func TestAllBadCIDRsAreNamed(t *testing.T) {
+func TestAllInvalidCIDRsAreReported(t *testing.T) {
 	_, err := ParseCIDRs([]string{"x", "243.1.0.0/16", "y"})
 	if err == nil || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), `"y"`) || strings.Contains(err.Error(), "243.1.0.0/16\"") {
 		t.Errorf("got %v", err)
@@ -48,7 +48,7 @@ func TestAllBadCIDRsAreNamed(t *testing.T) {
 	}
 }
 
-func TestOutsideIsWhatNoRangeContains(t *testing.T) {
+func TestOutsideReturnsWhatNoRangeContains(t *testing.T) {
 	for name, test := range map[string]struct{ cidrs, ranges, want []netip.Prefix }{
 		"within":             {prefixes("243.1.0.0/16", "fd00::1:0/112"), prefixes("243.0.0.0/8", "fd00::/64"), nil},
 		"the range itself":   {prefixes("243.0.0.0/8"), prefixes("243.0.0.0/8"), nil},
@@ -67,11 +67,11 @@ func TestOutsideIsWhatNoRangeContains(t *testing.T) {
 		})
 	}
 	if got := Outside(prefixes("::/0"), prefixes("fd00::1/128")); len(got) != 128 {
-		t.Errorf("all but one IPv6 address are %d prefixes", len(got))
+		t.Errorf("got %d prefixes for all IPv6 addresses but one, want 128", len(got))
 	}
 }
 
-func TestOverlappingPairIsFound(t *testing.T) {
+func TestOverlap(t *testing.T) {
 	for name, test := range map[string]struct {
 		a, b []netip.Prefix
 		want string
@@ -94,11 +94,11 @@ func TestOverlappingPairIsFound(t *testing.T) {
 	}
 }
 
-func TestFreePartOverlapsNothingThatIsTaken(t *testing.T) {
+func TestFreeAllocationCIDRsDoNotOverlapThoseInUse(t *testing.T) {
 	both := prefixes("243.0.0.0/8", "fd00:243::/64")
 	for name, test := range map[string]struct {
-		ranges, taken, want []netip.Prefix
-		err                 string
+		ranges, used, want []netip.Prefix
+		err                string
 	}{
 		"the second first":         {both, nil, prefixes("243.1.0.0/16", "fd00:243::1:0/112"), ""},
 		"the next":                 {both, prefixes("243.1.0.0/16", "fd00:243::1:0/112"), prefixes("243.2.0.0/16", "fd00:243::2:0/112"), ""},
@@ -106,17 +106,17 @@ func TestFreePartOverlapsNothingThatIsTaken(t *testing.T) {
 		"after a small one":        {both, prefixes("243.1.7.0/24"), prefixes("243.2.0.0/16", "fd00:243::1:0/112"), ""},
 		"after a large one":        {both, prefixes("243.0.0.0/9", "fd00:243::/65"), prefixes("243.128.0.0/16", "fd00:243::8000:0:0:0/112"), ""},
 		"the first last":           {prefixes("243.0.0.0/15"), prefixes("243.1.0.0/16"), prefixes("243.0.0.0/16"), ""},
-		"the end of all":           {prefixes("255.254.0.0/15"), prefixes("255.255.0.0/16"), prefixes("255.254.0.0/16"), ""},
-		"full":                     {prefixes("243.0.0.0/15"), prefixes("243.1.0.0/16", "243.0.3.0/24"), nil, "no /16 is left in 243.0.0.0/15"},
-		"full of one":              {both, prefixes("fd00::/16"), nil, "no /112 is left in fd00:243::/64"},
-		"a range of one part":      {prefixes("243.5.0.0/16"), nil, prefixes("243.5.0.0/16"), ""},
+		"the end of the family":    {prefixes("255.254.0.0/15"), prefixes("255.255.0.0/16"), prefixes("255.254.0.0/16"), ""},
+		"exhausted":                {prefixes("243.0.0.0/15"), prefixes("243.1.0.0/16", "243.0.3.0/24"), nil, "no unused /16 in ClusterSet IP range 243.0.0.0/15"},
+		"one family exhausted":     {both, prefixes("fd00::/16"), nil, "no unused /112 in ClusterSet IP range fd00:243::/64"},
+		"a range of one CIDR":      {prefixes("243.5.0.0/16"), nil, prefixes("243.5.0.0/16"), ""},
 		"a smaller range":          {prefixes("243.5.6.0/24"), nil, prefixes("243.5.6.0/24"), ""},
-		"a smaller range, taken":   {prefixes("243.5.6.0/24"), prefixes("243.5.6.7/32"), nil, "no /24 is left in 243.5.6.0/24"},
+		"a smaller range, in use":  {prefixes("243.5.6.0/24"), prefixes("243.5.6.7/32"), nil, "no unused /24 in ClusterSet IP range 243.5.6.0/24"},
 		"the first of each family": {prefixes("243.0.0.0/8", "244.0.0.0/8"), nil, prefixes("243.1.0.0/16"), ""},
 		"no ranges":                {nil, nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := FreeAllocationCIDRs(test.ranges, test.taken)
+			got, err := FreeAllocationCIDRs(test.ranges, test.used)
 			if !slices.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v (%v), want %v (%s)", got, err, test.want, test.err)
 			}
@@ -124,20 +124,20 @@ func TestFreePartOverlapsNothingThatIsTaken(t *testing.T) {
 	}
 }
 
-func TestAllPartsOfARangeAreGiven(t *testing.T) {
+func TestAllAllocationCIDRsOfARangeAreAssigned(t *testing.T) {
 	ranges := prefixes("243.0.0.0/8")
-	var taken []netip.Prefix
+	var used []netip.Prefix
 	for range 256 {
-		part, err := FreeAllocationCIDRs(ranges, taken)
+		cidrs, err := FreeAllocationCIDRs(ranges, used)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x, y, found := Overlap(part, taken); found {
+		if x, y, found := Overlap(cidrs, used); found {
 			t.Fatalf("%s overlaps %s", x, y)
 		}
-		taken = append(taken, part...)
+		used = append(used, cidrs...)
 	}
-	if part, err := FreeAllocationCIDRs(ranges, taken); err == nil {
-		t.Errorf("got %v of a full range", part)
+	if cidrs, err := FreeAllocationCIDRs(ranges, used); err == nil {
+		t.Errorf("got %v of an exhausted range", cidrs)
 	}
 }

@@ -9,23 +9,21 @@ import (
 	"slices"
 )
 
-// Claims tells which service an address belongs to.
+// Claims determines which service an address belongs to.
 //
-// Normally an address is held for one service only: whoever allocates leaves
-// out what it knows to be held, and what was until a moment ago (see
-// [Quarantine]). But news may take longer than that: a cluster adopts a decision
-// at the very moment at which the last other export that holds to it goes, and
-// the address, which looks free, is given to another service before that is
-// heard. As soon as it is, the older decision keeps the address, and the other is
-// void: its service gets another address. That the older one keeps it means that
-// an address that all clusters have agreed on is never lost.
+// Normally only one service holds an address: a cluster does not allocate addresses
+// that are in use or quarantined (see [Quarantine]). But a change may take longer to
+// propagate: a cluster adopts a decision at the moment at which the last other export
+// with that decision is withdrawn, and the address, which looks available, is allocated
+// to another service before the adoption is known. Once both are known, the older
+// decision keeps the address and the other one is void: its service gets another
+// address. An address that all clusters agreed on is thus never lost.
 type Claims struct {
 	owner map[netip.Addr]string // of contested addresses only
 }
 
-// NewClaims takes the exports of all services that a cluster knows of, its own
-// included, by namespace/name. The time it takes is linear unless addresses
-// are contested.
+// NewClaims returns the claims of the exports of all services in all clusters, by
+// namespace/name. It takes linear time unless addresses are contested.
 func NewClaims(services map[string][]Export) Claims {
 	claims := Claims{owner: map[netip.Addr]string{}}
 	holder := map[netip.Addr]string{}
@@ -46,9 +44,8 @@ func NewClaims(services map[string][]Export) Claims {
 	return claims
 }
 
-// settle gives the contested addresses to the oldest decisions, all addresses
-// of a decision or none: what belongs to a decision that is void itself is no
-// obstacle to another.
+// settle assigns the contested addresses to the oldest decisions, all addresses of a
+// decision or none: a void decision does not keep its other addresses from another one.
 func (c Claims) settle(services map[string][]Export, contested map[netip.Addr]bool) {
 	type claim struct {
 		key      string
@@ -75,8 +72,8 @@ func (c Claims) settle(services map[string][]Export, contested map[netip.Addr]bo
 	}
 }
 
-// Standing are the exports of a service without the decisions that are void
-// because an address of theirs belongs to another service.
+// Standing returns the exports of a service without the decisions that are void because
+// one of their addresses belongs to another service.
 func (c Claims) Standing(key string, exports []Export) []Export {
 	standing := slices.Clone(exports)
 	for i := range standing {
@@ -94,8 +91,8 @@ func (c Claims) void(key string, decision *Decision) bool {
 	})
 }
 
-// addresses are those of a decision, which may be nil. What is no address can
-// not be allocated either, so it does not count.
+// addresses returns the addresses of a decision, which may be nil. Texts that are not
+// addresses are left out.
 func addresses(decision *Decision) []netip.Addr {
 	if decision == nil {
 		return nil

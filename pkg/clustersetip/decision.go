@@ -1,25 +1,25 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustersetip decides about one IP for a service in the whole
-// ClusterSet: who allocates it, who adopts it and which one stands when two
-// were made at the same time. It is pure: every cluster that knows the same
-// exports comes to the same answer, without asking anybody.
+// Package clustersetip implements the rules for shared ClusterSet IPs: which cluster
+// allocates the address of a service, which clusters adopt it, and which decision
+// stands when two were made at the same time. It is pure: every cluster that sees the
+// same exports comes to the same result, without coordination.
 //
 // The rules:
-//   - The first export to take effect decides, for an IP that its cluster
-//     allocates or for none. Everybody else adopts that and remembers it, so
-//     that it outlives the cluster that made it.
-//   - Of two decisions about a service the older stands (see [Decide]).
-//   - No address is given to a service for as long as news take after it was held
-//     for another one, nor by a cluster that has just started or joined, which
-//     may not have heard everything (see [Quarantine]). So while news get around
-//     in time ([PropagationDelay]), no two services ever hold one address.
-//   - When they did not, and two services hold one address, the one with the older
-//     decision keeps it (see [Claims]).
+//   - The founding export decides: for an address that its cluster allocates, or for
+//     none. All other clusters adopt and record the decision, so that it outlives the
+//     founding export.
+//   - Of two decisions about a service the older one stands (see [Decide]).
+//   - A released address is not allocated to another service before the propagation
+//     delay has passed. Neither does a cluster allocate that just started or joined,
+//     since it may not know all addresses in use (see [Quarantine]). As long as changes
+//     propagate within [PropagationDelay], no two services hold the same address.
+//   - If they do nevertheless, the service with the older decision keeps the address
+//     (see [Claims]).
 //
-// A decision lives for as long as an export that holds to it. An export that
-// has not seen it yet does not keep it alive: nobody could tell it anymore.
+// A decision lives as long as an export that recorded it. An export that has not
+// recorded it does not keep it alive.
 package clustersetip
 
 import (
@@ -33,41 +33,40 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
-// Decision is what a cluster holds to.
+// Decision is what a cluster records about the address of a service.
 type Decision = clusterset.ClusterSetIPDecision
 
-// Export is one cluster's export of a service, as far as its IP goes.
+// Export is what matters about one cluster's export of a service.
 type Export struct {
-	// Cluster is the id of the exporting cluster.
+	// Cluster is the ID of the exporting cluster.
 	Cluster string
-	// At is when the export took effect in this ClusterSet: when it was made, or
-	// when its cluster became a member if that was later. If it were older than
-	// the membership, a decision for none that follows from it would look older
-	// than one that the others have held to for long.
+	// At is when the export took effect in this ClusterSet: when it was created, or
+	// when its cluster joined if that was later. An earlier time would make a decision
+	// for no address that follows from it look older than a decision that the other
+	// clusters recorded before.
 	At time.Time
-	// Wants is whether it asks for one IP in all clusters.
+	// Wants is whether the export requests a shared ClusterSet IP.
 	Wants bool
-	// Decision is what its cluster holds to, nil if nothing yet.
+	// Decision is what its cluster recorded, nil if nothing yet.
 	Decision *Decision
 }
 
-// InForce is the decision that everybody should hold to, nil while there is
-// none: the oldest that anybody holds to, whatever anybody wants by now.
-// Failing that, it is the one for none that follows from the first export, if
-// that does not want an IP. All clusters can tell that one by themselves, so
-// nobody has to wait for it.
+// InForce returns the decision that applies in all clusters, nil while there is none:
+// the oldest recorded decision, whatever the exports request by now. Without one, it is
+// the decision for no address if the founding export requests none. All clusters derive
+// that one by themselves, so that no cluster has to wait for it.
 func InForce(exports []Export) *Decision {
 	if held := oldest(exports); held != nil {
 		return held
 	}
-	if first, found := firstOf(exports); found && !first.Wants {
+	if first, found := founding(exports); found && !first.Wants {
 		return NewDecision(first.Cluster, nil, first.At)
 	}
 	return nil
 }
 
-// Disagree are the clusters whose wish is not what is in force, sorted. While
-// nothing is in force there is nothing to disagree with.
+// Disagree returns the sorted IDs of the clusters whose request differs from the
+// decision in force. It returns none while no decision is in force.
 func Disagree(exports []Export, inForce *Decision) []string {
 	if inForce == nil {
 		return nil
@@ -82,26 +81,25 @@ func Disagree(exports []Export, inForce *Decision) []string {
 	return slices.Compact(clusters)
 }
 
-// Action is what a cluster should do about its own export. At most one of its
-// fields is set.
+// Action is what a cluster has to do about its own export. At most one field is set.
 type Action struct {
-	// Record is what to hold to. If it is nil, and nothing was allocated, the
-	// cluster holds to nothing: it gives up what another service took, see
+	// Record is the decision to record. If it is nil and no address is allocated, the
+	// cluster records no decision and drops one that became void, see
 	// [Claims.Standing].
 	Record *Decision
-	// Allocate is whether to allocate addresses and to record [NewDecision] with
-	// them, as old as [Since] says. If that fails, the cluster holds to nothing and
-	// tries again when addresses may have become free.
+	// Allocate is whether to allocate addresses and to record them in a [NewDecision]
+	// of the age that [Since] returns. If that fails, the cluster records no decision
+	// and tries again when addresses may have become available.
 	Allocate bool
-	// WaitFor is the id of the cluster that has to decide first.
+	// WaitFor is the ID of the cluster that has to decide first.
 	WaitFor string
 }
 
-// Decide decides for the cluster self, which is among the exports. settled is
-// false while it may not have heard all others yet, as after a restart: then
-// nothing new is decided, but a decision that is seen is adopted.
+// Decide returns the action for the cluster self, which is among the exports. settled
+// is false while the exports of other clusters may not be known completely, as after a
+// restart: then a known decision is adopted, but no new one is made.
 //
-// The exports should be those that [Claims.Standing] returns.
+// The exports are those that [Claims.Standing] returns.
 func Decide(self string, exports []Export, settled bool) Action {
 	if !slices.ContainsFunc(exports, func(export Export) bool { return export.Cluster == self }) {
 		return Action{}
@@ -112,11 +110,11 @@ func Decide(self string, exports []Export, settled bool) Action {
 	if !settled {
 		return Action{}
 	}
-	first, _ := firstOf(exports)
+	first, _ := founding(exports)
 	switch {
 	case !first.Wants:
-		// Not only the first records this: it may go before it does, or be of a
-		// release that does not record.
+		// All clusters record this, not only the founding one, which may withdraw its
+		// export before it does, or run a release that does not record.
 		return Action{Record: InForce(exports)}
 	case first.Cluster == self:
 		return Action{Allocate: true}
@@ -125,16 +123,15 @@ func Decide(self string, exports []Export, settled bool) Action {
 	}
 }
 
-// NewDecision is a decision as it is recorded: in whole seconds, since that is
-// what others read, and nobody should see another order of decisions than the
-// cluster that made one.
+// NewDecision returns a decision as it is recorded: in whole seconds, which is what
+// other clusters read, so that all clusters order decisions in the same way.
 //
-// For allocated IPs since is what [Since] says.
+// For allocated addresses since is the result of [Since].
 func NewDecision(cluster string, ips []string, since time.Time) *Decision {
 	return &Decision{IPs: slices.Clone(ips), DecidedBy: cluster, Since: metav1.NewTime(since.Truncate(time.Second))}
 }
 
-// Equal tells whether two decisions, of which any may be nil, are the same one.
+// Equal reports whether two decisions are the same. Either may be nil.
 func Equal(a, b *Decision) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -142,9 +139,9 @@ func Equal(a, b *Decision) bool {
 	return compare(a, b) == 0
 }
 
-// compare orders decisions, the one that stands first. A cluster that left and
-// came back can have made two at one time, so their IPs count in the end: all
-// that matters is that everybody prefers the same.
+// compare orders decisions by precedence. A cluster that left and joined again may have
+// made two decisions at the same time, so their addresses are the last criterion: what
+// matters is that all clusters prefer the same one.
 func compare(a, b *Decision) int {
 	rank := func(d *Decision) precedence.Rank {
 		return precedence.Rank{Since: d.Since.Truncate(time.Second), Cluster: d.DecidedBy}
@@ -152,8 +149,7 @@ func compare(a, b *Decision) int {
 	return cmp.Or(precedence.Compare(rank(a), rank(b)), slices.Compare(a.IPs, b.IPs))
 }
 
-// oldest is a copy of the oldest decision that anybody holds to, nil if there
-// is none.
+// oldest returns a copy of the oldest recorded decision, nil if there is none.
 func oldest(exports []Export) *Decision {
 	var held *Decision
 	for _, export := range exports {
@@ -164,7 +160,8 @@ func oldest(exports []Export) *Decision {
 	return held.DeepCopy()
 }
 
-func firstOf(exports []Export) (first Export, found bool) {
+// founding returns the export that took effect first.
+func founding(exports []Export) (first Export, found bool) {
 	if len(exports) == 0 {
 		return Export{}, false
 	}

@@ -12,18 +12,17 @@ import (
 	"time"
 )
 
-// The model of a ClusterSet: clusters that tell each other their exports by
-// messages that take up to half the PropagationDelay. What happens is a list of steps, which
-// mean the same in any list, so that a list that breaks a property can be made
-// shorter.
+// The model of a ClusterSet: clusters that send each other their exports in messages that
+// take up to half the PropagationDelay. A run is a list of steps, each of which means the
+// same in any list, so that a list that breaks a property can be shortened.
 
 type operation string
 
 const (
-	export   operation = "export"   // cluster a exports service s, and wants an IP or not
+	export   operation = "export"   // cluster a exports service s, and requests an address or not
 	unexport operation = "unexport" // cluster a
-	wish     operation = "wish"     // cluster a changes its wish for service s
-	enter    operation = "join"     // cluster a, with the first CIDR that no member has
+	request  operation = "request"  // cluster a changes its request for service s
+	enter    operation = "join"     // cluster a, with the first allocation CIDR that no member has
 	leave    operation = "leave"    // cluster a
 	restart  operation = "restart"  // cluster a
 	deliver  operation = "deliver"  // the next message of cluster a to cluster b
@@ -37,22 +36,21 @@ type step struct {
 	a, b  int
 	s     int
 	wants bool
-	after int // so many seconds
+	after int // seconds
 }
 
 func (s step) String() string {
 	return fmt.Sprintf("{%-8s a: %d, b: %d, s: %d, wants: %v, after: %d}", s.do, s.a, s.b, s.s, s.wants, s.after)
 }
 
-// rules are what the model can do in another way, to show that it must not.
+// rules are deviations of the model, to show that each rule is necessary.
 type rules struct {
-	sinceExport  bool // a decision is as old as the export of its cluster, although that had to wait
-	oldExports   bool // an export is not younger than the membership of its cluster
-	noClaims     bool // two services that hold one address both keep it
-	noQuarantine bool // an address is given as soon as nobody is known to hold it
-	noPause      bool // also by a cluster that has just started or joined
-	// lateNews: messages take any time.
-	lateNews bool
+	sinceExport  bool // a decision is as old as its export, although the export had to wait
+	oldExports   bool // an export may be older than the membership of its cluster
+	noClaims     bool // two services that hold the same address both keep it
+	noQuarantine bool // an address is available as soon as no service is known to hold it
+	noPause      bool // a cluster allocates right after it started or joined
+	delayed      bool // messages may take longer than the propagation delay
 }
 
 type setup struct {
@@ -62,27 +60,27 @@ type setup struct {
 	rules                       rules
 }
 
-// message is all that a cluster exports at some time.
+// message contains all exports of a cluster at some time.
 type message struct {
 	sent       time.Time
-	membership int // which membership of the cluster it is from
+	membership int // number of the membership that it was sent in
 	left       bool
 	exports    map[string]Export
 }
 
 type cluster struct {
 	id         string
-	membership int // counts up; no member if it is even
+	membership int // number of joins and leaves; not a member if it is even
 	cidr       int
 	exports    map[string]Export
-	heard      map[string]message
+	received   map[string]message
 	inbox      map[string][]message
 
 	started, joined time.Time
-	// held are the services that it knows to hold an address.
+	// held are the services that the cluster knows to hold an address.
 	held       map[netip.Addr]map[string]bool
 	quarantine Quarantine
-	waiting    map[string]bool // the services that it could not decide about
+	waiting    map[string]bool // services that it could not decide
 }
 
 func (c *cluster) member() bool { return c.membership%2 == 1 }
@@ -91,10 +89,10 @@ type model struct {
 	setup
 	now      time.Time
 	clusters []*cluster
-	// agreed are the decisions that all exports held to when everything was
-	// settled, for as long as anybody holds to them.
+	// agreed are the decisions that all exports had when the model was settled, for as
+	// long as an export has them.
 	agreed map[string]*Decision
-	// collisions counts the allocations of what another service held.
+	// collisions counts the allocations of addresses that another service held.
 	collisions, allocations int
 }
 
@@ -109,12 +107,12 @@ func newModel(s setup) *model {
 	return m
 }
 
-// pass lets a second pass. No message takes longer than it may.
+// pass advances the time by a second and delivers the messages that are due.
 func (m *model) pass() {
 	m.now = m.now.Add(time.Second)
 	for _, c := range m.members() {
 		for _, from := range m.clusters {
-			for !m.rules.lateNews && len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= PropagationDelay/2 {
+			for !m.rules.delayed && len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= PropagationDelay/2 {
 				m.receive(c, from.id)
 			}
 		}
@@ -135,7 +133,7 @@ func (m *model) do(s step) error {
 		delete(a.exports, key)
 		m.observe(a)
 		m.send(a)
-	case s.do == wish && exported:
+	case s.do == request && exported:
 		own.Wants = !own.Wants
 		a.exports[key] = own
 		m.send(a)
@@ -188,13 +186,13 @@ func (m *model) leave(c *cluster) {
 		c.exports[key] = own
 	}
 	m.send(c)
-	c.heard, c.inbox = nil, nil
+	c.received, c.inbox = nil, nil
 	m.observe(c)
 }
 
-// start makes a cluster forget what it heard, and ask everybody again.
+// start resets the state of a cluster, which then reads all other members again.
 func (m *model) start(c *cluster) {
-	c.heard, c.inbox = map[string]message{}, map[string][]message{}
+	c.received, c.inbox = map[string]message{}, map[string][]message{}
 	c.started, c.held, c.quarantine, c.waiting = m.now, nil, Quarantine{}, map[string]bool{}
 	m.observe(c)
 	for _, other := range m.members() {
@@ -216,20 +214,20 @@ func (m *model) message(c *cluster) message {
 	return message{sent: m.now, membership: c.membership, left: !c.member(), exports: maps.Clone(c.exports)}
 }
 
-// receive takes the next message of another cluster.
+// receive handles the next message of another cluster.
 func (m *model) receive(c *cluster, from string) {
 	inbox := c.inbox[from]
 	if len(inbox) == 0 {
 		return
 	}
-	c.inbox[from], c.heard[from] = inbox[1:], inbox[0]
+	c.inbox[from], c.received[from] = inbox[1:], inbox[0]
 	if inbox[0].left {
-		delete(c.heard, from)
+		delete(c.received, from)
 	}
 	m.observe(c)
 }
 
-// receiveAll takes all messages, and tells whether there were any.
+// receiveAll handles all messages, and reports whether there were any.
 func (m *model) receiveAll(c *cluster) (any bool) {
 	for _, from := range m.clusters {
 		for len(c.inbox[from.id]) > 0 {
@@ -240,7 +238,7 @@ func (m *model) receiveAll(c *cluster) (any bool) {
 	return any
 }
 
-// observe notes which addresses are held by now, and which are not any more.
+// observe records which addresses are held, and which were released.
 func (m *model) observe(c *cluster) {
 	held := map[netip.Addr]map[string]bool{}
 	for key, exports := range c.known() {
@@ -257,31 +255,31 @@ func (m *model) observe(c *cluster) {
 	for addr, services := range c.held {
 		for key := range services {
 			if len(held[addr]) == 0 {
-				c.quarantine.Free(addr, key, m.now)
+				c.quarantine.Release(addr, key, m.now)
 			}
 		}
 	}
 	c.held = held
 }
 
-// known are the exports of all services that a cluster knows of.
+// known returns the exports of all services that a cluster knows.
 func (c *cluster) known() map[string][]Export {
 	known := map[string][]Export{}
 	for key, own := range c.exports {
 		known[key] = append(known[key], own)
 	}
-	for _, heard := range c.heard {
-		for key, other := range heard.exports {
+	for _, received := range c.received {
+		for key, other := range received.exports {
 			known[key] = append(known[key], other)
 		}
 	}
 	return known
 }
 
-// settled tells whether a cluster has heard all that are members now.
+// settled reports whether a cluster has read all current members.
 func (m *model) settled(c *cluster) bool {
 	return !slices.ContainsFunc(m.members(), func(other *cluster) bool {
-		return other != c && c.heard[other.id].membership != other.membership
+		return other != c && c.received[other.id].membership != other.membership
 	})
 }
 
@@ -293,7 +291,7 @@ func (m *model) pool(c *cluster) Pool {
 	return NewPool(cidrs)
 }
 
-// run is the controller of a cluster. It tells whether anything changed.
+// run runs the controller of a cluster, and reports whether anything changed.
 func (m *model) run(c *cluster) (changed bool, err error) {
 	for _, key := range slices.Sorted(maps.Keys(c.exports)) {
 		own := c.exports[key]
@@ -316,7 +314,7 @@ func (m *model) run(c *cluster) (changed bool, err error) {
 			continue
 		}
 		if agreed := m.agreed[key]; agreed != nil && Equal(own.Decision, agreed) {
-			return false, fmt.Errorf("%s gave up %v of %s, which all had agreed on, for %v", c.id, agreed, key, decision)
+			return false, fmt.Errorf("%s replaced %v of %s, which all clusters had agreed on, by %v", c.id, agreed, key, decision)
 		}
 		own.Decision = decision
 		c.exports[key] = own

@@ -14,13 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pool are the addresses that a cluster may allocate.
+// Pool is the set of addresses that a cluster may allocate.
 type Pool struct {
 	cidrs []netip.Prefix
 }
 
-// NewPool makes a pool of CIDRs, the first of which are used up first. They
-// should be disjoint from those of all other members.
+// NewPool returns a pool of allocation CIDRs, which are used in their order. They should
+// be disjoint from those of all other members.
 func NewPool(cidrs []netip.Prefix) Pool {
 	var pool Pool
 	for _, cidr := range cidrs {
@@ -29,34 +29,33 @@ func NewPool(cidrs []netip.Prefix) Pool {
 	return pool
 }
 
-// ExhaustedError says that all addresses of an IP family are taken.
+// ExhaustedError is returned when all addresses of an IP family are in use.
 type ExhaustedError struct {
-	// CIDR has no address left. If the pool has several of the family, it names
-	// all of them, separated by commas.
+	// CIDR is the exhausted allocation CIDR. If the pool has several of the family, it
+	// lists all of them, separated by commas.
 	CIDR string
 }
 
 // Error implements error.
 func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("no address is left in %s: unexport services, or give the cluster another CIDR", e.CIDR)
+	return fmt.Sprintf("allocation CIDR %s is exhausted; withdraw exports, or assign another CIDR to the cluster", e.CIDR)
 }
 
-// Allocate finds a free address for each wanted IP family that the pool has a
-// CIDR for, in the order of the families. No families stand for all that the
-// pool has. used tells which addresses are taken anywhere in the ClusterSet,
-// IPv4 ones not mapped to IPv6.
+// Allocate returns an unused address for each requested IP family that the pool has a
+// CIDR of, in the order of the families. No families mean all families of the pool. used
+// reports whether an address is in use in the ClusterSet; IPv4 addresses are not mapped
+// to IPv6.
 //
-// The search starts at a hash of the key (namespace/name), so that a service
-// that comes back tends to get what it had, and another service does not get
-// it right away. It ends at the first free address and goes on to the next CIDR
-// of the family only when one is full, so that a huge CIDR costs no more than a
-// small one.
+// The search starts at a hash of the key (namespace/name), so that a service that is
+// exported again tends to get its former address, and other services do not get it right
+// away. It continues with the next CIDR of the family only when one is exhausted, so that
+// the size of a CIDR does not matter.
 //
-// It fails with an [*ExhaustedError] when a family has no address left.
+// It returns an [*ExhaustedError] if a family has no unused address.
 func (p Pool) Allocate(key string, families []corev1.IPFamily, used func(netip.Addr) bool) ([]string, error) {
 	byFamily, own := p.byFamily()
 	if len(own) == 0 {
-		return nil, fmt.Errorf("the cluster has no CIDR to allocate an address for %s from", key)
+		return nil, fmt.Errorf("this cluster has no allocation CIDR for %s", key)
 	}
 	if len(families) == 0 {
 		families = own
@@ -67,19 +66,19 @@ func (p Pool) Allocate(key string, families []corev1.IPFamily, used func(netip.A
 		if len(cidrs) == 0 || slices.Contains(families[:i], family) {
 			continue
 		}
-		addr, found := firstFree(cidrs, hash(key), used)
+		addr, found := firstUnused(cidrs, hash(key), used)
 		if !found {
 			return nil, &ExhaustedError{CIDR: join(cidrs)}
 		}
 		ips = append(ips, addr.String())
 	}
 	if len(ips) == 0 {
-		return nil, fmt.Errorf("the cluster has no CIDR of the IP families %v of %s, but only %s", families, key, join(p.cidrs))
+		return nil, fmt.Errorf("this cluster has no allocation CIDR of the IP families %v of %s, only %s", families, key, join(p.cidrs))
 	}
 	return ips, nil
 }
 
-// byFamily are the CIDRs by IP family, and the families in the order of the CIDRs.
+// byFamily returns the CIDRs by IP family, and the families in the order of the CIDRs.
 func (p Pool) byFamily() (byFamily map[corev1.IPFamily][]netip.Prefix, families []corev1.IPFamily) {
 	byFamily = map[corev1.IPFamily][]netip.Prefix{}
 	for _, cidr := range p.cidrs {
@@ -92,7 +91,7 @@ func (p Pool) byFamily() (byFamily map[corev1.IPFamily][]netip.Prefix, families 
 	return byFamily, families
 }
 
-func firstFree(cidrs []netip.Prefix, start uint64, used func(netip.Addr) bool) (netip.Addr, bool) {
+func firstUnused(cidrs []netip.Prefix, start uint64, used func(netip.Addr) bool) (netip.Addr, bool) {
 	for _, cidr := range cidrs {
 		first, count := usable(cidr)
 		for i := range count {
@@ -106,12 +105,11 @@ func firstFree(cidrs []netip.Prefix, start uint64, used func(netip.Addr) bool) (
 	return netip.Addr{}, false
 }
 
-// usable is the offset of the first address of a CIDR that may be given, and
-// how many there are. The first address is not given, since some take it for
-// the network or for any router in it, nor the last of an IPv4 CIDR, which may
-// be taken for a broadcast address. CIDRs of one or two addresses have no such
-// addresses (RFC 3021, RFC 6164). Of more than 1<<63 addresses the rest is
-// left alone.
+// usable returns the offset of the first address of a CIDR that may be allocated, and
+// the number of such addresses. The first address is reserved, since it denotes the
+// network or any of its routers, and so is the last of an IPv4 CIDR, the broadcast
+// address. CIDRs of one or two addresses have no such addresses (RFC 3021, RFC 6164). At
+// most 1<<63 addresses are used.
 func usable(cidr netip.Prefix) (first, count uint64) {
 	hostBits := cidr.Addr().BitLen() - cidr.Bits()
 	switch {
@@ -124,8 +122,8 @@ func usable(cidr netip.Prefix) (first, count uint64) {
 	}
 }
 
-// addressAt is the address of a canonical CIDR at an offset that lies in it,
-// so that there is never anything to carry over.
+// addressAt returns the address of a canonical CIDR at an offset within it, so that no
+// carry can occur.
 func addressAt(cidr netip.Prefix, offset uint64) netip.Addr {
 	if cidr.Addr().Is4() {
 		bytes := cidr.Addr().As4()
@@ -137,8 +135,8 @@ func addressAt(cidr netip.Prefix, offset uint64) netip.Addr {
 	return netip.AddrFrom16(bytes)
 }
 
-// hash must stay the same in all releases, for the sake of services that come
-// back after an upgrade.
+// hash must not change between releases, so that a service keeps its address when it is
+// exported again after an upgrade.
 func hash(key string) uint64 {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(key)) // never fails

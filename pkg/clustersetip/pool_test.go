@@ -26,7 +26,7 @@ func in(used map[netip.Addr]bool) func(netip.Addr) bool {
 	return func(address netip.Addr) bool { return used[address] }
 }
 
-// all allocates until nothing is left.
+// all allocates until the pool is exhausted.
 func all(t *testing.T, pool Pool) []string {
 	t.Helper()
 	used := map[netip.Addr]bool{}
@@ -41,14 +41,14 @@ func all(t *testing.T, pool Pool) []string {
 		}
 		addr := netip.MustParseAddr(got[0])
 		if used[addr] {
-			t.Fatalf("%s was given twice", addr)
+			t.Fatalf("%s was allocated twice", addr)
 		}
 		used[addr] = true
 		ips = append(ips, got[0])
 	}
 }
 
-func TestAllUsableAddressesAreGiven(t *testing.T) {
+func TestAllUsableAddressesAreAllocated(t *testing.T) {
 	for cidr, want := range map[string][]string{
 		"243.1.0.0/29":       {"243.1.0.1", "243.1.0.2", "243.1.0.3", "243.1.0.4", "243.1.0.5", "243.1.0.6"},
 		"243.1.0.0/30":       {"243.1.0.1", "243.1.0.2"},
@@ -71,7 +71,7 @@ func TestAllUsableAddressesAreGiven(t *testing.T) {
 	}
 }
 
-func TestServiceThatComesBackGetsTheAddressItHad(t *testing.T) {
+func TestServiceExportedAgainGetsItsFormerAddress(t *testing.T) {
 	pool := NewPool(prefixes("243.1.0.0/16", "fd00:243:0:1::/64"))
 	first, err := pool.Allocate("ns/web", nil, in(nil))
 	if err != nil {
@@ -82,13 +82,13 @@ func TestServiceThatComesBackGetsTheAddressItHad(t *testing.T) {
 	if !slices.Equal(first, again) || first[0] == other[0] || first[1] == other[1] {
 		t.Errorf("web got %v, then %v, and other %v", first, again, other)
 	}
-	// Another release must not get another one.
+	// The address must not change between releases.
 	if want := []string{"243.1.128.34", "fd00:243:0:1:4a2f:d72d:8cb6:b875"}; !slices.Equal(first, want) {
-		t.Errorf("web got %v instead of %v", first, want)
+		t.Errorf("web got %v, want %v", first, want)
 	}
 }
 
-func TestAddressPerWantedFamily(t *testing.T) {
+func TestAddressPerRequestedFamily(t *testing.T) {
 	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
 	for name, test := range map[string]struct {
 		cidrs    []netip.Prefix
@@ -96,15 +96,15 @@ func TestAddressPerWantedFamily(t *testing.T) {
 		want     []string
 		err      string
 	}{
-		"all that the pool has":           {prefixes("fd00::1/128", "243.1.0.1/32"), nil, []string{"fd00::1", "243.1.0.1"}, ""},
-		"in the order of the families":    {prefixes("243.1.0.1/32", "fd00::1/128"), []corev1.IPFamily{v6, v4}, []string{"fd00::1", "243.1.0.1"}, ""},
-		"only the wanted":                 {prefixes("243.1.0.1/32", "fd00::1/128"), []corev1.IPFamily{v6}, []string{"fd00::1"}, ""},
-		"only those that the pool has":    {prefixes("243.1.0.1/32"), []corev1.IPFamily{v6, v4}, []string{"243.1.0.1"}, ""},
-		"one, if a family is named twice": {prefixes("243.1.0.0/30"), []corev1.IPFamily{v4, v4}, []string{"243.1.0.2"}, ""},
-		"none of the wanted":              {prefixes("243.1.0.1/32"), []corev1.IPFamily{v6}, nil, "no CIDR of the IP families [IPv6] of ns/web, but only 243.1.0.1/32"},
-		"an empty pool":                   {nil, nil, nil, "the cluster has no CIDR"},
-		"one family is exhausted":         {prefixes("243.1.0.1/32", "243.1.0.9/32", "fd00::f/128"), nil, nil, "no address is left in fd00::f/128"},
-		"several CIDRs are exhausted":     {prefixes("fd00::f/128", "fd00::e/128"), nil, nil, "no address is left in fd00::f/128, fd00::e/128"},
+		"all families of the pool":     {prefixes("fd00::1/128", "243.1.0.1/32"), nil, []string{"fd00::1", "243.1.0.1"}, ""},
+		"in the order of the families": {prefixes("243.1.0.1/32", "fd00::1/128"), []corev1.IPFamily{v6, v4}, []string{"fd00::1", "243.1.0.1"}, ""},
+		"requested families only":      {prefixes("243.1.0.1/32", "fd00::1/128"), []corev1.IPFamily{v6}, []string{"fd00::1"}, ""},
+		"families of the pool only":    {prefixes("243.1.0.1/32"), []corev1.IPFamily{v6, v4}, []string{"243.1.0.1"}, ""},
+		"family requested twice":       {prefixes("243.1.0.0/30"), []corev1.IPFamily{v4, v4}, []string{"243.1.0.2"}, ""},
+		"no requested family":          {prefixes("243.1.0.1/32"), []corev1.IPFamily{v6}, nil, "no allocation CIDR of the IP families [IPv6] of ns/web, only 243.1.0.1/32"},
+		"an empty pool":                {nil, nil, nil, "this cluster has no allocation CIDR"},
+		"one family is exhausted":      {prefixes("243.1.0.1/32", "243.1.0.9/32", "fd00::f/128"), nil, nil, "allocation CIDR fd00::f/128 is exhausted"},
+		"several CIDRs are exhausted":  {prefixes("fd00::f/128", "fd00::e/128"), nil, nil, "allocation CIDR fd00::f/128, fd00::e/128 is exhausted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := map[netip.Addr]bool{netip.MustParseAddr("fd00::e"): true, netip.MustParseAddr("fd00::f"): true, netip.MustParseAddr("243.1.0.9"): true}
@@ -112,14 +112,14 @@ func TestAddressPerWantedFamily(t *testing.T) {
 			if !slices.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v (%v), want %v (%s)", got, err, test.want, test.err)
 			}
-			if exhausted := (*ExhaustedError)(nil); errors.As(err, &exhausted) != strings.Contains(test.err, "left") {
-				t.Errorf("%v is of the wrong type", err)
+			if exhausted := (*ExhaustedError)(nil); errors.As(err, &exhausted) != strings.Contains(test.err, "exhausted") {
+				t.Errorf("got error %v of the wrong type", err)
 			}
 		})
 	}
 }
 
-func TestHugeCIDRsCostNoMoreThanSmallOnes(t *testing.T) {
+func TestAllocationFromHugeCIDRsIsCheap(t *testing.T) {
 	for _, cidr := range []string{"fd00::/8", "fd00:243::/64", "::/0", "0.0.0.0/0"} {
 		prefix := netip.MustParsePrefix(cidr)
 		pool, used := NewPool(prefixes(cidr)), map[netip.Addr]bool{}
@@ -130,15 +130,15 @@ func TestHugeCIDRsCostNoMoreThanSmallOnes(t *testing.T) {
 			}
 			addr := netip.MustParseAddr(ips[0])
 			if used[addr] || !prefix.Contains(addr) {
-				t.Fatalf("%s was given in %s", addr, prefix)
+				t.Fatalf("allocated %s from %s", addr, prefix)
 			}
 			used[addr] = true
 		}
 	}
 }
 
-// The search goes on at the beginning when it comes to the end.
-func TestLastFreeAddressIsFound(t *testing.T) {
+// The search wraps around at the end of the CIDR.
+func TestLastUnusedAddressIsFound(t *testing.T) {
 	pool := NewPool(prefixes("243.1.0.0/24"))
 	for free := 1; free <= 254; free++ {
 		used := map[netip.Addr]bool{}
@@ -154,7 +154,7 @@ func TestLastFreeAddressIsFound(t *testing.T) {
 
 func BenchmarkAllocate(b *testing.B) {
 	pool := NewPool(prefixes("243.1.0.0/16"))
-	for name, count := range map[string]int{"empty": 0, "nearly full": 1<<16 - 10} {
+	for name, count := range map[string]int{"empty": 0, "nearly exhausted": 1<<16 - 10} {
 		used := map[netip.Addr]bool{}
 		for addr := netip.MustParseAddr("243.1.0.0"); len(used) < count; addr = addr.Next() {
 			used[addr] = true

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Of two clusters that export at the same moment the older export's address stands,
-// but an export that had to wait for one does not displace others.
-func TestDecisionIsAsOldAsTheExportUnlessItHadToWait(t *testing.T) {
+// When two clusters export at the same moment, the address of the older export stands,
+// but an export that had to wait does not displace others.
+func TestDecisionIsAsOldAsTheExportUnlessItWaited(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		age    time.Duration
@@ -19,9 +19,9 @@ func TestDecisionIsAsOldAsTheExportUnlessItHadToWait(t *testing.T) {
 		want   time.Duration // ago
 	}{
 		{"new", 5 * time.Second, false, 5 * time.Second},
-		{"new, and had to wait", 5 * time.Second, true, 0},
-		{"so old that everybody has heard of it", PropagationDelay, false, 0},
-		{"made by a faster clock", -time.Second, false, -time.Second},
+		{"new, waited", 5 * time.Second, true, 0},
+		{"older than the propagation delay", PropagationDelay, false, 0},
+		{"created by a faster clock", -time.Second, false, -time.Second},
 	} {
 		if got := Since(at(0).Add(-test.age), at(0), test.waited); at(0).Sub(got) != test.want {
 			t.Errorf("%s: since %s ago, want %s", test.name, at(0).Sub(got), test.want)
@@ -29,26 +29,26 @@ func TestDecisionIsAsOldAsTheExportUnlessItHadToWait(t *testing.T) {
 	}
 }
 
-func TestAddressRestsBeforeAnotherServiceGetsIt(t *testing.T) {
+func TestReleasedAddressIsQuarantined(t *testing.T) {
 	addr := netip.MustParseAddr("243.1.0.1")
 	hold := func(service string) func(*Quarantine) { return func(q *Quarantine) { q.Hold(addr, service) } }
-	free := func(service string, seconds int64) func(*Quarantine) {
-		return func(q *Quarantine) { q.Free(addr, service, at(seconds)) }
+	release := func(service string, seconds int64) func(*Quarantine) {
+		return func(q *Quarantine) { q.Release(addr, service, at(seconds)) }
 	}
 	for _, test := range []struct {
 		name        string
 		events      []func(*Quarantine)
-		same, other time.Duration // that the services have to wait at second 5
+		same, other time.Duration // waits of the services at second 5
 	}{
 		{"never held", nil, 0, 0},
 		{"held", []func(*Quarantine){hold("same")}, 0, PropagationDelay},
-		{"given up just now", []func(*Quarantine){hold("same"), free("same", 5)}, 0, PropagationDelay},
-		{"given up a moment ago", []func(*Quarantine){hold("same"), free("same", 2)}, 0, PropagationDelay - 3*time.Second},
-		{"given up long ago", []func(*Quarantine){hold("same"), free("same", -5)}, 0, 0},
-		{"given up without having been seen", []func(*Quarantine){free("same", 5)}, 0, PropagationDelay},
-		{"given up and taken again", []func(*Quarantine){hold("same"), free("same", -5), hold("same")}, 0, PropagationDelay},
-		{"held for two", []func(*Quarantine){hold("same"), hold("another"), free("same", 5)}, PropagationDelay, PropagationDelay},
-		{"held for two, long ago", []func(*Quarantine){hold("another"), hold("same"), free("same", -5)}, 0, 0},
+		{"just released", []func(*Quarantine){hold("same"), release("same", 5)}, 0, PropagationDelay},
+		{"released recently", []func(*Quarantine){hold("same"), release("same", 2)}, 0, PropagationDelay - 3*time.Second},
+		{"released long ago", []func(*Quarantine){hold("same"), release("same", -5)}, 0, 0},
+		{"released, never seen held", []func(*Quarantine){release("same", 5)}, 0, PropagationDelay},
+		{"released and held again", []func(*Quarantine){hold("same"), release("same", -5), hold("same")}, 0, PropagationDelay},
+		{"held by two", []func(*Quarantine){hold("same"), hold("another"), release("same", 5)}, PropagationDelay, PropagationDelay},
+		{"held by two long ago", []func(*Quarantine){hold("another"), hold("same"), release("same", -5)}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var q Quarantine
@@ -57,25 +57,25 @@ func TestAddressRestsBeforeAnotherServiceGetsIt(t *testing.T) {
 			}
 			for service, want := range map[string]time.Duration{"same": test.same, "other": test.other} {
 				if got := q.Wait(addr, service, at(5)); got != want {
-					t.Errorf("%s has to wait for %s, want %s", service, got, want)
+					t.Errorf("%s waits for %s, want %s", service, got, want)
 				}
 			}
 		})
 	}
 }
 
-func TestQuarantineForgetsWhatIsOver(t *testing.T) {
+func TestQuarantineRemovesExpiredEntries(t *testing.T) {
 	var q Quarantine
 	addr := netip.MustParseAddr("243.1.0.1")
 	q.Hold(netip.MustParseAddr("fd00::1"), "held")
 	for second := range int64(1000) {
-		q.Free(addr, "s", at(second))
+		q.Release(addr, "s", at(second))
 		addr = addr.Next()
 	}
 	if most := 1 + 2*int(PropagationDelay/time.Second); len(q.entries) > most {
-		t.Errorf("there are %d entries, want %d at most", len(q.entries), most)
+		t.Errorf("got %d entries, want at most %d", len(q.entries), most)
 	}
 	if q.Wait(netip.MustParseAddr("fd00::1"), "s", at(1000)) == 0 {
-		t.Error("it has forgotten what is held")
+		t.Error("the entry of a held address was removed")
 	}
 }

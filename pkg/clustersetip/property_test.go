@@ -22,19 +22,18 @@ const (
 	stepsPerRun = 100 // at least
 )
 
-// TestClustersAgreeWhateverHappens runs the model with random steps. While news get
-// around in time no cluster ever allocates an address that is held for another
-// service. However late they are, when they have got around and nobody has anything
-// to do,
+// TestClustersAgree runs the model with random steps. While messages arrive within the
+// propagation delay, no cluster allocates an address that another service holds. However
+// late they are, once all have arrived and no controller has anything to do,
 //   - no address belongs to two services,
-//   - all exports of a service hold to one decision, which is in force, unless
-//     the first one waits for a free address,
-//   - addresses that nobody holds are known to be free.
+//   - all exports of a service have the decision in force, unless the founding export
+//     waits for an address,
+//   - addresses that no service holds are known to be available.
 //
-// From then on nobody gives up a decision for as long as anybody holds to it,
-// whatever anybody wants.
-func TestClustersAgreeWhateverHappens(t *testing.T) {
-	for name, rules := range map[string]rules{"news get around in time": {}, "news are late": {lateNews: true}} {
+// From then on no cluster gives up a decision for as long as an export has it, whatever
+// the exports request.
+func TestClustersAgree(t *testing.T) {
+	for name, rules := range map[string]rules{"within the propagation delay": {}, "delayed": {delayed: true}} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
 			var allocations, collisions int
@@ -51,15 +50,15 @@ func TestClustersAgreeWhateverHappens(t *testing.T) {
 			}
 			t.Logf("%d runs of %d steps in %v: %d allocations, %d of them of an address that another service held",
 				runs, stepsPerRun, time.Since(start).Round(time.Millisecond), allocations, collisions)
-			if allocations < runs || rules.lateNews && collisions == 0 && os.Getenv("CLUSTERSETIP_SEED") == "" {
-				t.Error("the runs do not show much: there are too few allocations or collisions in them")
+			if allocations < runs || rules.delayed && collisions == 0 && os.Getenv("CLUSTERSETIP_SEED") == "" {
+				t.Error("the runs have too few allocations or collisions")
 			}
 		})
 	}
 }
 
-// firstSeed is always the same, so that nobody is surprised by what others
-// broke, unless CLUSTERSETIP_SEED names another one.
+// firstSeed returns the value of CLUSTERSETIP_SEED, or a fixed seed, so that runs are
+// reproducible.
 func firstSeed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("CLUSTERSETIP_SEED")
@@ -73,24 +72,23 @@ func firstSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// often is how often a random step is of some kind at most. Each run has other
-// shares, so that in some of them news hardly get around, and in others nobody
-// ever leaves.
-var often = map[operation]int{
-	export: 24, unexport: 20, wish: 4, enter: 6, leave: 3, restart: 3, deliver: 12, catchUp: 12, run: 32, settle: 4,
+// maxWeights are the maximum weights of random steps. The weights differ between runs, so
+// that in some of them hardly any message arrives, and in others no cluster ever leaves.
+var maxWeights = map[operation]int{
+	export: 24, unexport: 20, request: 4, enter: 6, leave: 3, restart: 3, deliver: 12, catchUp: 12, run: 32, settle: 4,
 }
 
 func random(seed uint64, rules rules) (setup, []step) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var operations []operation
-	for _, do := range slices.Sorted(maps.Keys(often)) {
-		operations = append(operations, slices.Repeat([]operation{do}, 1+random.IntN(often[do]))...)
+	for _, do := range slices.Sorted(maps.Keys(maxWeights)) {
+		operations = append(operations, slices.Repeat([]operation{do}, 1+random.IntN(maxWeights[do]))...)
 	}
 	s := setup{clusters: 2 + random.IntN(4), services: 1 + random.IntN(4), length: 32 - min(random.IntN(4), random.IntN(4), random.IntN(4)), dual: random.IntN(3) == 0, rules: rules}
 	s.members = 2 + random.IntN(s.clusters-1)
 	var steps []step
 	add := func(next step) {
-		// Much happens at the same time, and sometimes nothing for a while.
+		// Many steps happen at the same time, with pauses in between.
 		next.after = max(0, random.IntN(10)-5)
 		steps = append(steps, next)
 	}
@@ -100,11 +98,11 @@ func random(seed uint64, rules rules) (setup, []step) {
 			a:  random.IntN(s.clusters), b: random.IntN(s.clusters), s: random.IntN(s.services), wants: random.IntN(10) > 0,
 		}
 		add(next)
-		// What a cluster does mostly takes effect soon, or hardly anything would.
+		// Most steps take effect soon, or hardly any would.
 		if next.do == unexport && random.IntN(3) > 0 {
 			add(step{do: export, a: next.a, s: next.s + 1, wants: true})
 		}
-		if next.do == unexport && random.IntN(3) > 0 { // another may not have heard of it
+		if next.do == unexport && random.IntN(3) > 0 { // another cluster may not have seen it
 			add(step{do: export, a: next.b, s: next.s, wants: true})
 			add(step{do: run, a: next.b})
 		}
@@ -118,7 +116,7 @@ func random(seed uint64, rules rules) (setup, []step) {
 	return s, steps
 }
 
-// play runs the steps, and settles in the end.
+// play runs the steps, and settles at the end.
 func play(s setup, steps []step) (*model, error) {
 	m := newModel(s)
 	for i, step := range append(slices.Clone(steps), step{do: settle}) {
@@ -129,7 +127,7 @@ func play(s setup, steps []step) (*model, error) {
 	return m, nil
 }
 
-// shrink leaves out steps for as long as something breaks.
+// shrink removes steps as long as a property breaks.
 func shrink(s setup, steps []step, err error) ([]step, error) {
 	for length := len(steps); length > 0; length /= 2 {
 		for i := 0; i+length <= len(steps); {
@@ -152,8 +150,8 @@ func list(steps []step) string {
 	return strings.Join(lines, "\n\t")
 }
 
-// settle delivers all messages and runs all controllers until nothing changes, nor
-// when all quarantines have ended, and checks what must be true then.
+// settle delivers all messages and runs all controllers until nothing changes, even after
+// all quarantines have expired, and then checks the properties.
 func (m *model) settle() error {
 	ended := false
 	for range 1000 {
@@ -172,7 +170,7 @@ func (m *model) settle() error {
 	return errors.New("the clusters do not settle")
 }
 
-// round delivers everything and runs all controllers once.
+// round delivers all messages and runs all controllers once.
 func (m *model) round() (changed bool, err error) {
 	for _, c := range m.members() {
 		changed = m.receiveAll(c) || changed
@@ -189,7 +187,7 @@ func (m *model) round() (changed bool, err error) {
 	return changed, nil
 }
 
-// check checks a state in which everybody knows everything.
+// check checks the properties of a state in which all clusters know everything.
 func (m *model) check() error {
 	exports, owner := map[string][]Export{}, map[netip.Addr]string{}
 	for _, c := range m.members() {
@@ -205,7 +203,7 @@ func (m *model) check() error {
 	}
 	for _, c := range m.members() {
 		if len(c.held) != len(owner) {
-			return fmt.Errorf("%s takes %v for used, but only %v are: the others can not be allocated again", c.id, c.held, owner)
+			return fmt.Errorf("%s has %v as used, but only %v are: the others cannot be allocated again", c.id, c.held, owner)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(exports)) {
@@ -220,30 +218,30 @@ func (m *model) check() error {
 func (m *model) checkService(key string, exports []Export, owner map[netip.Addr]string) error {
 	inForce := InForce(exports)
 	if agreed := m.agreed[key]; agreed != nil && !Equal(agreed, inForce) {
-		return fmt.Errorf("%v was agreed on for %s, and now it is %v", agreed, key, inForce)
+		return fmt.Errorf("all clusters had agreed on %v for %s, which is now %v", agreed, key, inForce)
 	}
 	for _, export := range exports {
 		if !Equal(export.Decision, inForce) {
-			return fmt.Errorf("%s holds to %v for %s, but %v is in force", export.Cluster, export.Decision, key, inForce)
+			return fmt.Errorf("%s has %v for %s, but %v is in force", export.Cluster, export.Decision, key, inForce)
 		}
 	}
 	if inForce != nil {
 		return nil
 	}
-	// The only reason for no decision is that there is no address to decide for.
-	first, _ := firstOf(exports)
+	// The only reason for no decision is that no address is available.
+	first, _ := founding(exports)
 	i := slices.IndexFunc(m.clusters, func(c *cluster) bool { return c.id == first.Cluster })
 	used := map[netip.Addr]bool{}
 	for addr := range owner {
 		used[addr] = true
 	}
 	if ips, err := m.pool(m.clusters[i]).Allocate(key, nil, in(used)); err == nil {
-		return fmt.Errorf("nothing is decided for %s, although %s could give it %v", key, first.Cluster, ips)
+		return fmt.Errorf("%s is undecided although %s could allocate %v", key, first.Cluster, ips)
 	}
 	return nil
 }
 
-// forgetUnheld forgets the agreed decisions that nobody holds to anymore.
+// forgetUnheld removes the agreed decisions that no export has any longer.
 func (m *model) forgetUnheld() {
 	for key, agreed := range m.agreed {
 		if !slices.ContainsFunc(m.members(), func(c *cluster) bool { return agreed != nil && Equal(c.exports[key].Decision, agreed) }) {
@@ -252,7 +250,7 @@ func (m *model) forgetUnheld() {
 	}
 }
 
-// heldByOther finds a member that holds an address of a decision for another service.
+// heldByOther describes a member that holds an address of a decision for another service.
 func (m *model) heldByOther(key string, decision *Decision) (string, bool) {
 	for _, c := range m.members() {
 		for other, own := range c.exports {

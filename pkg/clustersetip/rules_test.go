@@ -9,19 +9,19 @@ import (
 	"testing"
 )
 
-// TestRulesAreNeeded has the shortest lists of steps known that break a
-// property if a rule of the package is left out, when news are late and there is
-// no quarantine that makes up for that. The random steps have found all but the
-// one for old exports, which is rare.
-func TestRulesAreNeeded(t *testing.T) {
+// TestRulesAreNecessary has the shortest known lists of steps that break a property if a
+// rule of the package is left out, when messages are delayed and there is no quarantine
+// that makes up for that. Random steps found all but the one for old exports, which is
+// rare.
+func TestRulesAreNecessary(t *testing.T) {
 	for name, test := range map[string]struct {
 		setup   setup
 		without rules
 		steps   []step
 		broken  string
 	}{
-		// c1 adopts the address at a time at which c0, unknown to it, has already
-		// given it to another service.
+		// c1 adopts the address when c0, unknown to c1, has already allocated it to
+		// another service.
 		"the older of two services keeps an address": {
 			setup{clusters: 2, members: 2, services: 2, length: 32}, rules{noClaims: true},
 			[]step{
@@ -31,8 +31,8 @@ func TestRulesAreNeeded(t *testing.T) {
 			},
 			"hold 243.1.0.0",
 		},
-		// s1 has to wait until s0 has gone from c0, but not from c1. It is younger
-		// than s0, so it must not get what all have agreed on for s0.
+		// s1 has to wait until s0 is withdrawn from c0, but not from c1. s1 is younger
+		// than s0, so it must not get the address that all agreed on for s0.
 		"a decision that had to wait is as old as its allocation": {
 			setup{clusters: 2, members: 2, services: 2, length: 32}, rules{sinceExport: true},
 			[]step{
@@ -40,10 +40,10 @@ func TestRulesAreNeeded(t *testing.T) {
 				{do: export, a: 1, s: 0, after: 1}, {do: run, a: 1, after: 1},
 				{do: unexport, a: 0, s: 0, after: 1}, {do: run, a: 0, after: 1},
 			},
-			"which all had agreed on",
+			"which all clusters had agreed on",
 		},
-		// c2 hears c1 before that adopts the address, and c0 after that has gone. So
-		// it decides for none, which must not stand against the agreed address.
+		// c2 sees c1 before c1 adopts the address, and c0 after it withdrew. So c2
+		// decides for no address, which must not override the agreed one.
 		"an export is not older than the membership": {
 			setup{clusters: 3, members: 2, services: 1, length: 32}, rules{oldExports: true},
 			[]step{
@@ -52,42 +52,42 @@ func TestRulesAreNeeded(t *testing.T) {
 				{do: export, a: 1, s: 0, after: 1}, {do: run, a: 1, after: 1}, {do: unexport, a: 0, s: 0, after: 1},
 				{do: deliver, a: 0, b: 2, after: 1}, {do: deliver, a: 0, b: 2, after: 1}, {do: run, a: 2, after: 1},
 			},
-			"which all had agreed on",
+			"which all clusters had agreed on",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with, without := test.setup, test.setup
-			with.rules = rules{lateNews: true, noQuarantine: true, noPause: true}
+			with.rules = rules{delayed: true, noQuarantine: true, noPause: true}
 			without.rules = test.without
-			without.rules.lateNews, without.rules.noQuarantine, without.rules.noPause = true, true, true
+			without.rules.delayed, without.rules.noQuarantine, without.rules.noPause = true, true, true
 			if _, err := play(with, test.steps); err != nil {
 				t.Errorf("with the rule: %v", err)
 			}
 			if _, err := play(without, test.steps); err == nil || !strings.Contains(err.Error(), test.broken) {
-				t.Errorf("without the rule: %v, which does not say %q", err, test.broken)
+				t.Errorf("without the rule: got %v, want an error with %q", err, test.broken)
 			}
 		})
 	}
 }
 
-// TestAddressIsGivenTwiceUnlessNewsAreWaitedFor shows what no rule can prevent
-// that only looks at what is known: an address is given to another service before
-// it is heard that c1 has adopted it, because c1 had not heard that it was given
-// up. All messages take as long as they may.
-func TestAddressIsGivenTwiceUnlessNewsAreWaitedFor(t *testing.T) {
+// TestAddressIsAllocatedTwiceWithoutPropagationDelay shows what no rule can prevent that
+// considers only what is known: an address is allocated to another service before it is
+// visible that c1 adopted it, because c1 had not seen that it was released. All messages
+// take as long as they may.
+func TestAddressIsAllocatedTwiceWithoutPropagationDelay(t *testing.T) {
 	decided := []step{{do: export, a: 0, s: 0, wants: true}, {do: settle}}
 	adopted := []step{{do: export, a: 1, s: 0, wants: true, after: 4}, {do: run, a: 1}}
 	for name, test := range map[string]struct {
 		without rules
 		steps   [][]step
 	}{
-		"an address rests before another service gets it": {rules{noQuarantine: true}, [][]step{
+		"a released address is quarantined": {rules{noQuarantine: true}, [][]step{
 			decided, {{do: unexport, a: 0, s: 0, after: 1}, {do: export, a: 0, s: 1, wants: true}}, adopted, {{do: run, a: 0, after: 4}},
 		}},
-		"a cluster that has just started does not allocate": {rules{noPause: true}, [][]step{
+		"a cluster that just started does not allocate": {rules{noPause: true}, [][]step{
 			decided, {{do: unexport, a: 0, s: 0, after: 1}, {do: export, a: 0, s: 1, wants: true}, {do: restart, a: 0}, {do: catchUp, a: 0}}, adopted, {{do: run, a: 0, after: 4}},
 		}},
-		"nor one that has just joined": {rules{noPause: true}, [][]step{
+		"a cluster that just joined does not allocate": {rules{noPause: true}, [][]step{
 			{{do: export, a: 2, s: 1, wants: true}}, decided, {{do: leave, a: 0, after: 1}, {do: enter, a: 2}, {do: catchUp, a: 2}}, adopted, {{do: run, a: 2, after: 4}},
 		}},
 	} {
@@ -102,9 +102,9 @@ func TestAddressIsGivenTwiceUnlessNewsAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestExportThatHasNotSeenADecisionDoesNotKeepIt shows why a decision lives
-// only as long as an export that holds to it: c1 never heard of it.
-func TestExportThatHasNotSeenADecisionDoesNotKeepIt(t *testing.T) {
+// TestUnrecordedDecisionIsLost shows why a decision lives only as long as an export that
+// recorded it: c1 never saw it.
+func TestUnrecordedDecisionIsLost(t *testing.T) {
 	m, err := play(setup{clusters: 2, members: 1, services: 1, length: 32}, []step{
 		{do: export, a: 0, s: 0, wants: true, after: 1}, {do: settle, after: 1},
 		{do: export, a: 1, s: 0, after: 1}, {do: enter, a: 1, after: 1}, {do: unexport, a: 0, s: 0, after: 1}, {do: catchUp, a: 1, after: 1}, {do: run, a: 1, after: 1},
@@ -113,6 +113,6 @@ func TestExportThatHasNotSeenADecisionDoesNotKeepIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := m.clusters[1].exports["ns/s0"].Decision; got == nil || len(got.IPs) > 0 || got.DecidedBy != "c1" {
-		t.Errorf("c1 holds to %v", got)
+		t.Errorf("got decision %v of c1, want its own for no address", got)
 	}
 }

@@ -123,7 +123,7 @@ func TestPartsThatCannotBeHadAreRefusedWithTheRemedy(t *testing.T) {
 	}{
 		{
 			"a range that is full", []Cluster{found("west", within("243.0.0.0/16")), found("east", in("set"), within("243.0.0.0/16"), owns("243.0.0.0/16"))},
-			[]string{"context west: no /16 is left in 243.0.0.0/16"},
+			[]string{"context west: no unused /16 in ClusterSet IP range 243.0.0.0/16"},
 		},
 		{
 			// A claim would have no effect.

@@ -48,7 +48,7 @@ func (r *reservations) hold(address netip.Addr, service types.NamespacedName) {
 func (r *reservations) quarantineAddress(address netip.Addr, service types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.quarantine.Free(address, service.String(), now)
+	r.quarantine.Release(address, service.String(), now)
 }
 
 // setWaiting records whether an export waits, and thus has to be reconciled when
@@ -79,7 +79,7 @@ func (r *reservations) release(key types.NamespacedName, keep []string, now time
 	for address, holder := range r.reserved {
 		if holder == key && !kept.Has(address.String()) {
 			delete(r.reserved, address)
-			r.quarantine.Free(address, key.String(), now)
+			r.quarantine.Release(address, key.String(), now)
 			released = true
 		}
 	}
