@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mcs-controller runs the controllers that belong to mcs-apiserver.
+// Command mcs-controller runs the controllers of mcs-apiserver.
 package main
 
 import (

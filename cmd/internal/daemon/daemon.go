@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is what the command lines of our servers have in common:
-// flags in sections, logging, --version, and an orderly end on a signal.
+// Package daemon implements what the commands of the servers share: flags in sections,
+// logging, --version, and graceful termination on a signal.
 package daemon
 
 import (
@@ -29,8 +29,8 @@ func init() {
 	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 }
 
-// NewCommand returns a command that takes flags and no arguments, and runs
-// until it is done or told to end.
+// NewCommand returns a command that takes flags and no arguments, and runs until it
+// returns or is terminated by a signal.
 func NewCommand(name, long string, sections cliflag.NamedFlagSets, logOptions *logs.Options, run func(context.Context) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:          name,

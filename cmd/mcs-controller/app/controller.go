@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the command mcs-controller: the controllers that run beside
-// mcs-apiserver and write to the local cluster, and to no other.
+// Package app implements the command mcs-controller: the controllers that run beside
+// mcs-apiserver and write to the local cluster only.
 package app
 
 import (
@@ -35,11 +35,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 )
 
-const long = `mcs-controller runs beside mcs-apiserver. It makes and renews the certificate
-that mcs-apiserver serves with, and registers its API with the cluster. It makes
-of every ServiceImport the Service and the EndpointSlices that kube-proxy and DNS
-understand, and tells in conditions and Events what became of ServiceExports. It
-gives a cluster without an id one, and renews the credentials for the members.`
+const long = `mcs-controller runs beside mcs-apiserver. It creates and renews the serving
+certificate of mcs-apiserver and registers its API with the cluster. It materializes
+every ServiceImport as a derived Service and EndpointSlices for kube-proxy and DNS, and
+reports the state of ServiceExports in conditions and Events. It generates an ID for a
+cluster that has none, and renews the peer credentials of its members.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {
@@ -52,7 +52,7 @@ func NewCommand() *cobra.Command {
 	})
 }
 
-// Run runs the controllers until the context ends.
+// Run runs the controllers until the context is canceled.
 func Run(ctx context.Context, opts *Options) error {
 	config, err := opts.hostConfig()
 	if err != nil {
@@ -118,13 +118,13 @@ func newClients(config *rest.Config) (registration.Clients, error) {
 	clients.Metadata, errs[2] = metadata.NewForConfig(config)
 	clients.Dynamic, errs[3] = dynamic.NewForConfig(config)
 	if err := errors.Join(errs[:]...); err != nil {
-		return clients, fmt.Errorf("make clients for the cluster: %w", err)
+		return clients, fmt.Errorf("create clients for the cluster: %w", err)
 	}
 	return clients, nil
 }
 
-// lead runs a function while this replica holds the Lease. Losing the Lease
-// ends the process, so that a half-dead leader cannot go on writing.
+// lead runs a function while this replica holds the Lease. Losing the Lease ends the
+// process, so that a partitioned leader cannot continue to write.
 func lead(ctx context.Context, opts *Options, client kubernetes.Interface, run func(context.Context) error) error {
 	if !opts.LeaderElection.LeaderElect {
 		return run(ctx)
@@ -170,13 +170,13 @@ func lead(ctx context.Context, opts *Options, client kubernetes.Interface, run f
 		}
 	}
 	if ctx.Err() == nil {
-		return fmt.Errorf("lost the Lease %s/%s", namespace, election.ResourceName)
+		return fmt.Errorf("lost Lease %s/%s", namespace, election.ResourceName)
 	}
 	return nil
 }
 
-// serveHealth answers the kubelet's probes. Readiness says what is wrong, which
-// is no secret: it is in an Event too.
+// serveHealth answers the probes of the kubelet. The readiness probe reports why the API
+// is not registered, as an Event does.
 func serveHealth(ctx context.Context, address string, registrations *registration.Controller) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -24,12 +24,12 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
 
-// materialize runs the controllers that turn what mcs-apiserver computes into
-// objects of the cluster, and that keep it a member, while this replica leads.
+// materialize runs the controllers that turn what mcs-apiserver computes into objects of
+// the cluster and that maintain its membership. Only the leader runs them.
 func materialize(ctx context.Context, client kubernetes.Interface, own *rest.Config, opts *Options, recorder events.EventRecorder) error {
 	computed, err := versioned.NewForConfig(own)
 	if err != nil {
-		return fmt.Errorf("make a client for mcs-apiserver: %w", err)
+		return fmt.Errorf("create client for mcs-apiserver: %w", err)
 	}
 	host := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))
 	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(opts.Namespace), informers.WithTransform(withoutManagedFields))
@@ -55,7 +55,7 @@ func materialize(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	if err != nil {
 		return err
 	}
-	// The informers end with the first controller that fails.
+	// The first controller that fails stops the informers and all others.
 	group, ctx := errgroup.WithContext(ctx)
 	for _, factory := range []interface {
 		StartWithContext(context.Context)
@@ -72,7 +72,7 @@ func materialize(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	return group.Wait()
 }
 
-// withoutManagedFields halves what caches hold.
+// withoutManagedFields removes managed fields, which are half of what caches hold.
 func withoutManagedFields(object any) (any, error) {
 	if object, ok := object.(metav1.Object); ok {
 		object.SetManagedFields(nil)

@@ -58,34 +58,34 @@ func NewOptions() *Options {
 	}
 }
 
-// Flags returns all flags, in sections.
+// Flags returns all flags in sections.
 func (o *Options) Flags() cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	flags := sections.FlagSet("controller")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig of the cluster. Not needed in a Pod of that cluster.")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path to the kubeconfig of the cluster. Not required in a Pod of that cluster.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
-		"Namespace of the installation. Taken from the environment variable POD_NAMESPACE when that is set.")
+		"Namespace of the installation. Defaults to the environment variable POD_NAMESPACE if it is set.")
 	flags.StringVar(&o.ServingCertDir, "serving-cert-dir", o.ServingCertDir,
-		"Directory for a serving certificate that mcs-controller makes, keeps in a Secret and renews. "+
-			"mcs-apiserver serves with the file serving.pem in it, which holds certificate and key; clients trust ca.crt.")
+		"Directory of a serving certificate that mcs-controller creates, stores in a Secret and renews. "+
+			"The file serving.pem contains certificate and key for mcs-apiserver, the file ca.crt the CA bundle for its clients.")
 	flags.StringVar(&o.ServingCAFile, "serving-ca-file", o.ServingCAFile,
-		"Certificates to trust when talking to mcs-apiserver, if it serves with a certificate that was not made here. "+
-			"Takes the place of --serving-cert-dir.")
+		"Path to the CA bundle that verifies mcs-apiserver, if its serving certificate is not created by mcs-controller. "+
+			"Mutually exclusive with --serving-cert-dir.")
 	flags.StringVar(&o.APIServer, "apiserver", o.APIServer,
-		"URL of the mcs-apiserver in the same Pod. It is read past the kube-apiserver, so that what it says is what this Pod knows.")
+		"URL of the mcs-apiserver in the same Pod. Requests to it bypass the kube-apiserver.")
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
-		"Id to claim for a cluster that has none, or that has the default one and is in no ClusterSet: one DNS label. "+
-			"The default is the UID of the namespace kube-system.")
-	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address for /livez and /readyz, without TLS.")
+		"ID of a cluster that has none, or that has the default one and is not in a ClusterSet. Must be a DNS label. "+
+			"Defaults to the UID of the namespace kube-system.")
+	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address on which /livez and /readyz are served without TLS.")
 	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	return sections
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *Options) Validate() error {
 	var errs []error
 	if (o.ServingCertDir == "") == (o.ServingCAFile == "") {
-		errs = append(errs, errors.New("give either --serving-cert-dir, for a certificate made here, or --serving-ca-file, for one of your own"))
+		errs = append(errs, errors.New("exactly one of --serving-cert-dir and --serving-ca-file is required"))
 	}
 	if server, err := url.Parse(o.APIServer); err != nil || server.Scheme != "https" || server.Host == "" {
 		errs = append(errs, fmt.Errorf("--apiserver %q: must be an https URL", o.APIServer))
@@ -101,12 +101,12 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// hostConfig is how to talk to the cluster. The kube-apiserver limits requests
-// by priority and fairness; there is no second limit here.
+// hostConfig returns the client configuration for the cluster. It has no client-side rate
+// limit: the kube-apiserver limits requests by priority and fairness.
 func (o *Options) hostConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("load the kubeconfig of the cluster (--kubeconfig): %w", err)
+		return nil, fmt.Errorf("load kubeconfig of the cluster (--kubeconfig): %w", err)
 	}
 	config.QPS = -1
 	config.UserAgent = "mcs-controller"

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// authority is whom to trust when talking to mcs-apiserver. It may change while
-// the process runs.
+// authority is the CA bundle that verifies mcs-apiserver. It may change while the process
+// runs.
 type authority struct {
 	mu    sync.Mutex
 	pem   []byte
@@ -30,7 +30,7 @@ type authority struct {
 
 func newAuthority() *authority { return &authority{known: make(chan struct{})} }
 
-// set takes new certificates; none are no news. It does not block.
+// set replaces the bundle; an empty one is ignored. It does not block.
 func (a *authority) set(pem []byte) {
 	if len(pem) == 0 {
 		return
@@ -43,16 +43,16 @@ func (a *authority) set(pem []byte) {
 	a.pem = bytes.Clone(pem)
 }
 
-// verify checks a server's certificate against what is trusted now.
+// verify verifies the certificate of a server with the current bundle.
 func (a *authority) verify(serverName string, state tls.ConnectionState) error {
 	a.mu.Lock()
 	trusted, err := cert.ParseCertsPEM(a.pem)
 	a.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("the authority of mcs-apiserver: %w", err)
+		return fmt.Errorf("parse CA bundle of mcs-apiserver: %w", err)
 	}
 	if len(state.PeerCertificates) == 0 {
-		return errors.New("mcs-apiserver shows no certificate")
+		return errors.New("mcs-apiserver presented no certificate")
 	}
 	options := x509.VerifyOptions{DNSName: serverName, Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool()}
 	for _, certificate := range trusted {
@@ -65,20 +65,20 @@ func (a *authority) verify(serverName string, state tls.ConnectionState) error {
 	return err
 }
 
-// ownConfig is how to talk to the mcs-apiserver beside this process, with the
-// credential for the cluster: it asks the cluster who that is. Going past the
-// kube-apiserver, what it says is what this Pod's own server knows.
+// ownConfig returns the client configuration for the mcs-apiserver in the same Pod. It
+// uses the credential for the cluster, which mcs-apiserver verifies with the cluster.
+// Requests bypass the kube-apiserver, so that they always reach the server in this Pod.
 func ownConfig(host *rest.Config, server, serverName string, trust *authority) *rest.Config {
 	config := rest.AnonymousClientConfig(host)
 	config.BearerToken, config.BearerTokenFile = host.BearerToken, host.BearerTokenFile
 	config.Host, config.APIPath, config.QPS, config.UserAgent = server, "", -1, host.UserAgent
 	config.TLSClientConfig = rest.TLSClientConfig{}
 	config.Transport = utilnet.SetTransportDefaults(&http.Transport{
-		DialContext: patiently((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
+		DialContext: withPatience((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			ServerName: serverName,
-			// The usual verification knows one authority for ever.
+			// The default verification cannot change its CA bundle.
 			InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies
 			VerifyConnection:   func(state tls.ConnectionState) error { return trust.verify(serverName, state) },
 		},
@@ -93,10 +93,10 @@ const (
 
 type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// patiently waits for a server that does not listen yet, or not now: it is
-// beside this process, and will be back. Informers that are refused would come
-// back later and later, up to a minute after the server.
-func patiently(dial dial) dial {
+// withPatience returns a dial function that waits for a server that does not listen: it
+// runs in the same Pod and will be back. Refused connections would make informers back
+// off, and notice the server up to a minute late.
+func withPatience(dial dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialPatience)
 		defer cancel()

@@ -22,7 +22,7 @@ import (
 
 const serverName = "mcs-apiserver.mcs-system.svc"
 
-// bundle is a certificate for these names, with an authority of its own.
+// bundle returns a certificate for these names, with a CA of its own.
 func bundle(t *testing.T, names ...string) servingcert.Bundle {
 	t.Helper()
 	made, _, err := servingcert.Bundle{}.Renew(time.Now(), names)
@@ -32,7 +32,7 @@ func bundle(t *testing.T, names ...string) servingcert.Bundle {
 	return made
 }
 
-// shown is a connection to a server with this certificate.
+// shown returns the state of a connection to a server with this certificate.
 func shown(t *testing.T, made servingcert.Bundle) tls.ConnectionState {
 	t.Helper()
 	pair, err := tls.X509KeyPair(made.Cert, made.Key)
@@ -43,7 +43,7 @@ func shown(t *testing.T, made servingcert.Bundle) tls.ConnectionState {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	defer server.Close()
-	connection, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // to see what it shows
+	connection, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate is what the test needs
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func shown(t *testing.T, made servingcert.Bundle) tls.ConnectionState {
 	return connection.ConnectionState()
 }
 
-func TestOnlyTheAuthorityInForceIsTrusted(t *testing.T) {
+func TestOnlyTheCurrentCAIsTrusted(t *testing.T) {
 	ours, theirs, misnamed := bundle(t, serverName), bundle(t, serverName), bundle(t, "other.mcs-system.svc")
 	renewed := bundle(t, serverName)
 	for _, test := range []struct {
@@ -60,14 +60,14 @@ func TestOnlyTheAuthorityInForceIsTrusted(t *testing.T) {
 		state tls.ConnectionState
 		want  bool
 	}{
-		{"nothing is known", nil, shown(t, ours), false},
-		{"the authority in force", [][]byte{ours.CA}, shown(t, ours), true},
-		{"another authority", [][]byte{ours.CA}, shown(t, theirs), false},
+		{"no CA", nil, shown(t, ours), false},
+		{"the current CA", [][]byte{ours.CA}, shown(t, ours), true},
+		{"another CA", [][]byte{ours.CA}, shown(t, theirs), false},
 		{"another name", [][]byte{misnamed.CA}, shown(t, misnamed), false},
-		{"a new authority", [][]byte{ours.CA, renewed.CA}, shown(t, renewed), true},
-		{"the former authority", [][]byte{ours.CA, renewed.CA}, shown(t, ours), false},
-		{"two at a time", [][]byte{append(ours.CA[:len(ours.CA):len(ours.CA)], renewed.CA...)}, shown(t, ours), true},
-		{"no news", [][]byte{ours.CA, nil, {}}, shown(t, ours), true},
+		{"a new CA", [][]byte{ours.CA, renewed.CA}, shown(t, renewed), true},
+		{"the former CA", [][]byte{ours.CA, renewed.CA}, shown(t, ours), false},
+		{"two CAs", [][]byte{append(ours.CA[:len(ours.CA):len(ours.CA)], renewed.CA...)}, shown(t, ours), true},
+		{"empty updates", [][]byte{ours.CA, nil, {}}, shown(t, ours), true},
 		{"nonsense", [][]byte{[]byte("nonsense")}, shown(t, ours), false},
 		{"no certificate", [][]byte{ours.CA}, tls.ConnectionState{}, false},
 	} {
@@ -77,48 +77,47 @@ func TestOnlyTheAuthorityInForceIsTrusted(t *testing.T) {
 				trust.set(pem)
 			}
 			if err := trust.verify(serverName, test.state); (err == nil) != test.want {
-				t.Errorf("trusted is %t, want %t: %v", err == nil, test.want, err)
+				t.Errorf("got trusted %t, want %t: %v", err == nil, test.want, err)
 			}
 		})
 	}
 }
 
-// A server that is not there yet is awaited, within reason: whoever is refused
-// comes back later and later.
-func TestServerThatIsNotThereYetIsAwaited(t *testing.T) {
+// A server that does not listen yet is awaited for a limited time.
+func TestDialWaitsForTheServer(t *testing.T) {
 	refused := errors.New("connection refused")
 	for _, test := range []struct {
 		name     string
 		refusals int
-		ended    time.Duration // when the caller gives up
+		ended    time.Duration // when the caller cancels
 		want     error
 		passed   time.Duration
 	}{
-		{"there", 0, time.Hour, nil, 0},
-		{"there soon", 3, time.Hour, nil, 3 * redialDelay},
-		{"never there", 1 << 20, time.Hour, refused, dialPatience},
-		{"the caller gives up", 1 << 20, time.Second, refused, time.Second},
+		{"listening", 0, time.Hour, nil, 0},
+		{"listening soon", 3, time.Hour, nil, 3 * redialDelay},
+		{"never listening", 1 << 20, time.Hour, refused, dialPatience},
+		{"canceled", 1 << 20, time.Second, refused, time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), test.ended)
 				defer cancel()
 				attempts, start := 0, time.Now()
-				_, err := patiently(func(context.Context, string, string) (net.Conn, error) {
+				_, err := withPatience(func(context.Context, string, string) (net.Conn, error) {
 					if attempts++; attempts <= test.refusals {
 						return nil, refused
 					}
 					return nil, nil
 				})(ctx, "tcp", "127.0.0.1:1")
 				if passed := time.Since(start); !errors.Is(err, test.want) || passed != test.passed {
-					t.Errorf("%v after %s, want %v after %s", err, passed, test.want, test.passed)
+					t.Errorf("got %v after %s, want %v after %s", err, passed, test.want, test.passed)
 				}
 			})
 		})
 	}
 }
 
-// Whoever waits for the authority goes on with the first that is one.
+// The first non-empty bundle ends the wait for it.
 func TestAuthorityIsKnownOnce(t *testing.T) {
 	trust := newAuthority()
 	known := func() bool {
@@ -132,22 +131,22 @@ func TestAuthorityIsKnownOnce(t *testing.T) {
 	trust.set(nil)
 	trust.set([]byte{})
 	if known() {
-		t.Error("no certificates are taken for an authority")
+		t.Error("an empty bundle counts as known")
 	}
 	trust.set([]byte("first"))
 	if !known() {
-		t.Error("the first is not noticed")
+		t.Error("the first bundle does not count as known")
 	}
 	trust.set(nil)
 	trust.set([]byte("second"))
 	if string(trust.pem) != "second" {
-		t.Errorf("%q is trusted", trust.pem)
+		t.Errorf("got bundle %q", trust.pem)
 	}
 }
 
-// The server beside this process is asked with the cluster's credential, by
-// its name whatever its address, and trusted by the authority in force.
-func TestOwnServerIsAsked(t *testing.T) {
+// Requests to the server in the same Pod use the credential for the cluster, verify the
+// name of the server whatever its address, and trust the current CA.
+func TestOwnConfig(t *testing.T) {
 	made := bundle(t, serverName)
 	pair, err := tls.X509KeyPair(made.Cert, made.Key)
 	if err != nil {
@@ -172,12 +171,12 @@ func TestOwnServerIsAsked(t *testing.T) {
 	}
 	trust.set(bundle(t, serverName).CA)
 	if _, err := client.Discovery().ServerVersion(); err == nil || len(credentials) > 0 {
-		t.Errorf("a server of another authority was asked: %v", err)
+		t.Errorf("sent a request to a server of another CA: %v", err)
 	}
 	trust.set(made.CA)
 	if _, err := client.Discovery().ServerVersion(); err != nil {
 		t.Error(err)
 	} else if got := <-credentials; got != "Bearer token" {
-		t.Errorf("asked with %q", got)
+		t.Errorf("sent credential %q", got)
 	}
 }

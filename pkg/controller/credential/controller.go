@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package credential renews the tokens by which this cluster reads from the
-// members. A token asks for its own successor: the account that it belongs to
-// may do that, and nobody else has to have a hand in it.
+// Package credential renews the tokens with which this cluster reads from its members. A
+// service account may request tokens for itself, so that each token is used to request
+// its successor, without any other permission.
 package credential
 
 import (
@@ -31,11 +31,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 )
 
-// workers is how many members are asked for tokens at a time: one that hangs
-// must not hold up the others.
+// workers is how many tokens are requested concurrently: an unresponsive member must not
+// delay the others.
 const workers = 4
 
-// Controller renews the tokens in the Secrets of members.
+// Controller renews the tokens in member Secrets.
 type Controller struct {
 	client    kubernetes.Interface
 	namespace string
@@ -45,21 +45,21 @@ type Controller struct {
 	informer  cache.SharedIndexInformer
 	synced    cache.InformerSynced
 	secrets   corev1listers.SecretNamespaceLister
-	// request asks a member for a token.
+	// request requests a token from a member.
 	request func(ctx context.Context, secret *corev1.Secret, held token) (string, error)
 
 	mu sync.Mutex
-	// renewals are what was done so far, by the name of the Secret.
+	// renewals are the last renewals by name of the Secret.
 	renewals map[string]renewal
 }
 
-// renewal is when a token was last asked for, and what came of it.
+// renewal is when a token was last requested, and the last token that was issued.
 type renewal struct {
-	asked time.Time
-	token string
+	requested time.Time
+	token     string
 }
 
-// New returns a controller for the Secrets in a namespace.
+// New returns a controller for the member Secrets in a namespace.
 func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock, recorder events.EventRecorder) (*Controller, error) {
 	informer := coreinformers.NewFilteredSecretInformer(client, namespace, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		func(options *metav1.ListOptions) {
@@ -79,7 +79,7 @@ func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock
 	return c, nil
 }
 
-// Run works until the context ends. One replica at a time runs it.
+// Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "credential"))
 	ended := make(chan struct{})
@@ -105,14 +105,14 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil {
-		return nil // the member's entry says what is wrong with its Secret
+		return nil // the Member shows what is wrong with the Secret
 	}
 	held, err := readToken(config.BearerToken)
 	if err != nil {
-		return nil // whoever made it renews it
+		return nil // not a credential that this controller can renew
 	}
 	now := c.clock.Now()
-	if due := held.due(c.gave(key.Name, config.BearerToken)); due.After(now) {
+	if due := held.due(c.issued(key.Name, config.BearerToken)); due.After(now) {
 		c.queue.AddAfter(key, due.Sub(now))
 		return nil
 	}
@@ -123,9 +123,9 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	logger := klog.FromContext(ctx).WithValues("cluster", string(secret.Data[clusterset.MemberSecretClusterID]), "secret", secret.Name)
 	renewed, err := c.request(ctx, secret, held)
 	if err != nil {
-		logger.Error(err, "Renewing the credential for a member failed", "expires", held.expires)
+		logger.Error(err, "Failed to renew peer credential, retrying", "expires", held.expires)
 		c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, "CredentialNotRenewed", "Renew", "%.1000s", fmt.Sprintf(
-			"The credential expires at %s and could not be renewed: %v", held.expires.UTC().Format("2006-01-02T15:04:05Z"), err))
+			"Peer credential expires at %s and could not be renewed: %v", held.expires.UTC().Format("2006-01-02T15:04:05Z"), err))
 		c.queue.AddAfter(key, held.retryIn(now))
 		return nil
 	}
@@ -134,36 +134,36 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	if _, err := c.client.CoreV1().Secrets(key.Namespace).Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("store the renewed credential: %w", err)
+		return fmt.Errorf("update Secret with renewed peer credential: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.renewals[key.Name] = renewal{now, renewed}
-	logger.Info("Renewed the credential for a member")
+	logger.Info("Renewed peer credential")
 	return nil
 }
 
-// gave says whether a token is what the member gave when it was last asked.
-func (c *Controller) gave(secret, token string) bool {
+// issued reports whether a token is the one that the member issued last.
+func (c *Controller) issued(secret, token string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.renewals[secret].token == token
 }
 
-// pause is how long to wait before a token is asked for again: a cluster that
-// gives tokens that are due at once must not keep this one busy.
+// pause returns how long to wait before the next request: a member that issues tokens
+// that are due at once must not cause a busy loop.
 func (c *Controller) pause(secret string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := c.renewals[secret]
-	if pause := last.asked.Add(renewPause).Sub(now); pause > 0 {
+	if pause := last.requested.Add(renewPause).Sub(now); pause > 0 {
 		return pause
 	}
 	c.renewals[secret] = renewal{now, last.token}
 	return 0
 }
 
-// requestToken asks the member for a token in the name of the one that there is.
+// requestToken requests a token from a member with the current one.
 func requestToken(ctx context.Context, secret *corev1.Secret, held token) (string, error) {
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil {
@@ -179,17 +179,17 @@ func requestToken(ctx context.Context, secret *corev1.Secret, held token) (strin
 	}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", fmt.Errorf("the account may not renew its own token: in that cluster, allow it to create serviceaccounts/token %q in namespace %q (%w)",
+		return "", fmt.Errorf("service account is not allowed to renew its token; in the member cluster, allow it to create serviceaccounts/token %q in namespace %q: %w",
 			held.account, held.namespace, err)
 	case apierrors.IsUnauthorized(err):
-		return "", fmt.Errorf("that cluster does not accept the token any more: join the clusters again (%w)", err)
+		return "", fmt.Errorf("member no longer accepts the token; join the clusters again: %w", err)
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("the server in the kubeconfig does not issue tokens: it has to be the kube-apiserver of that cluster (%w)", err)
+		return "", fmt.Errorf("server in the kubeconfig does not issue tokens; use the kube-apiserver of the member: %w", err)
 	case err != nil:
 		return "", err
 	}
 	if _, err := readToken(answer.Status.Token); err != nil {
-		return "", fmt.Errorf("what that cluster gave instead is %w", err)
+		return "", fmt.Errorf("member issued a credential that cannot be renewed: %w", err)
 	}
 	return answer.Status.Token, nil
 }

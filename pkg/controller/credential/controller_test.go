@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 
 var key = types.NamespacedName{Namespace: "mcs-system", Name: "member-b"}
 
-// world is a controller that nothing runs in: tests say what its cache holds, and
-// what the member answers.
+// world is a controller that is not running. Tests fill its cache and provide the
+// answers of the member.
 type world struct {
 	*Controller
 	client *kubernetesfake.Clientset
@@ -80,7 +80,7 @@ func (w *world) hold(t *testing.T, secret *corev1.Secret) {
 	}
 }
 
-// stored is the Secret as it is now.
+// stored returns the Secret.
 func (w *world) stored(t *testing.T) *corev1.Secret {
 	t.Helper()
 	secret, err := w.client.Tracker().Get(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, key.Namespace, key.Name)
@@ -90,7 +90,7 @@ func (w *world) stored(t *testing.T) *corev1.Secret {
 	return secret.(*corev1.Secret)
 }
 
-// written are the requests since it was last looked, as "verb resource".
+// written returns the requests since the last call, as "verb resource".
 func (w *world) written() string {
 	var found []string
 	for _, action := range w.client.Actions() {
@@ -100,8 +100,8 @@ func (w *world) written() string {
 	return strings.Join(found, ", ")
 }
 
-// told are the Events.
-func (w *world) told() []string {
+// recorded returns the recorded Events.
+func (w *world) recorded() []string {
 	var found []string
 	for len(w.events) > 0 {
 		found = append(found, <-w.events)
@@ -111,7 +111,7 @@ func (w *world) told() []string {
 
 func never(t *testing.T) func() (string, error) {
 	return func() (string, error) {
-		t.Error("the member is asked for a token")
+		t.Error("requested a token")
 		return "", errors.New("never")
 	}
 }
@@ -124,27 +124,27 @@ func TestDueTokenIsRenewedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.written(); got != "update secrets" {
-		t.Errorf("written: %s", got)
+		t.Errorf("got requests %q", got)
 	}
 	if got := configIn(t, w.stored(t)).AuthInfos["peer"].Token; got != renewed {
-		t.Errorf("the token is %q", got)
+		t.Errorf("got token %q", got)
 	}
 	if len(w.asked) != 1 || w.asked[0].namespace != "mcs-system" || w.asked[0].account != "peer-a" {
-		t.Errorf("asked for %+v", w.asked)
+		t.Errorf("requested %+v", w.asked)
 	}
 	w.hold(t, w.stored(t))
 	if err := w.sync(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.written(); got != "" || len(w.asked) != 1 {
-		t.Errorf("asked %d times, written: %s", len(w.asked), got)
+		t.Errorf("requested %d tokens, sent %q", len(w.asked), got)
 	}
-	if got := w.told(); got != nil {
-		t.Errorf("told %q", got)
+	if got := w.recorded(); got != nil {
+		t.Errorf("got Events %q", got)
 	}
 }
 
-func TestTokenThatIsNotDueIsLeftAlone(t *testing.T) {
+func TestTokenThatIsNotDueIsKept(t *testing.T) {
 	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*day))), never(t))
 	for _, passed := range []time.Duration{-day, 0, 15*day - time.Second} {
 		w.clock.SetTime(epoch.Add(passed))
@@ -153,11 +153,11 @@ func TestTokenThatIsNotDueIsLeftAlone(t *testing.T) {
 		}
 	}
 	if got := w.written(); got != "" {
-		t.Errorf("written: %s", got)
+		t.Errorf("got requests %q", got)
 	}
 }
 
-func TestWhatCannotBeRenewedIsLeftAlone(t *testing.T) {
+func TestCredentialsThatCannotBeRenewedAreKept(t *testing.T) {
 	due := tokenOf(t, epoch, 30*time.Minute)
 	insecure, certificate := configOf("https://b.example", due), configOf("https://b.example", "")
 	insecure.Clusters["b"].InsecureSkipTLSVerify, insecure.Clusters["b"].CertificateAuthorityData = true, nil
@@ -179,22 +179,22 @@ func TestWhatCannotBeRenewedIsLeftAlone(t *testing.T) {
 				t.Error(err)
 			}
 			if got := w.written(); got != "" {
-				t.Errorf("written: %s", got)
+				t.Errorf("got requests %q", got)
 			}
-			if got := w.told(); got != nil {
-				t.Errorf("told %q, which the member's entry does", got)
+			if got := w.recorded(); got != nil {
+				t.Errorf("got Events %q, want none: the Member shows it", got)
 			}
 		})
 	}
 	w := newWorld(t, empty, never(t))
 	if err := w.sync(t.Context(), types.NamespacedName{Namespace: "mcs-system", Name: "member-gone"}); err != nil {
-		t.Errorf("a Secret that is gone: %v", err)
+		t.Errorf("deleted Secret: %v", err)
 	}
 }
 
-func TestFailureChangesNothingAndIsTold(t *testing.T) {
+func TestFailureIsReportedInAnEvent(t *testing.T) {
 	secret := secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*day)))
-	reason := "the account may not renew its own token"
+	reason := "service account is not allowed to renew its token"
 	w := newWorld(t, secret, func() (string, error) { return "", errors.New(reason) })
 	w.clock.SetTime(epoch.Add(20 * day))
 	for range 2 {
@@ -202,13 +202,13 @@ func TestFailureChangesNothingAndIsTold(t *testing.T) {
 		if err := w.sync(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"Warning CredentialNotRenewed The credential expires at 2026-01-31T00:00:00Z and could not be renewed: " + reason}
-		if got := w.told(); !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+		want := []string{"Warning CredentialNotRenewed Peer credential expires at 2026-01-31T00:00:00Z and could not be renewed: " + reason}
+		if got := w.recorded(); !slices.Equal(got, want) {
+			t.Errorf("got Events %q, want %q", got, want)
 		}
 	}
 	if got := w.written(); got != "" || len(w.asked) != 2 {
-		t.Errorf("asked %d times, written: %s", len(w.asked), got)
+		t.Errorf("requested %d tokens, sent %q", len(w.asked), got)
 	}
 	// An Event has a limit.
 	reason = strings.Repeat("x", 2000)
@@ -216,14 +216,14 @@ func TestFailureChangesNothingAndIsTold(t *testing.T) {
 	if err := w.sync(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.told(); len(got) != 1 || len(strings.TrimPrefix(got[0], "Warning CredentialNotRenewed ")) != 1000 {
-		t.Errorf("told %q", got)
+	if got := w.recorded(); len(got) != 1 || len(strings.TrimPrefix(got[0], "Warning CredentialNotRenewed ")) != 1000 {
+		t.Errorf("got Events %q", got)
 	}
 }
 
-// A cluster that gives short-lived tokens only is asked halfway through each, not
-// all the time. But a token that somebody else brings is exchanged at once.
-func TestClusterThatGivesShortTokensIsNotAskedAllTheTime(t *testing.T) {
+// A member that issues short-lived tokens only is asked after half the lifetime of each,
+// not continuously. A token that a user provides is exchanged at once.
+func TestShortLivedTokensAreNotRenewedContinuously(t *testing.T) {
 	const life = 20 * time.Minute
 	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), nil)
 	w.request = func(_ context.Context, _ *corev1.Secret, held token) (string, error) {
@@ -237,28 +237,28 @@ func TestClusterThatGivesShortTokensIsNotAskedAllTheTime(t *testing.T) {
 		w.clock.SetTime(w.clock.Now().Add(step.after))
 		w.hold(t, w.stored(t))
 		if err := w.sync(t.Context(), key); err != nil || len(w.asked) != step.asked {
-			t.Fatalf("at %s it was asked %d times, want %d (%v)", w.clock.Now().Sub(epoch), len(w.asked), step.asked, err)
+			t.Fatalf("at %s: requested %d tokens, want %d (%v)", w.clock.Now().Sub(epoch), len(w.asked), step.asked, err)
 		}
 	}
 	w.hold(t, secretOf(t, configOf("https://b.example", tokenOf(t, w.clock.Now(), 30*time.Minute))))
 	if err := w.sync(t.Context(), key); err != nil || len(w.asked) != 3 {
-		t.Errorf("with a token of somebody else it was asked %d times (%v)", len(w.asked), err)
+		t.Errorf("with a token of a user: requested %d tokens (%v)", len(w.asked), err)
 	}
 }
 
-func TestTokenThatCannotBeStoredIsAFailure(t *testing.T) {
+func TestFailureToStoreTheTokenIsReturned(t *testing.T) {
 	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), func() (string, error) { return tokenOf(t, epoch, 30*day), nil })
 	behind := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, key.Name, errors.New("changed"))
 	w.client.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, behind })
 	err := w.sync(t.Context(), key)
-	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "store the renewed credential") {
+	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "update Secret with renewed peer credential") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A token that has just been made is exchanged at once, its successor halfway to
-// its end, and what fails is tried until it succeeds.
-func TestTokenIsRenewedForAsLongAsThereIsTheSecret(t *testing.T) {
+// A provisional token is exchanged at once, its successor after half its lifetime, and
+// failures are retried.
+func TestTokenIsRenewedAsLongAsTheSecretExists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig())))
 		client, recorder := kubernetesfake.NewClientset(), events.NewFakeRecorder(100)
@@ -284,7 +284,7 @@ func TestTokenIsRenewedForAsLongAsThereIsTheSecret(t *testing.T) {
 				got = append(got, <-asked)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("asked after %v, want %v", got, want)
+				t.Errorf("requested tokens after %v, want %v", got, want)
 			}
 		}
 		ended := make(chan error)
@@ -312,7 +312,7 @@ func TestTokenIsRenewedForAsLongAsThereIsTheSecret(t *testing.T) {
 		time.Sleep(16 * day)
 		expect()
 		if len(recorder.Events) != 3 {
-			t.Errorf("told %d times, want once for each failure", len(recorder.Events))
+			t.Errorf("got %d Events, want one per failure", len(recorder.Events))
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -321,7 +321,7 @@ func TestTokenIsRenewedForAsLongAsThereIsTheSecret(t *testing.T) {
 	})
 }
 
-// issuer is a kube-apiserver that gives one answer, and keeps the question.
+// issuer is a kube-apiserver that gives a fixed answer and records the request.
 type issuer struct {
 	*httptest.Server
 	method, path, credential string
@@ -348,7 +348,7 @@ func newIssuer(t *testing.T, code int, answer any) *issuer {
 	return i
 }
 
-// secret leads to the issuer.
+// secret returns a member Secret for the issuer.
 func (i *issuer) secret(t *testing.T, text string) *corev1.Secret {
 	t.Helper()
 	config := configOf(i.URL, text)
@@ -357,7 +357,7 @@ func (i *issuer) secret(t *testing.T, text string) *corev1.Secret {
 	return secretOf(t, config)
 }
 
-// refused is an error as an API answers with it.
+// refused returns an error as the API server sends it.
 func refused(err *apierrors.StatusError) metav1.Status {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
@@ -370,7 +370,7 @@ func issued(text string) authenticationv1.TokenRequest {
 	}
 }
 
-func TestTokenAsksForItsOwnSuccessor(t *testing.T) {
+func TestTokenRequestsItsSuccessor(t *testing.T) {
 	old, renewed := tokenOf(t, epoch, 30*time.Minute), tokenOf(t, epoch, 30*day)
 	server := newIssuer(t, http.StatusCreated, issued(renewed))
 	held, err := readToken(old)
@@ -382,14 +382,14 @@ func TestTokenAsksForItsOwnSuccessor(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if server.method != http.MethodPost || server.path != "/api/v1/namespaces/mcs-system/serviceaccounts/peer-a/token" || server.credential != "Bearer "+old {
-		t.Errorf("asked with %s %s by %s", server.method, server.path, server.credential)
+		t.Errorf("sent %s %s with %s", server.method, server.path, server.credential)
 	}
 	if seconds := server.question.Spec.ExpirationSeconds; seconds == nil || *seconds != 30*24*60*60 || len(server.question.Spec.Audiences) > 0 {
-		t.Errorf("asked for %+v", server.question.Spec)
+		t.Errorf("requested %+v", server.question.Spec)
 	}
 }
 
-func TestRefusalSaysWhatToDoInTheOtherCluster(t *testing.T) {
+func TestRefusalSaysWhatToDo(t *testing.T) {
 	resource := schema.GroupResource{Resource: "serviceaccounts/token"}
 	old := tokenOf(t, epoch, 30*time.Minute)
 	held, err := readToken(old)
@@ -403,14 +403,14 @@ func TestRefusalSaysWhatToDoInTheOtherCluster(t *testing.T) {
 		want   []string
 	}{
 		{"403", http.StatusForbidden, refused(apierrors.NewForbidden(resource, "peer-a", nil)),
-			[]string{"may not renew its own token", `allow it to create serviceaccounts/token "peer-a" in namespace "mcs-system"`, "is forbidden"}},
-		{"401", http.StatusUnauthorized, refused(apierrors.NewUnauthorized("expired")), []string{"does not accept the token any more", "join the clusters again", "expired"}},
-		{"404", http.StatusNotFound, refused(apierrors.NewNotFound(resource, "peer-a")), []string{"does not issue tokens", "has to be the kube-apiserver of that cluster"}},
+			[]string{"is not allowed to renew its token", `allow it to create serviceaccounts/token "peer-a" in namespace "mcs-system"`, "is forbidden"}},
+		{"401", http.StatusUnauthorized, refused(apierrors.NewUnauthorized("expired")), []string{"no longer accepts the token", "join the clusters again", "expired"}},
+		{"404", http.StatusNotFound, refused(apierrors.NewNotFound(resource, "peer-a")), []string{"does not issue tokens", "use the kube-apiserver of the member"}},
 		{"500", http.StatusInternalServerError, refused(apierrors.NewInternalError(errors.New("etcd is away"))), []string{"etcd is away"}},
 		// What is no token must not take the place of one.
-		{"no token", http.StatusCreated, issued(""), []string{"not a token of a service account that expires"}},
-		{"another answer", http.StatusOK, map[string]string{"apiVersion": "v1", "kind": "Pod"}, []string{"not a token of a service account that expires"}},
-		{"a token for ever", http.StatusCreated, issued("secret"), []string{"not a token of a service account that expires"}},
+		{"no token", http.StatusCreated, issued(""), []string{"not a service account token with an expiry"}},
+		{"another answer", http.StatusOK, map[string]string{"apiVersion": "v1", "kind": "Pod"}, []string{"not a service account token with an expiry"}},
+		{"a token without expiry", http.StatusCreated, issued("secret"), []string{"not a service account token with an expiry"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := requestToken(t.Context(), newIssuer(t, test.code, test.answer).secret(t, old), held)
@@ -419,14 +419,14 @@ func TestRefusalSaysWhatToDoInTheOtherCluster(t *testing.T) {
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q, want %q in it", err, want)
+					t.Errorf("got error %q, want one with %q", err, want)
 				}
 			}
 		})
 	}
 }
 
-func TestOnlyTheMemberItselfIsAsked(t *testing.T) {
+func TestTokenIsSentToTheMemberOnly(t *testing.T) {
 	old := tokenOf(t, epoch, 30*time.Minute)
 	held, err := readToken(old)
 	if err != nil {
@@ -437,10 +437,10 @@ func TestOnlyTheMemberItselfIsAsked(t *testing.T) {
 	config := configIn(t, impostor)
 	config.Clusters["b"].CertificateAuthorityData = nil
 	if _, err := requestToken(t.Context(), secretOf(t, config), held); err == nil || server.credential != "" {
-		t.Errorf("somebody else has got %q: %v", server.credential, err)
+		t.Errorf("another server received %q: %v", server.credential, err)
 	}
 	config.Clusters["b"].InsecureSkipTLSVerify = true
 	if _, err := requestToken(t.Context(), secretOf(t, config), held); err == nil || server.credential != "" || !strings.Contains(err.Error(), "insecure-skip-tls-verify is refused") {
-		t.Errorf("somebody else has got %q: %v", server.credential, err)
+		t.Errorf("another server received %q: %v", server.credential, err)
 	}
 }

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// lifetime is that of the tokens asked for. The other cluster may give less.
-	// It is also how long two clusters may be apart and still know each other.
+	// lifetime is the requested lifetime of tokens. The member may grant less. It is also
+	// how long two clusters may be disconnected without having to join again.
 	lifetime = 30 * 24 * time.Hour
-	// provisional is how short-lived a token is that is only meant to be
-	// exchanged, unless it was got by exchanging one.
+	// provisional is the lifetime below which a token is exchanged at once, unless the
+	// member issued it in exchange for another one.
 	provisional = time.Hour
 
 	requestTimeout = 10 * time.Second
-	// renewPause is the least time between two requests for one member's token.
+	// renewPause is the minimum time between two requests to a member.
 	renewPause    = 3 * time.Second
 	shortestRetry = 5 * time.Second
 	longestRetry  = time.Hour
 )
 
-// token is what a token of a service account says of itself. It is not
-// verified: whoever gets it does that.
+// token are the claims of a service account token. They are not verified: the server
+// that receives the token does that.
 type token struct {
 	namespace, account string
 	issued, expires    time.Time
 }
 
-// errNotRenewable is for credentials that are not tokens of service accounts, or
-// that do not expire: they are the business of whoever made them.
-var errNotRenewable = errors.New("not a token of a service account that expires")
+// errNotRenewable is returned for credentials that are not service account tokens, or do
+// not expire. They are renewed by the person or program that created them, if at all.
+var errNotRenewable = errors.New("not a service account token with an expiry")
 
 func readToken(text string) (token, error) {
 	var claims jwt.RegisteredClaims
@@ -54,9 +54,9 @@ func readToken(text string) (token, error) {
 	return token{parts[2], parts[3], claims.IssuedAt.Time, claims.ExpiresAt.Time}, nil
 }
 
-// due is when the token should be replaced: halfway, so that there is as much
-// time again in which that may fail; and at once if it is provisional. Some
-// clusters give none that live longer.
+// due returns when the token is renewed: after half its lifetime, or at once if it is
+// provisional and was not issued in exchange for another one. Some clusters issue
+// short-lived tokens only.
 func (t token) due(renewed bool) time.Time {
 	life := t.expires.Sub(t.issued)
 	if life < provisional && !renewed {
@@ -65,8 +65,8 @@ func (t token) due(renewed bool) time.Time {
 	return t.issued.Add(life / 2)
 }
 
-// retryIn is how long to wait after a failure, the less the closer the end. After
-// that it is most likely too late.
+// retryIn returns the delay after a failure, which is shorter the sooner the token
+// expires. An expired token is hardly ever renewed, and retried rarely.
 func (t token) retryIn(now time.Time) time.Duration {
 	if !t.expires.After(now) {
 		return longestRetry
@@ -74,7 +74,7 @@ func (t token) retryIn(now time.Time) time.Duration {
 	return min(max(t.expires.Sub(now)/10, shortestRetry), longestRetry)
 }
 
-// withToken is the Secret with another token in its kubeconfig.
+// withToken returns the Secret with another token in its kubeconfig.
 func withToken(secret *corev1.Secret, text string) (*corev1.Secret, error) {
 	config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil {
@@ -82,7 +82,7 @@ func withToken(secret *corev1.Secret, text string) (*corev1.Secret, error) {
 	}
 	context := config.Contexts[config.CurrentContext]
 	if context == nil || config.AuthInfos[context.AuthInfo] == nil {
-		return nil, fmt.Errorf("current-context %q: there is no such context, or it has no user", config.CurrentContext)
+		return nil, fmt.Errorf("current-context %q does not exist or has no user", config.CurrentContext)
 	}
 	config.AuthInfos[context.AuthInfo].Token = text
 	kubeconfig, err := clientcmd.Write(*config)

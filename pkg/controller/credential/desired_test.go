@@ -24,7 +24,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// jwtOf is a token with these claims. Nobody here looks at its signature.
+// jwtOf returns a token with these claims. Its signature is not verified.
 func jwtOf(t *testing.T, algorithm string, claims map[string]any) string {
 	t.Helper()
 	part := func(content map[string]any) string {
@@ -37,7 +37,7 @@ func jwtOf(t *testing.T, algorithm string, claims map[string]any) string {
 	return part(map[string]any{"alg": algorithm, "kid": "key"}) + "." + part(claims) + "." + base64.RawURLEncoding.EncodeToString([]byte("signature"))
 }
 
-// claimsOf are those of a token of kube-apiserver for the account peer-a.
+// claimsOf returns the claims of a kube-apiserver token for the account peer-a.
 func claimsOf(issued, expires time.Time) map[string]any {
 	return map[string]any{
 		"iss": "https://kubernetes.default.svc", "aud": []string{"https://kubernetes.default.svc"}, "sub": "system:serviceaccount:mcs-system:peer-a", "jti": "1",
@@ -46,13 +46,13 @@ func claimsOf(issued, expires time.Time) map[string]any {
 	}
 }
 
-// tokenOf is a token of the account peer-a.
+// tokenOf returns a token of the account peer-a.
 func tokenOf(t *testing.T, issued time.Time, life time.Duration) string {
 	t.Helper()
 	return jwtOf(t, "RS256", claimsOf(issued, issued.Add(life)))
 }
 
-func TestTokenSaysWhoseItIsAndHowLong(t *testing.T) {
+func TestReadToken(t *testing.T) {
 	want := token{namespace: "mcs-system", account: "peer-a", issued: epoch, expires: epoch.Add(30 * day)}
 	for _, algorithm := range []string{"RS256", "ES256", "PS512", "EdDSA"} {
 		got, err := readToken(jwtOf(t, algorithm, claimsOf(epoch, epoch.Add(30*day))))
@@ -65,8 +65,8 @@ func TestTokenSaysWhoseItIsAndHowLong(t *testing.T) {
 	}
 }
 
-// Whoever made a credential of another kind looks after it.
-func TestOtherCredentialsAreNotOurs(t *testing.T) {
+// Other credentials are renewed by their creators.
+func TestOtherCredentialsAreNotRenewable(t *testing.T) {
 	changed := func(change func(claims map[string]any)) string {
 		claims := claimsOf(epoch, epoch.Add(day))
 		change(claims)
@@ -91,7 +91,7 @@ func TestOtherCredentialsAreNotOurs(t *testing.T) {
 	}
 }
 
-func TestTokenIsReplacedHalfwayOrAtOnce(t *testing.T) {
+func TestTokenIsDueAfterHalfItsLifetimeOrAtOnce(t *testing.T) {
 	for _, test := range []struct{ life, want, renewed time.Duration }{
 		{30 * day, 15 * day, 15 * day},
 		{day, day / 2, day / 2},
@@ -102,15 +102,15 @@ func TestTokenIsReplacedHalfwayOrAtOnce(t *testing.T) {
 	} {
 		held := token{issued: epoch, expires: epoch.Add(test.life)}
 		if got := held.due(false).Sub(epoch); got != test.want {
-			t.Errorf("a token that lives %s is due after %s, want %s", test.life, got, test.want)
+			t.Errorf("token with lifetime %s is due after %s, want %s", test.life, got, test.want)
 		}
 		if got := held.due(true).Sub(epoch); got != test.renewed {
-			t.Errorf("a renewed token that lives %s is due after %s, want %s", test.life, got, test.renewed)
+			t.Errorf("renewed token with lifetime %s is due after %s, want %s", test.life, got, test.renewed)
 		}
 	}
 }
 
-func TestTheCloserTheEndTheSoonerItIsTriedAgain(t *testing.T) {
+func TestRetriesAreMoreFrequentNearTheExpiry(t *testing.T) {
 	for _, test := range []struct{ left, want time.Duration }{
 		{15 * day, time.Hour},
 		{10 * time.Hour, time.Hour},
@@ -122,12 +122,12 @@ func TestTheCloserTheEndTheSoonerItIsTriedAgain(t *testing.T) {
 		{-day, time.Hour},
 	} {
 		if got := (token{issued: epoch, expires: epoch.Add(test.left)}).retryIn(epoch); got != test.want {
-			t.Errorf("%s before the end it is tried again in %s, want %s", test.left, got, test.want)
+			t.Errorf("%s before the expiry: got retry in %s, want %s", test.left, got, test.want)
 		}
 	}
 }
 
-// configOf leads to a member with this token.
+// configOf returns a kubeconfig for a member with this token.
 func configOf(server, text string) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["b"] = &clientcmdapi.Cluster{Server: server, TLSServerName: "b.example", CertificateAuthorityData: []byte("authority")}
@@ -137,7 +137,7 @@ func configOf(server, text string) *clientcmdapi.Config {
 	return config
 }
 
-// secretOf is the Secret of the member b.
+// secretOf returns the Secret of member b.
 func secretOf(t *testing.T, config *clientcmdapi.Config) *corev1.Secret {
 	t.Helper()
 	kubeconfig, err := clientcmd.Write(*config)
@@ -176,7 +176,7 @@ func TestOnlyTheTokenChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, secret); diff != "" {
-		t.Errorf("the cache was changed: %s", diff)
+		t.Errorf("the cached object was changed: %s", diff)
 	}
 	wantConfig := configIn(t, before)
 	wantConfig.AuthInfos["peer"].Token = "new"
@@ -190,7 +190,7 @@ func TestOnlyTheTokenChanges(t *testing.T) {
 	}
 }
 
-func TestTokenGoesNowhereElse(t *testing.T) {
+func TestTokenIsNotWrittenElsewhere(t *testing.T) {
 	noContext, noUser := configOf("https://b", "old"), configOf("https://b", "old")
 	noContext.CurrentContext = "other"
 	delete(noUser.AuthInfos, "peer")

@@ -42,7 +42,7 @@ func self(clusterSet string) *clustersetv1alpha1.Member {
 	}
 }
 
-// exported is the service as a cluster exports it; the younger, the later.
+// exported returns the service as a cluster exported it so many minutes after epoch.
 func exported(cluster string, uid types.UID, minute int, changes ...func(*clustersetv1alpha1.ExportedServiceSpec)) *clustersetv1alpha1.ExportedService {
 	result := &clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web." + cluster, UID: uid},
@@ -61,7 +61,7 @@ func headless(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Type = cluste
 
 func otherPort(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Ports[0].Port = 81 }
 
-// everythingElse differs in everything but type and ports.
+// everythingElse changes everything but type and ports.
 func everythingElse(spec *clustersetv1alpha1.ExportedServiceSpec) {
 	spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](5)}}
@@ -99,7 +99,7 @@ func TestConditions(t *testing.T) {
 			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`,
 			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`, noConflicts,
 		}},
-		{"R23: a Service that stands for an import", facts{
+		{"R23: a derived Service", facts{
 			service: newService(func(s *corev1.Service) {
 				s.Name, s.Labels = multicluster.DerivedServiceName("shop", "db"), map[string]string{multicluster.ServiceNameLabel: "db"}
 			}), self: self("set"),
@@ -109,9 +109,9 @@ func TestConditions(t *testing.T) {
 		}},
 		{"R21: no id", facts{service: newService(), self: nil, exported: nil}, []string{isValid, inNoSet, noConflicts}},
 		{"R21: no ClusterSet", facts{service: newService(), self: self(""), exported: nil}, []string{isValid, inNoSet, noConflicts}},
-		{"not offered yet", facts{service: newService(), self: self("set"), exported: nil}, []string{isValid, waiting, noConflicts}},
-		{"only another cluster's is offered", facts{service: newService(), self: self("set"), exported: exports{exported("east", "export", 1)}}, []string{isValid, waiting, noConflicts}},
-		{"only its predecessor is offered", facts{service: newService(), self: self("set"), exported: exports{exported("here", "former", 0)}}, []string{isValid, waiting, noConflicts}},
+		{"not served yet", facts{service: newService(), self: self("set"), exported: nil}, []string{isValid, waiting, noConflicts}},
+		{"only the export of another cluster is served", facts{service: newService(), self: self("set"), exported: exports{exported("east", "export", 1)}}, []string{isValid, waiting, noConflicts}},
+		{"only its predecessor is served", facts{service: newService(), self: self("set"), exported: exports{exported("here", "former", 0)}}, []string{isValid, waiting, noConflicts}},
 		{"R51, R121: another type", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 0, headless)}}, []string{isValid, isReady,
 			`Conflict=True/TypeConflict: Conflicting type. Using "Headless" from oldest service export in "east". 1/2 clusters disagree.`}},
 		{"R51: others disagree, not this one", facts{service: newService(), self: self("set"), exported: exports{own, exported("west", "y", 2, headless), exported("east", "x", 3, headless)}}, []string{isValid, isReady,
@@ -143,7 +143,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestLongTextIsCutBetweenCharacters(t *testing.T) {
+func TestLongTextIsTruncatedBetweenCharacters(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		most int
@@ -152,17 +152,18 @@ func TestLongTextIsCutBetweenCharacters(t *testing.T) {
 		{"short", 5, "short"}, {"longer", 5, "longe"}, {"grün", 3, "gr"}, {"grün", 4, "grü"},
 	} {
 		if got := truncate.Bytes(test.text, test.most); got != test.want || !utf8.ValidString(got) {
-			t.Errorf("%q cut to %d is %q, want %q", test.text, test.most, got, test.want)
+			t.Errorf("%q truncated to %d is %q, want %q", test.text, test.most, got, test.want)
 		}
 	}
 	long := strings.Repeat("ü", maxMessage)
 	if got := truncate.Bytes("x"+long, maxMessage); len(got) != maxMessage-1 {
-		t.Errorf("%d bytes", len(got))
+		t.Errorf("got %d bytes, want %d", len(got), maxMessage-1)
 	}
 }
 
-// R20: times move with statuses only, and what has not changed is not written.
-func TestTimesMoveWithStatusesOnly(t *testing.T) {
+// R20: transition times change with the status only, and unchanged conditions are not
+// written.
+func TestTransitionTimesChangeWithTheStatusOnly(t *testing.T) {
 	long := metav1.NewTime(epoch)
 	held := func() []metav1.Condition {
 		return []metav1.Condition{
@@ -184,10 +185,10 @@ func TestTimesMoveWithStatusesOnly(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			conditions := held()
 			if changed := apply(&conditions, []metav1.Condition{test.wanted}); changed != test.changed {
-				t.Errorf("changed is %t, want %t", changed, test.changed)
+				t.Errorf("got changed %t, want %t", changed, test.changed)
 			}
 			if moved := !conditions[0].LastTransitionTime.Equal(&long); moved != test.moved {
-				t.Errorf("the time moved: %t, want %t", moved, test.moved)
+				t.Errorf("transition time changed: %t, want %t", moved, test.moved)
 			}
 			test.wanted.LastTransitionTime = conditions[0].LastTransitionTime
 			if diff := cmp.Diff([]metav1.Condition{test.wanted, held()[1]}, conditions); diff != "" {
@@ -195,15 +196,15 @@ func TestTimesMoveWithStatusesOnly(t *testing.T) {
 			}
 		})
 	}
-	// Of several, one is enough.
+	// One changed condition of several is enough.
 	conditions := held()
 	if !apply(&conditions, []metav1.Condition{{Type: "Valid", Status: metav1.ConditionFalse}, held()[1]}) {
-		t.Error("a change is not noticed")
+		t.Error("the change is not reported")
 	}
 }
 
-// R22: people hear of it when an export becomes valid or invalid, when a
-// conflict comes and when it is over; and of nothing else.
+// R22: Events are recorded when an export becomes valid or invalid, and when a conflict
+// appears or is resolved, but not otherwise.
 func TestEvents(t *testing.T) {
 	condition := func(conditionType string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: "message of " + reason}
@@ -220,19 +221,19 @@ func TestEvents(t *testing.T) {
 	}{
 		{"new and healthy", nil, []metav1.Condition{valid, ready, none}, []event{{"Normal", "Exported", "message of Ready"}}},
 		{"new and waiting", nil, []metav1.Condition{valid, pending, none}, nil},
-		{"new and wrong", nil, []metav1.Condition{noService, failed, none}, []event{{"Warning", "NoService", "message of NoService"}}},
+		{"new and invalid", nil, []metav1.Condition{noService, failed, none}, []event{{"Warning", "NoService", "message of NoService"}}},
 		{"new and in conflict", nil, []metav1.Condition{valid, ready, types}, []event{{"Normal", "Exported", "message of Ready"}, {"Warning", "Conflict", "message of TypeConflict"}}},
-		{"offered", []metav1.Condition{valid, pending, none}, []metav1.Condition{valid, ready, none}, []event{{"Normal", "Exported", "message of Ready"}}},
+		{"becomes ready", []metav1.Condition{valid, pending, none}, []metav1.Condition{valid, ready, none}, []event{{"Normal", "Exported", "message of Ready"}}},
 		{"becomes invalid", []metav1.Condition{valid, ready, none}, []metav1.Condition{noService, failed, none}, []event{{"Warning", "NoService", "message of NoService"}}},
-		{"invalid otherwise", []metav1.Condition{noService, failed, none}, []metav1.Condition{badType, failed, none}, []event{{"Warning", "InvalidServiceType", "message of InvalidServiceType"}}},
+		{"invalid for another reason", []metav1.Condition{noService, failed, none}, []metav1.Condition{badType, failed, none}, []event{{"Warning", "InvalidServiceType", "message of InvalidServiceType"}}},
 		{"becomes valid", []metav1.Condition{noService, failed, none}, []metav1.Condition{valid, ready, none}, []event{{"Normal", "Exported", "message of Ready"}}},
 		{"conflict", []metav1.Condition{valid, ready, none}, []metav1.Condition{valid, ready, types}, []event{{"Warning", "Conflict", "message of TypeConflict"}}},
 		{"one more conflict", []metav1.Condition{valid, ready, types}, []metav1.Condition{valid, ready, ports}, []event{{"Warning", "Conflict", "message of TypeConflict,PortConflict"}}},
 		{"resolved", []metav1.Condition{valid, ready, ports}, []metav1.Condition{valid, ready, none}, []event{{"Normal", "ConflictResolved", "message of NoConflicts"}}},
 		{"the same", []metav1.Condition{valid, ready, types}, []metav1.Condition{valid, ready, types}, nil},
-		{"the same in other words", []metav1.Condition{valid, ready, types}, []metav1.Condition{valid, ready, same}, nil},
+		{"another message", []metav1.Condition{valid, ready, types}, []metav1.Condition{valid, ready, same}, nil},
 		{"leaves the ClusterSet", []metav1.Condition{valid, ready, none}, []metav1.Condition{valid, pending, none}, nil},
-		{"others' conditions", nil, []metav1.Condition{condition("Theirs", "False", "X")}, nil},
+		{"conditions of others", nil, []metav1.Condition{condition("Theirs", "False", "X")}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, events(test.before, test.after), cmp.AllowUnexported(event{})); diff != "" {

@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memberlease keeps a Lease for every member: its renew time is when the
-// member was last proven alive. The Leases outlive this process and our API, and
-// say in the cluster's own words which clusters are there.
+// Package memberlease maintains a Lease per member. Its renew time is when the member was
+// last known to be alive. The Leases outlive this process and the mcs-apiserver API, and
+// show the members with the cluster's own API.
 package memberlease
 
 import (
@@ -30,14 +30,14 @@ import (
 )
 
 const (
-	// namePrefix tells the Leases of members from others in the namespace.
+	// namePrefix distinguishes the Leases of members from others in the namespace.
 	namePrefix = "member-"
-	// renewEvery is how much later a member must have been seen for its Lease to
-	// be written again: there may be hundreds, and a TTL is much longer.
+	// renewEvery is the minimum time between two renewals of a Lease: there may be
+	// hundreds of members, and their TTL is much longer.
 	renewEvery = 10 * time.Second
 )
 
-// Controller keeps the Leases.
+// Controller reconciles the Leases of members.
 type Controller struct {
 	client    kubernetes.Interface
 	namespace string
@@ -47,8 +47,8 @@ type Controller struct {
 	leases    coordinationv1listers.LeaseLister
 }
 
-// New returns a controller for the Leases in a namespace, which is the one that
-// the informers of the host are for.
+// New returns a controller for the Leases in a namespace. host is an informer factory for
+// that namespace.
 func New(client kubernetes.Interface, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
 	members := own.ClusterSet().V1alpha1().Members()
 	leases := host.Coordination().V1().Leases()
@@ -76,7 +76,7 @@ func ours(lease *coordinationv1.Lease) bool {
 	return lease.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && len(lease.Name) > len(namePrefix) && lease.Name[:len(namePrefix)] == namePrefix
 }
 
-// Run works until the context ends. One replica at a time runs it.
+// Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "memberlease"))
 	loop.Run(ctx, c.queue, 1, c.synced, c.sync)
@@ -104,23 +104,23 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		return nil
 	case wanted == nil:
 		if err := client.Delete(ctx, existing.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete the Lease of a former member: %w", err)
+			return fmt.Errorf("delete Lease of former member: %w", err)
 		}
 	case existing == nil:
 		if _, err := client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create the Lease of a member: %w", err)
+			return fmt.Errorf("create Lease of member: %w", err)
 		}
 	case wanted != existing:
 		if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("renew the Lease of a member: %w", err)
+			return fmt.Errorf("renew Lease of member: %w", err)
 		}
 	}
 	return nil
 }
 
-// desired is the Lease of a member: nil if it has none, and the existing one if
-// there is nothing to renew. A member that has not been seen yet, by a server
-// that has just started, keeps the Lease that says when it was.
+// desired returns the Lease of a member, nil if it should have none, or the existing one
+// if it does not have to be renewed. A member that has not been seen since the server
+// started keeps its Lease.
 func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, namespace string) *coordinationv1.Lease {
 	if entry == nil || entry.Status.State == clustersetv1alpha1.MemberLocal || entry.Status.State == clustersetv1alpha1.MemberRefused {
 		return nil
@@ -142,7 +142,7 @@ func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, n
 	}
 	lease.Labels[multicluster.ManagedByLabel] = multicluster.ManagedBy
 	lease.Spec.HolderIdentity = ptr.To(entry.Name)
-	lease.Spec.LeaseDurationSeconds = nil // it must not be 0
+	lease.Spec.LeaseDurationSeconds = nil // 0 is invalid
 	if entry.Status.TTLSeconds > 0 {
 		lease.Spec.LeaseDurationSeconds = ptr.To(entry.Status.TTLSeconds)
 	}

@@ -18,7 +18,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// member was last seen so long after the epoch; a negative time is never.
+// member returns a member that was last seen so long after the epoch, never if negative.
 func member(state clustersetv1alpha1.MemberState, seen time.Duration, ttl int32) *clustersetv1alpha1.Member {
 	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{State: state, TTLSeconds: ttl}}
 	if seen >= 0 {
@@ -38,8 +38,8 @@ func lease(renewed time.Duration, ttl int32) *coordinationv1.Lease {
 	return result
 }
 
-// R79: the renew time of a Lease is when its member was last proven alive.
-func TestLeaseSaysWhenTheMemberWasSeen(t *testing.T) {
+// R79: the renew time of a Lease is when its member was last known to be alive.
+func TestDesiredLease(t *testing.T) {
 	const connected, lost, connecting = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberLost, clustersetv1alpha1.MemberConnecting
 	for _, test := range []struct {
 		name     string
@@ -50,18 +50,18 @@ func TestLeaseSaysWhenTheMemberWasSeen(t *testing.T) {
 		kept bool
 	}{
 		{name: "no member"},
-		{name: "no member any more", existing: lease(0, 60)},
-		{name: "this cluster itself", existing: lease(0, 60), entry: member(clustersetv1alpha1.MemberLocal, 5*time.Minute, 60)},
-		{name: "kept out", existing: lease(0, 60), entry: member(clustersetv1alpha1.MemberRefused, 5*time.Minute, 60)},
+		{name: "former member", existing: lease(0, 60)},
+		{name: "this cluster", existing: lease(0, 60), entry: member(clustersetv1alpha1.MemberLocal, 5*time.Minute, 60)},
+		{name: "refused", existing: lease(0, 60), entry: member(clustersetv1alpha1.MemberRefused, 5*time.Minute, 60)},
 		{name: "never seen", entry: member(connecting, -1, 60)},
 		{name: "not seen since a restart", existing: lease(0, 60), entry: member(connecting, -1, 60), want: lease(0, 60), kept: true},
 		{name: "new", entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60)},
-		{name: "lost when found", entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60)},
-		{name: "seen at that time", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60), kept: true},
-		{name: "seen a moment later", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery-time.Second, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "new and lost", entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60)},
+		{name: "not seen since", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "seen shortly after", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery-time.Second, 60), want: lease(time.Minute, 60), kept: true},
 		{name: "seen later", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery, 60), want: lease(time.Minute+renewEvery, 60)},
-		{name: "seen earlier, by a server that is behind", existing: lease(time.Minute, 60), entry: member(connected, 0, 60), want: lease(time.Minute, 60), kept: true},
-		{name: "lost since", existing: lease(time.Minute, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "seen earlier by a server that lags behind", existing: lease(time.Minute, 60), entry: member(connected, 0, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "lost by now", existing: lease(time.Minute, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60), kept: true},
 		{name: "another TTL", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 30), want: lease(time.Minute, 30)},
 		{name: "no TTL", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 0), want: lease(time.Minute, 0)},
 		{name: "still no TTL", existing: lease(time.Minute, 0), entry: member(connected, time.Minute, 0), want: lease(time.Minute, 0), kept: true},
@@ -78,16 +78,16 @@ func TestLeaseSaysWhenTheMemberWasSeen(t *testing.T) {
 				t.Errorf("want (-), got (+): %s", diff)
 			}
 			if kept := got != nil && got == test.existing; kept != test.kept {
-				t.Errorf("nothing to write: %t, want %t", kept, test.kept)
+				t.Errorf("got kept %t, want %t", kept, test.kept)
 			}
 			if diff := cmp.Diff(before, test.existing); diff != "" {
-				t.Errorf("the cache was changed: %s", diff)
+				t.Errorf("the cached object was changed: %s", diff)
 			}
 		})
 	}
 }
 
-func TestWhatOthersAddedToALeaseStays(t *testing.T) {
+func TestForeignMetadataOfALeaseIsPreserved(t *testing.T) {
 	existing := lease(0, 60)
 	existing.Labels["team"], existing.ResourceVersion = "platform", "7"
 	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60), "mcs-system")
@@ -96,7 +96,7 @@ func TestWhatOthersAddedToALeaseStays(t *testing.T) {
 	}
 }
 
-func TestOnlyLeasesWithBothMarksAreOurs(t *testing.T) {
+func TestOnlyLabeledLeasesWithThePrefixAreManaged(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		labels map[string]string
@@ -108,7 +108,7 @@ func TestOnlyLeasesWithBothMarksAreOurs(t *testing.T) {
 		{"mcs-controller", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
 	} {
 		if got := ours(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: test.name, Labels: test.labels}}); got != test.want {
-			t.Errorf("%s %v: ours is %t", test.name, test.labels, got)
+			t.Errorf("%s %v: got %t", test.name, test.labels, got)
 		}
 	}
 }

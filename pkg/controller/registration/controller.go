@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registration makes the kube-apiserver send requests for our API
-// groups to mcs-apiserver, by way of APIService objects. It never takes a
-// group-version from somebody who serves it already.
+// Package registration registers the API groups of mcs-apiserver with the aggregation
+// layer of the kube-apiserver, by means of APIServices. It never takes over a
+// group-version that a CRD or another server provides.
 package registration
 
 import (
@@ -35,15 +35,15 @@ import (
 )
 
 const (
-	// Name is what the installation calls the Service and the Deployment.
+	// Name is the name of the Service and the Deployment of the installation.
 	Name = "mcs-apiserver"
-	// ownerClusterRole is the cluster-scoped object of the installation that
-	// owns the APIServices, so that they go with it. The namespace would not
-	// do: it cannot be finalized while an APIService points at nothing.
+	// ownerClusterRole is the cluster-scoped object of the installation that owns the
+	// APIServices, so that they are deleted with it. The namespace cannot be the owner:
+	// it is not finalized while an APIService refers to a missing Service.
 	ownerClusterRole = "mcs-controller"
 )
 
-// queueKey stands for all of our APIServices: they are looked at together.
+// queueKey is the only key: all APIServices are reconciled together.
 var queueKey = types.NamespacedName{Name: "apiservices"}
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -56,7 +56,7 @@ type Clients struct {
 	Dynamic    dynamic.Interface
 }
 
-// Controller keeps our APIServices.
+// Controller reconciles the APIServices of mcs-apiserver.
 type Controller struct {
 	clients   Clients
 	service   types.NamespacedName
@@ -71,7 +71,7 @@ type Controller struct {
 	refused error
 }
 
-// New returns a controller for the server behind a Service in this namespace.
+// New returns a controller for the server behind a Service in a namespace.
 func New(clients Clients, namespace string, recorder events.EventRecorder) *Controller {
 	informer := aggregatorinformers.NewAPIServiceInformer(clients.Aggregator, 0, cache.Indexers{})
 	return &Controller{
@@ -84,8 +84,8 @@ func New(clients Clients, namespace string, recorder events.EventRecorder) *Cont
 	}
 }
 
-// SetAuthority says which certificates the kube-apiserver is to trust when it
-// talks to us. Nothing is registered before it is known. It does not block.
+// SetAuthority sets the CA bundle with which the kube-apiserver verifies mcs-apiserver.
+// Nothing is registered before it is set. It does not block.
 func (c *Controller) SetAuthority(ca []byte) {
 	c.mu.Lock()
 	c.ca = ca
@@ -93,16 +93,16 @@ func (c *Controller) SetAuthority(ca []byte) {
 	c.queue.Add(queueKey)
 }
 
-// Refused is an error while somebody else serves our API and none of it could
-// be registered. Once some of it is, an occupied rest no longer counts: the
-// Pod would be taken out of service, and what works would stop working.
+// Refused returns an error while another server provides the API and none of it could
+// be registered. Once a part is registered, the remaining conflicts do not count: the
+// Pod would become unready, and the registered part unavailable.
 func (c *Controller) Refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refused
 }
 
-// Run works until the context ends. One replica at a time runs it.
+// Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "registration"))
 	ours := map[string]bool{}
@@ -152,7 +152,7 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 	}
 	c.announce(ctx, refusals, registered)
 	if len(refusals) > 0 && !registered {
-		return nil // all or nothing: half an API would only confuse
+		return nil // an incomplete API is not registered
 	}
 	owner, err := c.owner(ctx)
 	if err != nil {
@@ -182,22 +182,22 @@ func (c *Controller) apply(ctx context.Context, existing, apiService *apiregistr
 		_, err = client.Update(ctx, apiService, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("write APIService %s: %w", apiService.Name, err)
+		return fmt.Errorf("apply APIService %s: %w", apiService.Name, err)
 	}
-	logger.Info("Registered", "groupVersion", apiService.Spec.Group+"/"+apiService.Spec.Version, "new", existing == nil)
+	logger.Info("Registered API", "groupVersion", apiService.Spec.Group+"/"+apiService.Spec.Version, "new", existing == nil)
 	return nil
 }
 
 func (c *Controller) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	role, err := c.clients.Kubernetes.RbacV1().ClusterRoles().Get(ctx, ownerClusterRole, metav1.GetOptions{})
 	if err != nil {
-		return metav1.OwnerReference{}, fmt.Errorf("look up the ClusterRole that is to own our APIServices: %w", err)
+		return metav1.OwnerReference{}, fmt.Errorf("get the ClusterRole that owns the APIServices: %w", err)
 	}
 	return metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
 }
 
-// crdsServing names the CRDs that serve a group-version. Only their metadata
-// is listed, since a cluster may have hundreds with very large schemas.
+// crdsServing returns the names of the CRDs that serve a group-version. It lists
+// metadata only, since a cluster may have hundreds of CRDs with very large schemas.
 func (c *Controller) crdsServing(ctx context.Context, gv schema.GroupVersion) ([]string, error) {
 	list, err := c.clients.Metadata.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -231,8 +231,8 @@ func crdServes(crd *unstructured.Unstructured, gv schema.GroupVersion) bool {
 	})
 }
 
-// announce tells of refusals in the log, in an Event on the Deployment, and
-// through readiness; once each, not at every look.
+// announce reports refusals in the log, in an Event of the Deployment, and through
+// readiness, once per change.
 func (c *Controller) announce(ctx context.Context, refusals []string, registered bool) {
 	message := strings.Join(refusals, "; ")
 	c.mu.Lock()
@@ -249,10 +249,10 @@ func (c *Controller) announce(ctx context.Context, refusals []string, registered
 		return
 	}
 	logger := klog.FromContext(ctx)
-	logger.Error(nil, "Refusing to register the API", "reason", message)
+	logger.Error(nil, "Refused to register the API", "reason", message)
 	deployment, err := c.clients.Kubernetes.AppsV1().Deployments(c.service.Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if err != nil {
-		logger.Error(err, "Cannot look up the Deployment to put an Event on", "deployment", Name, "namespace", c.service.Namespace)
+		logger.Error(err, "Failed to get the Deployment to record an Event", "deployment", Name, "namespace", c.service.Namespace)
 		return
 	}
 	regarding := &corev1.ObjectReference{

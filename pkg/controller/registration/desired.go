@@ -23,13 +23,12 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// The kube-apiserver labels the APIServices that it makes for CRDs, and takes
-// back what others change about them. Whoever removes the label hands the
-// group-version over.
+// automanagedLabel marks the APIServices that the kube-apiserver creates for CRDs. It
+// reverts changes to them. Removing the label hands the group-version over.
 const automanagedLabel = "kube-aggregator.kubernetes.io/automanaged"
 
-// served is a group-version of ours and its place in discovery. Of two groups
-// with a resource of the same name, kubectl takes the one of higher priority.
+// served is a group-version of mcs-apiserver and its priority in discovery. Of two groups
+// with a resource of the same name, kubectl prefers the one with the higher priority.
 type served struct {
 	schema.GroupVersion
 	groupPriority, versionPriority int32
@@ -44,17 +43,17 @@ var groupVersions = []served{
 	{aboutv1beta1.SchemeGroupVersion, 1700, 20},
 }
 
-// apiServiceName is the only name that an APIService of the group-version can have.
+// apiServiceName returns the name of the APIService, which the API prescribes.
 func (s served) apiServiceName() string { return s.Version + "." + s.Group }
 
-// conflictOwner is who serves a group-version in our place.
+// conflictOwner is the CRD or Service that serves a group-version instead.
 type conflictOwner struct {
 	crd     bool
 	service string
 }
 
-// conflict says who is in the way of registering a group-version. It is empty
-// when the group-version is free or ours already.
+// conflict returns what prevents the registration of a group-version. It is empty if the
+// group-version is not served, or already by mcs-apiserver.
 func conflict(existing *apiregistrationv1.APIService, service types.NamespacedName) conflictOwner {
 	switch {
 	case existing == nil:
@@ -64,26 +63,26 @@ func conflict(existing *apiregistrationv1.APIService, service types.NamespacedNa
 	case existing.Spec.Service == nil && existing.Labels[automanagedLabel] != "":
 		return conflictOwner{crd: true}
 	}
-	return conflictOwner{} // ours, or handed over by whoever removed the label
+	return conflictOwner{} // served by mcs-apiserver, or handed over by removing the label
 }
 
 func isService(reference *apiregistrationv1.ServiceReference, service types.NamespacedName) bool {
 	return reference.Namespace == service.Namespace && reference.Name == service.Name
 }
 
-// refusal tells the administrator what is in the way and how to go on.
+// refusal returns a message for the administrator: what conflicts, and what to do.
 func refusal(gv served, owner conflictOwner, crds []string) string {
 	if owner.crd {
-		return fmt.Sprintf("CustomResourceDefinition %s serves %s, and registering over it would hide its objects: "+
-			"remove it if nothing needs it, or hand the group-version over with `kubectl label apiservice %s %s-`",
+		return fmt.Sprintf("CustomResourceDefinition %s serves %s, and registering the API would hide its objects; "+
+			"delete it if it is not needed, or hand the group-version over with `kubectl label apiservice %s %s-`",
 			strings.Join(crds, ", "), gv.GroupVersion, gv.apiServiceName(), automanagedLabel)
 	}
-	return fmt.Sprintf("Service %s serves %s: uninstall that server, or hand the group-version over with `kubectl delete apiservice %s`",
+	return fmt.Sprintf("Service %s serves %s; uninstall that server, or hand the group-version over with `kubectl delete apiservice %s`",
 		owner.service, gv.GroupVersion, gv.apiServiceName())
 }
 
-// desired is what the APIService ought to be, given what is there now.
-// Whatever others have added to it stays.
+// desired returns the desired APIService, given the existing one. Labels and annotations
+// that others own are preserved.
 func desired(existing *apiregistrationv1.APIService, gv served, service types.NamespacedName, ca []byte, owner metav1.OwnerReference) *apiregistrationv1.APIService {
 	apiService := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: gv.apiServiceName()}}
 	if existing != nil {
@@ -108,7 +107,7 @@ func desired(existing *apiregistrationv1.APIService, gv served, service types.Na
 	return apiService
 }
 
-// unchanged says whether writing the object would change nothing.
+// unchanged reports whether the APIService does not have to be updated.
 func unchanged(existing, apiService *apiregistrationv1.APIService) bool {
 	return apiequality.Semantic.DeepEqual(existing.ObjectMeta, apiService.ObjectMeta) &&
 		apiequality.Semantic.DeepEqual(existing.Spec, apiService.Spec)

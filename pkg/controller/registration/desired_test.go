@@ -33,7 +33,7 @@ func TestEveryServedVersionIsRegistered(t *testing.T) {
 	install.Install(scheme)
 	want, got := map[schema.GroupVersion]bool{}, map[schema.GroupVersion]bool{}
 	for _, gv := range scheme.PrioritizedVersionsAllGroups() {
-		if gv.Group != "" { // options and Status, which every scheme has
+		if gv.Group != "" { // options and Status, which are in every scheme
 			want[gv] = true
 		}
 	}
@@ -45,33 +45,33 @@ func TestEveryServedVersionIsRegistered(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatNobodyElseServesIsTaken(t *testing.T) {
+func TestConflict(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		existing *apiregistrationv1.APIService
 		want     conflictOwner
 	}{
-		{name: "nothing there"},
-		{name: "ours", existing: apiService(func(a *apiregistrationv1.APIService) {
+		{name: "not served"},
+		{name: "served by mcs-apiserver", existing: apiService(func(a *apiregistrationv1.APIService) {
 			a.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "mcs-system", Name: "mcs-apiserver"}
 		})},
-		{name: "another server's", want: conflictOwner{service: "kube-system/other"}, existing: apiService(func(a *apiregistrationv1.APIService) {
+		{name: "served by another server", want: conflictOwner{service: "kube-system/other"}, existing: apiService(func(a *apiregistrationv1.APIService) {
 			a.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "kube-system", Name: "other"}
 		})},
-		{name: "a CRD's", want: conflictOwner{crd: true}, existing: apiService(func(a *apiregistrationv1.APIService) {
+		{name: "served by a CRD", want: conflictOwner{crd: true}, existing: apiService(func(a *apiregistrationv1.APIService) {
 			a.Labels = map[string]string{automanagedLabel: "true"}
 		})},
-		{name: "a CRD's, handed over", existing: apiService(func(*apiregistrationv1.APIService) {})},
+		{name: "handed over by a CRD", existing: apiService(func(*apiregistrationv1.APIService) {})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := conflict(test.existing, ourService); got != test.want {
-				t.Errorf("in the way: %+v, want %+v", got, test.want)
+				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
 	}
 }
 
-func TestRefusalNamesTheObstacleAndTheWayOut(t *testing.T) {
+func TestRefusalNamesTheConflictAndTheRemedy(t *testing.T) {
 	gv := groupVersions[1]
 	for _, test := range []struct {
 		name  string
@@ -96,18 +96,18 @@ func TestRefusalNamesTheObstacleAndTheWayOut(t *testing.T) {
 			message := refusal(gv, test.owner, test.crds)
 			for _, part := range test.want {
 				if !strings.Contains(message, part) {
-					t.Errorf("%q is missing in %q", part, message)
+					t.Errorf("got %q, want it to contain %q", message, part)
 				}
 			}
 		})
 	}
 }
 
-func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+func TestAPIServiceIsWrittenOnlyIfItDiffers(t *testing.T) {
 	gv, ca := groupVersions[0], []byte("ca")
 	first := desired(nil, gv, ourService, ca, owner)
 	if again := desired(first, gv, ourService, ca, owner); !unchanged(first, again) {
-		t.Error("an APIService that is as it should be would be written again")
+		t.Error("an unchanged APIService would be written")
 	}
 	for name, change := range map[string]func(*apiregistrationv1.APIService){
 		"the authority":  func(a *apiregistrationv1.APIService) { a.Spec.CABundle = []byte("old") },
@@ -119,24 +119,24 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			existing := first.DeepCopy()
 			change(existing)
-			mended := desired(existing, gv, ourService, ca, owner)
-			if unchanged(existing, mended) {
-				t.Error("the change would stay")
+			restored := desired(existing, gv, ourService, ca, owner)
+			if unchanged(existing, restored) {
+				t.Error("the change would not be reverted")
 			}
-			if diff := cmp.Diff(first.Spec, mended.Spec); diff != "" {
-				t.Errorf("not mended: %s", diff)
+			if diff := cmp.Diff(first.Spec, restored.Spec); diff != "" {
+				t.Errorf("not restored: %s", diff)
 			}
 		})
 	}
 }
 
-func TestWhatOthersAddedStays(t *testing.T) {
+func TestForeignMetadataIsPreserved(t *testing.T) {
 	existing := apiService(func(a *apiregistrationv1.APIService) {
 		a.Labels = map[string]string{"team": "platform"}
 		a.Annotations = map[string]string{"note": "ours"}
 	})
-	mended := desired(existing, groupVersions[0], ourService, nil, owner)
-	if mended.Labels["team"] != "platform" || mended.Annotations["note"] != "ours" || mended.ResourceVersion != "5" {
-		t.Errorf("labels %v, annotations %v, resourceVersion %q", mended.Labels, mended.Annotations, mended.ResourceVersion)
+	restored := desired(existing, groupVersions[0], ourService, nil, owner)
+	if restored.Labels["team"] != "platform" || restored.Annotations["note"] != "ours" || restored.ResourceVersion != "5" {
+		t.Errorf("labels %v, annotations %v, resourceVersion %q", restored.Labels, restored.Annotations, restored.ResourceVersion)
 	}
 }

@@ -24,21 +24,20 @@ import (
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	servingLifetime   = 365 * 24 * time.Hour
-	// backdate allows for clocks that are behind ours.
+	// backdate tolerates clocks that are behind.
 	backdate = 5 * time.Minute
 )
 
-// Bundle is a serving certificate, its key and the authority that signed it,
-// all in PEM. The first certificate of CA signs; the others are its
-// predecessors, trusted for as long as some replica may still serve with them.
+// Bundle is a serving certificate, its key and the CA that signed it, in PEM. The first
+// certificate of CA signs; the others are its predecessors, which are trusted until they
+// expire, since a replica may still use a certificate that they signed.
 type Bundle struct {
 	CA, CAKey, Cert, Key []byte
 }
 
-// Renew returns the bundle to use from now on and when to look again. It is
-// the bundle it was called on while that is good: made for the given names
-// and less than two thirds of its life old. Whatever is missing, damaged or
-// for other names is made anew.
+// Renew returns the bundle to use and when the next renewal is due. The bundle is
+// unchanged while it is valid for the given names and has used less than two thirds of
+// its lifetime. What is missing, invalid or for other names is created again.
 func (b Bundle) Renew(now time.Time, names []string) (Bundle, time.Time, error) {
 	authority, authorityKey, err := b.authority()
 	if err != nil || !now.Before(dueAt(authority)) {
@@ -59,12 +58,12 @@ func (b Bundle) Renew(now time.Time, names []string) (Bundle, time.Time, error) 
 	return b, next, nil
 }
 
-// Equal says whether two bundles are the same to the byte.
+// Equal reports whether two bundles are identical.
 func (b Bundle) Equal(other Bundle) bool {
 	return bytes.Equal(b.CA, other.CA) && bytes.Equal(b.CAKey, other.CAKey) && bytes.Equal(b.Cert, other.Cert) && bytes.Equal(b.Key, other.Key)
 }
 
-// dueAt is when a certificate is to be replaced: with a third of its life to spare.
+// dueAt returns when a certificate is renewed: after two thirds of its lifetime.
 func dueAt(certificate *x509.Certificate) time.Time {
 	life := certificate.NotAfter.Sub(certificate.NotBefore)
 	return certificate.NotBefore.Add(life / 3 * 2)
@@ -96,7 +95,7 @@ func first(data []byte) (*x509.Certificate, error) {
 	return certificates[0], nil
 }
 
-// signer reads a private key and makes sure that it belongs to the certificate.
+// signer parses a private key and checks that it belongs to the certificate.
 func signer(data []byte, certificate *x509.Certificate) (crypto.Signer, error) {
 	parsed, err := keyutil.ParsePrivateKeyPEM(data)
 	if err != nil {
@@ -104,18 +103,18 @@ func signer(data []byte, certificate *x509.Certificate) (crypto.Signer, error) {
 	}
 	key, ok := parsed.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("a private key of type %T cannot sign", parsed)
+		return nil, fmt.Errorf("private key of type %T cannot sign", parsed)
 	}
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(certificate.PublicKey) {
-		return nil, errors.New("the private key is not that of the certificate")
+		return nil, errors.New("private key does not match the certificate")
 	}
 	return key, nil
 }
 
 func (b Bundle) withNewAuthority(now time.Time) (Bundle, *x509.Certificate, crypto.Signer, error) {
 	template := &x509.Certificate{
-		// The year tells authorities apart for whoever looks at the bundle.
+		// The year distinguishes CAs for a person who reads the bundle.
 		Subject:               pkix.Name{CommonName: fmt.Sprintf("mcs-apiserver-ca-%d", now.Year())},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(authorityLifetime),

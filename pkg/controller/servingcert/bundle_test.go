@@ -29,7 +29,7 @@ func renew(t *testing.T, b Bundle, now time.Time, names []string) (Bundle, time.
 	return renewed, next
 }
 
-// verifies says whether a client that trusts one bundle accepts a server that serves another.
+// verifies checks whether a client that trusts one bundle accepts the certificate of another.
 func verifies(t *testing.T, client, server Bundle, now time.Time) error {
 	t.Helper()
 	pair, err := tls.X509KeyPair(server.Cert, server.Key)
@@ -51,7 +51,7 @@ func TestNewBundleServesTheNames(t *testing.T) {
 	}
 }
 
-func TestGoodBundleIsKept(t *testing.T) {
+func TestValidBundleIsKept(t *testing.T) {
 	bundle, due := renew(t, Bundle{}, start, names)
 	if same, _ := renew(t, bundle, due.Add(-time.Second), names); !same.Equal(bundle) {
 		t.Error("a bundle that is not due was renewed")
@@ -62,23 +62,23 @@ func TestServingCertificateIsRenewedBeforeItExpires(t *testing.T) {
 	bundle, due := renew(t, Bundle{}, start, names)
 	renewed, _ := renew(t, bundle, due, names)
 	if string(renewed.CA) != string(bundle.CA) || string(renewed.CAKey) != string(bundle.CAKey) {
-		t.Error("the authority was replaced although only the serving certificate was due")
+		t.Error("the CA was replaced although only the serving certificate was due")
 	}
 	if string(renewed.Cert) == string(bundle.Cert) {
-		t.Error("the serving certificate was kept past its time")
+		t.Error("the serving certificate was kept after it was due")
 	}
 	if !due.Before(start.Add(servingLifetime * 3 / 4)) {
-		t.Errorf("due at %s, which leaves no time for things to go wrong", due)
+		t.Errorf("due at %s, which is too close to the expiry", due)
 	}
 	if err := verifies(t, bundle, renewed, due); err != nil {
-		t.Errorf("who trusts the old bundle must accept the new certificate: %v", err)
+		t.Errorf("clients of the old bundle do not accept the new certificate: %v", err)
 	}
 }
 
-func TestOldAuthorityIsTrustedUntilItExpires(t *testing.T) {
+func TestOldCAIsTrustedUntilItExpires(t *testing.T) {
 	bundle, _ := renew(t, Bundle{}, start, names)
 	later := start.Add(authorityLifetime * 2 / 3)
-	bundle, _ = renew(t, bundle, later.Add(-time.Hour), names) // a fresh serving certificate of the old authority
+	bundle, _ = renew(t, bundle, later.Add(-time.Hour), names) // a new serving certificate of the old CA
 	renewed, _ := renew(t, bundle, later, names)
 	if string(renewed.CAKey) == string(bundle.CAKey) {
 		t.Fatal("the authority was kept past its time")
@@ -90,21 +90,21 @@ func TestOldAuthorityIsTrustedUntilItExpires(t *testing.T) {
 	}
 	final, _ := renew(t, renewed, start.Add(2*authorityLifetime), names)
 	if authorities, err := cert.ParseCertsPEM(final.CA); err != nil || len(authorities) != 1 {
-		t.Errorf("%d authorities are trusted (%v), want the expired ones gone", len(authorities), err)
+		t.Errorf("%d CAs are trusted (%v), want the expired ones removed", len(authorities), err)
 	}
 }
 
-func TestBundleIsMadeAnewWhen(t *testing.T) {
+func TestInvalidBundleIsReplaced(t *testing.T) {
 	good, _ := renew(t, Bundle{}, start, names)
 	other, _ := renew(t, Bundle{}, start, names)
 	for name, bad := range map[string]Bundle{
-		"the certificate is garbage":        {CA: good.CA, CAKey: good.CAKey, Cert: []byte("garbage"), Key: good.Key},
-		"the key is missing":                {CA: good.CA, CAKey: good.CAKey, Cert: good.Cert},
-		"the key is another's":              {CA: good.CA, CAKey: good.CAKey, Cert: good.Cert, Key: other.Key},
-		"another authority signed it":       {CA: good.CA, CAKey: good.CAKey, Cert: other.Cert, Key: other.Key},
-		"the authority is garbage":          {CA: []byte("garbage"), CAKey: good.CAKey, Cert: good.Cert, Key: good.Key},
-		"the authority's key is another's":  {CA: good.CA, CAKey: other.CAKey, Cert: good.Cert, Key: good.Key},
-		"the authority's key was taken out": {CA: good.CA, Cert: good.Cert, Key: good.Key},
+		"the certificate is garbage": {CA: good.CA, CAKey: good.CAKey, Cert: []byte("garbage"), Key: good.Key},
+		"the key is missing":         {CA: good.CA, CAKey: good.CAKey, Cert: good.Cert},
+		"the key does not match":     {CA: good.CA, CAKey: good.CAKey, Cert: good.Cert, Key: other.Key},
+		"another CA signed it":       {CA: good.CA, CAKey: good.CAKey, Cert: other.Cert, Key: other.Key},
+		"the CA is garbage":          {CA: []byte("garbage"), CAKey: good.CAKey, Cert: good.Cert, Key: good.Key},
+		"the CA key does not match":  {CA: good.CA, CAKey: other.CAKey, Cert: good.Cert, Key: good.Key},
+		"the CA key is missing":      {CA: good.CA, Cert: good.Cert, Key: good.Key},
 	} {
 		t.Run(name, func(t *testing.T) {
 			renewed, _ := renew(t, bad, start, names)
@@ -119,7 +119,7 @@ func TestBundleIsMadeAnewWhen(t *testing.T) {
 	t.Run("the names changed", func(t *testing.T) {
 		renewed, _ := renew(t, good, start, append([]string{names[0]}, "new.example"))
 		if string(renewed.Cert) == string(good.Cert) || string(renewed.CA) != string(good.CA) {
-			t.Error("want a new certificate of the same authority")
+			t.Error("want a new certificate of the same CA")
 		}
 	})
 }

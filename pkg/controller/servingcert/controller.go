@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert keeps the serving certificate of mcs-apiserver: in a
-// Secret, so that all replicas serve with the same one, and as a file beside
+// Package servingcert creates and renews the serving certificate of mcs-apiserver. It is
+// stored in a Secret, so that all replicas use the same one, and written to a file for
 // each of them. It is renewed long before it expires.
 package servingcert
 
@@ -31,27 +31,27 @@ import (
 )
 
 const (
-	// SecretName is the Secret that replicas share.
+	// SecretName is the name of the Secret that all replicas share.
 	SecretName = "mcs-apiserver-serving-cert"
-	// AuthorityFile is what a client of the server has to trust, in the
+	// AuthorityFile is the file with the CA bundle for clients of the server, in the
 	// directory of the certificate.
 	AuthorityFile = "ca.crt"
 	authorityKey  = "ca.crt"
-	// authoritySigningKey lies beside the certificate, so that it can be renewed
-	// without everybody having to learn to trust a new authority.
+	// authoritySigningKey is stored with the certificate, so that the certificate can be
+	// renewed without distributing a new CA.
 	authoritySigningKey = "ca.key"
-	// retry is how long to wait after a failure. A renewal has months of time.
+	// retry is the delay after a failure. A renewal is due months before the expiry.
 	retry = 5 * time.Second
 )
 
-// CertificateFile is the file with certificate and key that the server is to
-// serve with. They are in one file so that they change together.
+// CertificateFile returns the file with the serving certificate and its key. They are in
+// one file so that they change together.
 func CertificateFile(dir string) string {
 	return filepath.Join(dir, "serving.pem")
 }
 
-// Names are what a serving certificate of the Service has to say. The
-// aggregator of the kube-apiserver verifies the first one.
+// Names returns the DNS names of the serving certificate of a Service. The aggregation
+// layer of the kube-apiserver verifies the first one.
 func Names(namespace, service string) []string {
 	host := service + "." + namespace + ".svc"
 	return []string{host, host + ".cluster.local", "localhost"}
@@ -66,12 +66,12 @@ type Controller struct {
 	clock     clock.WithTicker
 	informer  cache.SharedIndexInformer
 	queue     workqueue.TypedRateLimitingInterface[string]
-	// onAuthority is called with the authorities to trust, whenever the files are in place.
+	// onAuthority is called with the CA bundle whenever the files have been written.
 	onAuthority func(ca []byte)
 }
 
-// New returns a controller that keeps the certificate of a Service in the
-// given directory. onAuthority must not block.
+// New returns a controller that writes the serving certificate of a Service to a
+// directory. onAuthority must not block.
 func New(client kubernetes.Interface, namespace, service, dir string, clock clock.WithTicker, onAuthority func(ca []byte)) *Controller {
 	return &Controller{
 		client:      client,
@@ -89,7 +89,8 @@ func New(client kubernetes.Interface, namespace, service, dir string, clock cloc
 	}
 }
 
-// Run works until the context ends. Every replica runs it, not only the leader.
+// Run runs the controller until the context is canceled. Every replica runs it, not only
+// the leader.
 func (c *Controller) Run(ctx context.Context) error {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), "servingcert")
 	ctx = klog.NewContext(ctx, logger)
@@ -125,14 +126,14 @@ func (c *Controller) Run(ctx context.Context) error {
 			logger.V(2).Info("Another replica renewed the serving certificate first", "secret", SecretName)
 			c.queue.AddRateLimited(key)
 		default:
-			logger.Error(err, "Cannot keep the serving certificate; trying again", "secret", SecretName, "namespace", c.namespace)
+			logger.Error(err, "Failed to reconcile serving certificate, retrying", "secret", SecretName, "namespace", c.namespace)
 			c.queue.AddRateLimited(key)
 		}
 		c.queue.Done(key)
 	}
 }
 
-// sync makes Secret and files what they ought to be, and returns when to look again.
+// sync reconciles the Secret and the files, and returns when the next renewal is due.
 func (c *Controller) sync(ctx context.Context) (time.Time, error) {
 	secret, current, err := c.read()
 	if err != nil {
@@ -140,13 +141,13 @@ func (c *Controller) sync(ctx context.Context) (time.Time, error) {
 	}
 	bundle, next, err := current.Renew(c.clock.Now(), c.names)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("renew the serving certificate: %w", err)
+		return time.Time{}, fmt.Errorf("renew serving certificate: %w", err)
 	}
 	if !bundle.Equal(current) {
 		if err := c.store(ctx, secret, bundle); err != nil {
 			return time.Time{}, err
 		}
-		klog.FromContext(ctx).Info("Renewed the serving certificate", "secret", SecretName, "namespace", c.namespace, "next", next)
+		klog.FromContext(ctx).Info("Renewed serving certificate", "secret", SecretName, "namespace", c.namespace, "next", next)
 	}
 	if err := c.write(bundle); err != nil {
 		return time.Time{}, err
@@ -162,7 +163,7 @@ func (c *Controller) read() (*corev1.Secret, Bundle, error) {
 	}
 	secret, ok := object.(*corev1.Secret)
 	if !ok {
-		return nil, Bundle{}, fmt.Errorf("the cache of Secrets holds a %T", object)
+		return nil, Bundle{}, fmt.Errorf("unexpected type %T, want Secret", object)
 	}
 	return secret, Bundle{
 		CA:    secret.Data[authorityKey],
@@ -172,7 +173,7 @@ func (c *Controller) read() (*corev1.Secret, Bundle, error) {
 	}, nil
 }
 
-// store writes the Secret unless somebody else did so since it was read.
+// store writes the Secret. It fails if the Secret changed since it was read.
 func (c *Controller) store(ctx context.Context, old *corev1.Secret, bundle Bundle) error {
 	data := map[string][]byte{
 		authorityKey:            bundle.CA,
@@ -198,7 +199,7 @@ func (c *Controller) store(ctx context.Context, old *corev1.Secret, bundle Bundl
 	return err
 }
 
-// write puts the files in place, the authority before what it has signed.
+// write writes the files, the CA bundle before the certificate that it verifies.
 func (c *Controller) write(bundle Bundle) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
@@ -209,9 +210,8 @@ func (c *Controller) write(bundle Bundle) error {
 	return replaceFile(CertificateFile(c.dir), slices.Concat(bundle.Cert, bundle.Key))
 }
 
-// replaceFile changes a file as a whole, so that nobody reads half of it, and
-// by renaming, which is what the server watches for. A file that is as it
-// should be is not touched.
+// replaceFile replaces a file atomically by renaming, which the server watches for. It
+// does not write a file that has the right content.
 func replaceFile(name string, data []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
 		return nil
