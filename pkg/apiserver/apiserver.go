@@ -14,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -22,47 +23,46 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/openapi"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterclaim"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceexport"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceimport"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// Config is what a server is made of.
+// Config is the configuration of a server.
 type Config struct {
 	Generic *genericapiserver.RecommendedConfig
-	// Etcd is for what is neither an object nor computed: who imports are, and
-	// what members exported. EtcdPrefix is where all that is ours is kept.
+	// Etcd stores the identities of imports and the last known exports of members,
+	// which are not API objects. EtcdPrefix is the prefix of all keys.
 	Etcd       *clientv3.Client
 	EtcdPrefix string
-	// Namespace is where the Secrets are that make other clusters members.
+	// Namespace contains the Secrets of members.
 	Namespace string
-	// MemberTTL is how long a member may be silent before it counts as lost.
+	// MemberTTL is how long a member can be unreachable before it is lost.
 	MemberTTL time.Duration
-	// LostPolicy is what then happens to its endpoints.
-	LostPolicy clusterset.LostPolicy
-	// ClusterSetIP is about one IP in all clusters.
+	// LostPolicy is what happens to the endpoints of a lost member.
+	LostPolicy   clusterset.LostPolicy
 	ClusterSetIP ClusterSetIPConfig
 }
 
-// ClusterSetIPConfig is about IPs that are the same in all clusters.
+// ClusterSetIPConfig configures shared ClusterSet IPs.
 type ClusterSetIPConfig struct {
-	// ByDefault is whether exports that do not say ask for one.
+	// ByDefault is whether exports request a shared ClusterSet IP unless their
+	// annotation says otherwise.
 	ByDefault bool
-	// Ranges are where they may be.
+	// Ranges are the ClusterSet IP ranges.
 	Ranges []netip.Prefix
-	// CIDRs is this cluster's part, unless it claims one.
+	// CIDRs are the allocation CIDRs of this cluster. If empty, those of its
+	// ClusterClaim are used.
 	CIDRs []string
 }
 
-// NewConfig returns a Config that serves our types and documents them.
+// NewConfig returns a Config for our API types and their OpenAPI documents.
 func NewConfig() *Config {
 	generic := genericapiserver.NewRecommendedConfig(Codecs)
 	namer := openapinamer.NewDefinitionNamer(Scheme)
@@ -79,16 +79,16 @@ type completedConfig struct {
 	client  kubernetes.Interface
 }
 
-// CompletedConfig can only be had from Complete.
+// CompletedConfig is returned by Complete only.
 type CompletedConfig struct {
 	*completedConfig
 }
 
-// Complete fills in what can be derived.
+// Complete fills in derived fields.
 func (c *Config) Complete() (CompletedConfig, error) {
 	client, err := kubernetes.NewForConfig(c.Generic.ClientConfig)
 	if err != nil {
-		return CompletedConfig{}, fmt.Errorf("make a client for the kube-apiserver: %w", err)
+		return CompletedConfig{}, fmt.Errorf("create client for the host cluster: %w", err)
 	}
 	return CompletedConfig{&completedConfig{Config: c, generic: c.Generic.Complete(), client: client}}, nil
 }
@@ -99,103 +99,107 @@ type Server struct {
 	computed *computation
 }
 
-// shutdownTimeout is how long connections are waited for that have been told to
-// go, or that nobody tells: HTTP/2 forgets those that are being made when the
-// server begins to stop. It is well below the time that a Pod has.
+// shutdownTimeout is how long the server waits for connections to close. HTTP/2
+// does not notify connections that are being established when the shutdown
+// begins. It is well below the termination grace period of a Pod.
 const shutdownTimeout = 10 * time.Second
 
-// New assembles the server. Nothing runs yet.
+// New assembles the server. It starts nothing.
 func (c CompletedConfig) New() (*Server, error) {
-	// True of the etcd too, whose version has been checked.
+	// The version of etcd has been checked, so that it supports this too.
 	virtual.SupportWatchProgress()
-	stores := newStores()
+	resources := virtualResources()
+	stores := newStores(resources)
 	computed, err := c.newComputation(stores)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the computation of imports: %w", err)
+		return nil, fmt.Errorf("set up virtual resources: %w", err)
 	}
 	c.generic.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		handler = withReaders(handler, computed.projection.Members())
-		return genericapiserver.DefaultBuildHandlerChain(withComputedRefusal(handler, computed.projection), config)
+		return genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
 	}
 	server, err := c.generic.New("mcs-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, err
 	}
 	server.ShutdownTimeout = shutdownTimeout
-	groups, err := c.groups(stores, computed)
+	groups, err := c.groups(resources, stores, computed)
 	if err != nil {
 		return nil, err
 	}
-	// In one call, so that server-side apply knows the types of all groups: the
-	// owners of an object's fields may have written it through any of them.
+	// All groups are installed in one call, so that server-side apply knows the
+	// types of all of them: a field manager may have used any group.
 	if err := server.InstallAPIGroups(groups...); err != nil {
-		return nil, fmt.Errorf("install the API groups: %w", err)
+		return nil, fmt.Errorf("install API groups: %w", err)
 	}
 	return &Server{server, computed}, errors.Join(
 		server.AddPostStartHook("storage-readiness", server.StorageReadinessHook.Hook),
-		server.AddPostStartHook("computed-resources", computed.start),
+		server.AddPostStartHook("virtual-resources", computed.start),
 	)
 }
 
-// groups are all API groups, each with its versions and resources.
-func (c CompletedConfig) groups(stores projection.Stores, computed *computation) ([]*genericapiserver.APIGroupInfo, error) {
+// apiGroups collects REST storage by group-version and keeps the order in which
+// groups were added.
+type apiGroups struct {
+	names   []string
+	storage map[string]map[string]map[string]rest.Storage
+}
+
+func (g *apiGroups) add(version schema.GroupVersion, resource string, storage rest.Storage) {
+	versions := g.storage[version.Group]
+	if versions == nil {
+		versions = map[string]map[string]rest.Storage{}
+		g.storage[version.Group] = versions
+		g.names = append(g.names, version.Group)
+	}
+	if versions[version.Version] == nil {
+		versions[version.Version] = map[string]rest.Storage{}
+	}
+	versions[version.Version][resource] = storage
+}
+
+func (g *apiGroups) infos() []*genericapiserver.APIGroupInfo {
+	var infos []*genericapiserver.APIGroupInfo
+	for _, name := range g.names {
+		info := genericapiserver.NewDefaultAPIGroupInfo(name, Scheme, metav1.ParameterCodec, Codecs)
+		info.VersionedResourcesStorageMap = g.storage[name]
+		info.NegotiatedSerializer = withoutProtobuf{info.NegotiatedSerializer}
+		infos = append(infos, &info)
+	}
+	return infos
+}
+
+// groups returns all API groups with their versions and resources.
+func (c CompletedConfig) groups(resources []virtualResource, stores map[schema.GroupResource]*virtual.Store, computed *computation) ([]*genericapiserver.APIGroupInfo, error) {
+	groups := &apiGroups{storage: map[string]map[string]map[string]rest.Storage{}}
 	options := frozenLocations{c.generic.RESTOptionsGetter}
 	services := serviceexport.NewServiceGetter(c.generic.SharedInformerFactory.Core().V1().Services().Lister(), c.client.CoreV1())
 	exports, err := serviceexport.NewStorage(Scheme, options, services, computed.preview)
 	if err != nil {
 		return nil, err
 	}
+	for _, version := range []schema.GroupVersion{multiclusterxv1beta1.SchemeGroupVersion, multiclusterxv1alpha1.SchemeGroupVersion} {
+		groups.add(version, "serviceexports", exports.NamedExport)
+		groups.add(version, "serviceexports/status", exports.Status)
+	}
+	groups.add(multiclusterv1alpha1.SchemeGroupVersion, "serviceexports", exports.Export)
+	groups.add(multiclusterv1alpha1.SchemeGroupVersion, "serviceexports/status", exports.Status)
 	claims, err := clusterclaim.NewStorage(Scheme, options)
 	if err != nil {
 		return nil, err
 	}
-	imports, err := serviceimport.NewStorage(Scheme, virtualOptions(stores.ServiceImports, multiclusterxv1beta1.SchemeGroupVersion))
-	if err != nil {
-		return nil, err
-	}
-	computedREST := map[string]rest.Storage{}
-	for _, resource := range computedResources(stores) {
-		storage, err := readonly.New(Scheme, virtualOptions(resource.store, resource.version), resource.Resource)
-		if err != nil {
+	groups.add(multiclusterv1.SchemeGroupVersion, "clusterclaims", claims)
+	for _, resource := range resources {
+		if err := resource.addStorage(stores[resource.Plural], groups.add); err != nil {
 			return nil, err
 		}
-		computedREST[resource.Plural.Resource] = storage
 	}
-	named := map[string]rest.Storage{
-		"serviceexports":        exports.NamedExport,
-		"serviceexports/status": exports.Status,
-		"serviceimports":        imports.NamedImport,
-	}
-	return []*genericapiserver.APIGroupInfo{
-		groupInfo(multicluster.XGroupName, map[string]map[string]rest.Storage{"v1alpha1": named, "v1beta1": named}),
-		groupInfo(multicluster.GroupName, map[string]map[string]rest.Storage{
-			"v1": {"clusterclaims": claims},
-			"v1alpha1": {
-				"serviceexports":        exports.Export,
-				"serviceexports/status": exports.Status,
-				"serviceimports":        imports.Import,
-			},
-		}),
-		groupInfo(clusterset.GroupName, map[string]map[string]rest.Storage{"v1alpha1": {
-			"exportedservices":       computedREST["exportedservices"],
-			"exportedendpointslices": computedREST["exportedendpointslices"],
-			"members":                computedREST["members"],
-		}}),
-		groupInfo(about.GroupName, map[string]map[string]rest.Storage{"v1beta1": {"clusterproperties": computedREST["clusterproperties"]}}),
-	}, nil
-}
-
-func groupInfo(group string, resources map[string]map[string]rest.Storage) *genericapiserver.APIGroupInfo {
-	info := genericapiserver.NewDefaultAPIGroupInfo(group, Scheme, metav1.ParameterCodec, Codecs)
-	info.VersionedResourcesStorageMap = resources
-	info.NegotiatedSerializer = withoutProtobuf{info.NegotiatedSerializer}
-	return &info
+	return groups.infos(), nil
 }
 
 var _ generic.RESTOptionsGetter = frozenLocations{}
 
-// Run serves until the context ends. When it returns, nothing uses the etcd
-// any more.
+// Run serves until the context ends. When it returns, etcd is no longer in use.
 func (s *Server) Run(ctx context.Context) error {
 	err := s.generic.PrepareRun().RunWithContext(ctx)
 	s.computed.wait()

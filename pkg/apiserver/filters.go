@@ -19,63 +19,59 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
-// exporters says which clusters export a service.
+// exporters knows which clusters export a Service.
 type exporters interface {
 	Clusters(namespace, name string) []string
 }
 
-// advice says, for a computed resource, what it is computed from and what to
-// do instead of writing to it.
+// advice returns, for a request that would write a virtual resource, what the
+// resource is computed from and what to do instead.
 type advice func(info *request.RequestInfo, exporters exporters) string
 
-var computedAdvice = map[schema.GroupResource]advice{
-	multicluster.XResource("serviceimports"): adviseImport,
-	multicluster.Resource("serviceimports"):  adviseImport,
-	clusterset.Resource("exportedservices"): func(*request.RequestInfo, exporters) string {
-		return "it is computed from the ServiceExports and Services of the cluster that it comes from: change these there"
-	},
-	clusterset.Resource("exportedendpointslices"): func(*request.RequestInfo, exporters) string {
-		return "it is computed from the EndpointSlices of the cluster that it comes from: change these there"
-	},
-	clusterset.Resource("members"): func(*request.RequestInfo, exporters) string {
-		return "it is computed from the Secrets of type clusterset.mcs-apiserver.io/member: create, change or delete these"
-	},
-	about.Resource("clusterproperties"): func(info *request.RequestInfo, _ exporters) string {
-		name := info.Name
-		if name == "" || name == about.ClusterIDProperty {
-			name = multicluster.ClusterIDClaim
-		}
-		return fmt.Sprintf("it shows the ClusterClaims of this cluster: change a claim instead (kubectl edit clusterclaim %s)", name)
-	},
+func adviseExportedService(*request.RequestInfo, exporters) string {
+	return "ExportedServices are computed from the ServiceExports and Services of their source cluster; change those instead"
 }
 
-func adviseImport(info *request.RequestInfo, exporters exporters) string {
-	const computed = "it is computed from the ServiceExports of all clusters of the ClusterSet: "
+func adviseExportedEndpointSlice(*request.RequestInfo, exporters) string {
+	return "ExportedEndpointSlices are computed from the EndpointSlices of their source cluster; change those instead"
+}
+
+func adviseMember(*request.RequestInfo, exporters) string {
+	return fmt.Sprintf("members are computed from the Secrets of type %s; create, change or delete a Secret instead", clusterset.MemberSecretType)
+}
+
+func adviseClusterProperty(info *request.RequestInfo, _ exporters) string {
 	name := info.Name
-	if name == "" {
-		name = "NAME"
+	if name == "" || name == about.ClusterIDProperty {
+		name = multicluster.ClusterIDClaim
 	}
-	target := fmt.Sprintf("the ServiceExport %q in namespace %q", name, info.Namespace)
+	return fmt.Sprintf("ClusterProperties are computed from the ClusterClaims of this cluster; change the ClusterClaim instead (kubectl edit clusterclaim %s)", name)
+}
+
+func adviseServiceImport(info *request.RequestInfo, exporters exporters) string {
+	const computed = "ServiceImports are computed from the ServiceExports of all clusters in the ClusterSet; "
 	switch info.Verb {
 	case "create":
-		return computed + fmt.Sprintf("create %s in the cluster that has the Service", strings.Replace(target, `"NAME"`, "of that name", 1))
+		return computed + fmt.Sprintf("create a ServiceExport of the same name in namespace %q of the cluster that has the Service", info.Namespace)
 	case "delete", "deletecollection":
-		where := "the clusters that export it"
+		in := "the exporting clusters"
 		if clusters := exporters.Clusters(info.Namespace, info.Name); len(clusters) > 0 {
-			where = strings.Join(clusters, ", ")
+			in = "clusters " + strings.Join(clusters, ", ")
 		}
 		if info.Verb == "deletecollection" {
-			target = fmt.Sprintf("the ServiceExports in namespace %q", info.Namespace)
+			return computed + fmt.Sprintf("delete the ServiceExports in namespace %q of %s", info.Namespace, in)
 		}
-		return computed + fmt.Sprintf("delete %s in %s", target, where)
+		return computed + fmt.Sprintf("delete ServiceExport %q in namespace %q of %s", info.Name, info.Namespace, in)
 	}
-	return computed + fmt.Sprintf("change the Service %q or %s in the clusters that export it", name, target)
+	return computed + fmt.Sprintf("change Service %q or ServiceExport %q in namespace %q of the exporting clusters", info.Name, info.Name, info.Namespace)
 }
 
-// withComputedRefusal answers writes to computed resources with what to do
-// instead. Discovery does not offer such writes, so without it the answer
-// would be a bare 405. It stands behind authentication, authorization and audit.
-func withComputedRefusal(next http.Handler, exporters exporters) http.Handler {
+// withVirtualRefusal rejects writes to virtual resources and says what to do
+// instead. Discovery does not offer such writes, so that the API server itself
+// would answer with a bare 405. The filter runs after authentication,
+// authorization and audit.
+func withVirtualRefusal(next http.Handler, resources []virtualResource, exporters exporters) http.Handler {
+	advised := adviceFor(resources)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		if !ok || !info.IsResourceRequest || info.Verb == "get" || info.Verb == "list" || info.Verb == "watch" {
@@ -83,28 +79,29 @@ func withComputedRefusal(next http.Handler, exporters exporters) http.Handler {
 			return
 		}
 		resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-		advise, computed := computedAdvice[resource]
-		if !computed {
+		advise, virtual := advised[resource]
+		if !virtual {
 			next.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Allow", http.MethodGet)
 		refusal := &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-			Message: fmt.Sprintf("%s cannot be written (%s): %s", resource, info.Verb, advise(info, exporters)),
+			Message: fmt.Sprintf("%s is read-only, verb %q is not allowed: %s", resource, info.Verb, advise(info, exporters)),
 			Details: &metav1.StatusDetails{Group: info.APIGroup, Kind: info.Resource, Name: info.Name},
 		}}
 		responsewriters.ErrorNegotiated(refusal, Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 	})
 }
 
-// readers notes which clusters read from this one.
+// readers records which clusters read from this one.
 type readers interface {
 	Heard(userAgent string)
 }
 
-// withReaders notes who asks for members: every cluster that has this one for
-// a member does, and says which cluster it is.
+// withReaders records the user agents of requests for members. Every cluster that
+// has this one as a member sends such requests, with its cluster ID in the user
+// agent.
 func withReaders(next http.Handler, readers readers) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.APIGroup == clusterset.GroupName && info.Resource == "members" {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// exportedBy says that clusters export ns/web, and nothing else.
+// exportedBy are the clusters that export ns/web. Nothing else is exported.
 type exportedBy []string
 
 func (e exportedBy) Clusters(namespace, name string) []string {
@@ -25,7 +25,7 @@ func (e exportedBy) Clusters(namespace, name string) []string {
 	return nil
 }
 
-// serve sends a request through a filter, and says whether it came through.
+// serve sends a request through a filter and reports whether it passed.
 func serve(t *testing.T, filter func(http.Handler) http.Handler, r *http.Request) (passed bool, _ *httptest.ResponseRecorder) {
 	t.Helper()
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("apis", "api"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -46,56 +46,60 @@ const (
 	properties = "/apis/about.k8s.io/v1beta1/clusterproperties"
 )
 
-// R29, R139: every write is refused, and told what to do instead.
-func TestWritesToComputedResourcesAreRefused(t *testing.T) {
+// R29, R139: every write is rejected with what to do instead.
+func TestWritesToVirtualResourcesAreRejected(t *testing.T) {
 	for _, test := range []struct{ method, path, want string }{
-		{http.MethodPost, imports, `create the ServiceExport of that name in namespace "ns" in the cluster that has the Service`},
-		{http.MethodPut, imports + "/web", `change the Service "web" or the ServiceExport "web" in namespace "ns" in the clusters that export it`},
-		{http.MethodPatch, imports + "/web", `change the Service "web"`},
-		{http.MethodPatch, imports + "/web?fieldManager=x&dryRun=All", `change the Service "web"`},
-		{http.MethodPut, imports + "/web/status", `change the Service "web"`},
-		{http.MethodDelete, imports + "/web", `delete the ServiceExport "web" in namespace "ns" in a, b`},
-		{http.MethodDelete, imports + "/other", `delete the ServiceExport "other" in namespace "ns" in the clusters that export it`},
-		{http.MethodDelete, imports, `delete the ServiceExports in namespace "ns" in the clusters that export it`},
-		{http.MethodDelete, kepImports + "/web", `delete the ServiceExport "web" in namespace "ns" in a, b`},
-		{http.MethodPost, clusterSet + "namespaces/ns/exportedservices", "change these there"},
-		{http.MethodDelete, clusterSet + "namespaces/ns/exportedendpointslices/x", "change these there"},
-		{http.MethodPost, clusterSet + "members", "Secrets of type clusterset.mcs-apiserver.io/member: create, change or delete these"},
+		{http.MethodPost, imports, `create a ServiceExport of the same name in namespace "ns" of the cluster that has the Service`},
+		{http.MethodPut, imports + "/web", `change Service "web" or ServiceExport "web" in namespace "ns" of the exporting clusters`},
+		{http.MethodPatch, imports + "/web", `change Service "web"`},
+		{http.MethodPatch, imports + "/web?fieldManager=x&dryRun=All", `change Service "web"`},
+		{http.MethodPut, imports + "/web/status", `change Service "web"`},
+		{http.MethodDelete, imports + "/web", `delete ServiceExport "web" in namespace "ns" of clusters a, b`},
+		{http.MethodDelete, imports + "/other", `delete ServiceExport "other" in namespace "ns" of the exporting clusters`},
+		{http.MethodDelete, imports, `delete the ServiceExports in namespace "ns" of the exporting clusters`},
+		{http.MethodDelete, kepImports + "/web", `delete ServiceExport "web" in namespace "ns" of clusters a, b`},
+		{http.MethodPost, clusterSet + "namespaces/ns/exportedservices", "change those instead"},
+		{http.MethodDelete, clusterSet + "namespaces/ns/exportedendpointslices/x", "change those instead"},
+		{http.MethodPost, clusterSet + "members", "Secrets of type clusterset.mcs-apiserver.io/member; create, change or delete a Secret instead"},
 		{http.MethodPut, properties + "/example.com", "kubectl edit clusterclaim example.com"},
 		{http.MethodPut, properties + "/cluster.clusterset.k8s.io", "kubectl edit clusterclaim id.k8s.io"},
 		{http.MethodPost, properties, "kubectl edit clusterclaim id.k8s.io"},
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
-			passed, answer := serve(t, func(next http.Handler) http.Handler { return withComputedRefusal(next, exportedBy{"a", "b"}) },
+			passed, answer := serve(t, func(next http.Handler) http.Handler {
+				return withVirtualRefusal(next, virtualResources(), exportedBy{"a", "b"})
+			},
 				httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil))
 			if passed || answer.Code != http.StatusMethodNotAllowed || answer.Header().Get("Allow") != http.MethodGet {
-				t.Fatalf("passed: %v, answer %d %v", passed, answer.Code, answer.Header())
+				t.Fatalf("passed: %v, response %d %v", passed, answer.Code, answer.Header())
 			}
 			var status metav1.Status
 			if err := json.Unmarshal(answer.Body.Bytes(), &status); err != nil {
 				t.Fatal(err)
 			}
 			if status.Kind != "Status" || status.Reason != metav1.StatusReasonMethodNotAllowed || status.Code != http.StatusMethodNotAllowed ||
-				!strings.Contains(status.Message, test.want) || !strings.Contains(status.Message, "cannot be written") {
+				!strings.Contains(status.Message, test.want) || !strings.Contains(status.Message, "is read-only") {
 				t.Errorf("got %+v, want %q in the message", status, test.want)
 			}
 		})
 	}
 }
 
-func TestEverythingElsePasses(t *testing.T) {
+func TestOtherRequestsPass(t *testing.T) {
 	for _, test := range []struct{ method, path string }{
 		{http.MethodGet, imports}, {http.MethodGet, imports + "/web"}, {http.MethodGet, imports + "?watch=1"}, {http.MethodGet, clusterSet + "members"},
 		{http.MethodPost, "/apis/multicluster.x-k8s.io/v1beta1/namespaces/ns/serviceexports"},
 		{http.MethodDelete, "/apis/multicluster.k8s.io/v1/clusterclaims/x"},
-		// A resource of the same name that is not ours.
+		// A resource of the same name in another group.
 		{http.MethodDelete, "/apis/example.com/v1/namespaces/ns/serviceimports/web"},
 		{http.MethodPost, "/healthz"},
 	} {
-		passed, answer := serve(t, func(next http.Handler) http.Handler { return withComputedRefusal(next, exportedBy{}) },
+		passed, answer := serve(t, func(next http.Handler) http.Handler {
+			return withVirtualRefusal(next, virtualResources(), exportedBy{})
+		},
 			httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil))
 		if !passed {
-			t.Errorf("%s %s is refused: %s", test.method, test.path, answer.Body)
+			t.Errorf("%s %s is rejected: %s", test.method, test.path, answer.Body)
 		}
 	}
 }
@@ -105,8 +109,8 @@ type heard []string
 
 func (h *heard) Heard(userAgent string) { *h = append(*h, userAgent) }
 
-// R1: a cluster that reads from this one shows itself when it asks for members.
-func TestReadersAreNoted(t *testing.T) {
+// R1: a cluster that reads from this one is recorded when it requests members.
+func TestReadersAreRecorded(t *testing.T) {
 	var readers heard
 	for _, path := range []string{clusterSet + "members", clusterSet + "exportedservices", imports, "/apis/example.com/v1/members"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
@@ -116,6 +120,6 @@ func TestReadersAreNoted(t *testing.T) {
 		}
 	}
 	if len(readers) != 1 || readers[0] != "mcs-apiserver cluster/"+clusterSet+"members" {
-		t.Errorf("noted are %v", readers)
+		t.Errorf("recorded readers are %v", readers)
 	}
 }

@@ -13,16 +13,16 @@ import (
 )
 
 var (
-	// Scheme knows every type that the server serves.
+	// Scheme contains every type that the server serves.
 	Scheme = runtime.NewScheme()
-	// Codecs encode and decode them.
+	// Codecs encodes and decodes these types.
 	Codecs = serializer.NewCodecFactory(Scheme)
 )
 
 func init() {
 	install.Install(Scheme)
-	// List options and the like are looked up in the version v1 of the core
-	// group, discovery documents and Status there without a version.
+	// The library looks up list options in version v1 of the core group, and
+	// discovery documents and Status there as unversioned types.
 	metav1.AddToGroupVersion(Scheme, schema.GroupVersion{Version: "v1"})
 	unversioned := schema.GroupVersion{Version: "v1"}
 	Scheme.AddUnversionedTypes(unversioned,
@@ -34,9 +34,9 @@ func init() {
 	)
 }
 
-// withoutProtobuf keeps protobuf from being negotiated. Our types have no
-// protobuf encoding; a client that accepts protobuf or JSON must get JSON and
-// not an error.
+// withoutProtobuf excludes protobuf from content negotiation. Our types have no
+// protobuf encoding, and a client that accepts protobuf or JSON must get JSON
+// rather than an error.
 type withoutProtobuf struct {
 	runtime.NegotiatedSerializer
 }

@@ -15,15 +15,15 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// location is where and in which version the objects of a resource are kept.
+// location is the key prefix and the version with which a resource is stored.
 type location struct {
 	prefix  string
 	version schema.GroupVersion
 	hub     schema.GroupVersion
 }
 
-// locations are frozen: a server that looked elsewhere, or that wrote a
-// version which its predecessor cannot read, would lose what is stored.
+// locations must not change: a server that used another prefix, or a version
+// that its predecessor cannot read, would lose stored objects.
 var locations = map[schema.GroupResource]location{
 	multicluster.XResource("serviceexports"): {
 		prefix:  "/multicluster.x-k8s.io/serviceexports",
@@ -37,15 +37,15 @@ var locations = map[schema.GroupResource]location{
 	},
 }
 
-// What is kept besides objects. Frozen as well.
+// Key prefixes of state that is not an API object. They must not change either.
 const (
-	// birthsLocation is for who imports are, and since when.
-	birthsLocation = "virtual/births"
-	// memoryLocation is for what members last exported.
+	// identitiesLocation holds the identities of imports.
+	identitiesLocation = "virtual/births"
+	// memoryLocation holds the last known exports of members.
 	memoryLocation = "virtual/members"
 )
 
-// frozenLocations gives every resource its place and version in etcd.
+// frozenLocations sets the key prefix and the storage version of each resource.
 type frozenLocations struct {
 	generic.RESTOptionsGetter
 }
@@ -57,7 +57,7 @@ func (f frozenLocations) GetRESTOptions(resource schema.GroupResource, example r
 	}
 	at, ok := locations[resource]
 	if !ok {
-		return options, fmt.Errorf("nobody decided where to store %s", resource)
+		return options, fmt.Errorf("no storage location is defined for %s", resource)
 	}
 	options.ResourcePrefix = at.prefix
 	options.StorageConfig.EncodeVersioner = at.version

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/google/uuid"
@@ -26,20 +27,20 @@ import (
 
 var everything = labels.Everything()
 
-// syncClaims takes over who this cluster says it is, and shows its claims
-// under upstream's names.
+// syncClaims applies the identity that the ClusterClaims of this cluster
+// assert, and publishes the claims as ClusterProperties.
 func (p *Projection) syncClaims(ctx context.Context) error {
 	claims, err := p.claims.List(everything)
 	if err != nil {
 		return err
 	}
-	identity, err := p.identify(claims)
+	identity, err := p.config.identity(claims, p.namespaces)
 	if err != nil {
 		return err
 	}
 	if before := p.members.Identity(); before != identity {
-		klog.FromContext(ctx).Info("This cluster says who it is", "cluster", identity.ID, "clusterSet", identity.ClusterSet, "before", before.ID)
-		showIdentity(identity)
+		klog.FromContext(ctx).Info("Cluster identity changed", "cluster", identity.ID, "clusterSet", identity.ClusterSet, "previousCluster", before.ID)
+		recordIdentity(identity)
 		p.members.SetIdentity(identity)
 		services, err := p.everyService()
 		if err != nil {
@@ -49,21 +50,21 @@ func (p *Projection) syncClaims(ctx context.Context) error {
 			p.enqueueService(service)
 		}
 	}
-	shown := sets.New[string]()
+	current := sets.New[string]()
 	for _, property := range properties(claims) {
-		shown.Insert(property.Name)
-		p.config.Stores.ClusterProperties.Set(property)
+		current.Insert(property.Name)
+		p.stores.clusterProperties.Set(property)
 	}
-	for _, object := range p.config.Stores.ClusterProperties.List() {
-		if name := object.(*about.ClusterProperty).Name; !shown.Has(name) {
-			p.config.Stores.ClusterProperties.Delete("", name)
+	for _, object := range p.stores.clusterProperties.List() {
+		if name := object.(*about.ClusterProperty).Name; !current.Has(name) {
+			p.stores.clusterProperties.Delete("", name)
 		}
 	}
 	return nil
 }
 
-// identify reads off the claims who this cluster is.
-func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Identity, error) {
+// identity returns the identity that the ClusterClaims of this cluster assert.
+func (c Config) identity(claims []*multiclusterv1.ClusterClaim, namespaces corev1listers.NamespaceLister) (member.Identity, error) {
 	var identity member.Identity
 	var id, clusterSet *multiclusterv1.ClusterClaim
 	var claimed string
@@ -77,9 +78,9 @@ func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Ide
 			claimed = claim.Spec.Value
 		}
 	}
-	identity.CIDRs, identity.CIDRProblem = p.config.part(claimed)
+	identity.CIDRs, identity.CIDRProblem = c.allocationCIDRs(claimed)
 	identity.IDClaimedAt = member.ClaimedAt(id, clusterSet)
-	system, err := p.namespaces.Get(metav1.NamespaceSystem)
+	system, err := namespaces.Get(metav1.NamespaceSystem)
 	if apierrors.IsNotFound(err) {
 		return identity, nil
 	}
@@ -90,25 +91,25 @@ func (p *Projection) identify(claims []*multiclusterv1.ClusterClaim) (member.Ide
 	return identity, nil
 }
 
-// part is this cluster's part of the addresses for one IP in all clusters: the
-// one that it was started with, or else the one that it claims.
-func (c Config) part(claimed string) (cidrs, problem string) {
+// allocationCIDRs returns the allocation CIDRs of this cluster, or why they
+// cannot be used: those of the flag, or else those of the ClusterClaim.
+func (c Config) allocationCIDRs(claimed string) (cidrs, problem string) {
 	texts := c.ClusterSetIPCIDRs
 	if len(texts) == 0 {
 		texts = clustersetip.SplitCIDRs(claimed)
 	}
 	prefixes, err := clustersetip.ParseCIDRs(texts)
 	if err != nil {
-		return "", fmt.Sprintf("the claim %s cannot be used: %v", multicluster.ClusterSetIPCIDRClaim, err)
+		return "", fmt.Sprintf("invalid ClusterClaim %q: %v", multicluster.ClusterSetIPCIDRClaim, err)
 	}
 	if outside := clustersetip.Outside(prefixes, c.ClusterSetIPRanges); len(outside) > 0 {
-		return "", fmt.Sprintf("the claim %s cannot be used: %v is not in the range %v (--clusterset-ip-range)", multicluster.ClusterSetIPCIDRClaim, outside, c.ClusterSetIPRanges)
+		return "", fmt.Sprintf("invalid ClusterClaim %q: %v is outside the ClusterSet IP range %v (--clusterset-ip-range)", multicluster.ClusterSetIPCIDRClaim, outside, c.ClusterSetIPRanges)
 	}
 	return strings.Join(texts, ","), ""
 }
 
-// properties are the claims as ClusterProperties. The id is shown twice,
-// because the KEP and upstream call it differently.
+// properties returns the claims as ClusterProperties. The cluster ID appears
+// twice, because the KEP and the upstream API name it differently.
 func properties(claims []*multiclusterv1.ClusterClaim) []*about.ClusterProperty {
 	var properties []*about.ClusterProperty
 	property := func(claim *multiclusterv1.ClusterClaim, name string, uid types.UID) {
@@ -123,16 +124,16 @@ func properties(claims []*multiclusterv1.ClusterClaim) []*about.ClusterProperty 
 	for _, claim := range claims {
 		switch claim.Name {
 		case about.ClusterIDProperty:
-			continue // the name is taken by the id
+			continue // reserved for the cluster ID
 		case multicluster.ClusterIDClaim:
-			property(claim, about.ClusterIDProperty, otherUID(claim.UID))
+			property(claim, about.ClusterIDProperty, derivedUID(claim.UID))
 		}
 		property(claim, claim.Name, claim.UID)
 	}
 	return properties
 }
 
-// otherUID is a UID that always belongs to the same other one.
-func otherUID(uid types.UID) types.UID {
+// derivedUID returns a UID that is a function of another one.
+func derivedUID(uid types.UID) types.UID {
 	return types.UID(uuid.NewSHA1(uuid.NameSpaceOID, []byte(about.ClusterIDProperty+uid)).String())
 }

@@ -24,8 +24,8 @@ func claim(name, value string) *multiclusterv1.ClusterClaim {
 	}
 }
 
-// R117: the id is found under the KEP's name and under upstream's.
-func TestClaimsAreShownAsProperties(t *testing.T) {
+// R117: the cluster ID is available under the name in the KEP and under the upstream name.
+func TestClaimsArePublishedAsProperties(t *testing.T) {
 	shown := properties([]*multiclusterv1.ClusterClaim{
 		claim("id.k8s.io", "a"), claim("clusterset.k8s.io", "set"), claim("example.com/x", "y"), claim("cluster.clusterset.k8s.io", "another id"),
 	})
@@ -34,7 +34,7 @@ func TestClaimsAreShownAsProperties(t *testing.T) {
 	for _, property := range shown {
 		values[property.Name] = property.Spec.Value
 		if other, taken := uids[property.UID]; taken {
-			t.Errorf("%s and %s have one UID", property.Name, other)
+			t.Errorf("%s and %s have the same UID", property.Name, other)
 		}
 		uids[property.UID] = property.Name
 		if property.ResourceVersion != "" || property.Finalizers != nil || !property.CreationTimestamp.Time.Equal(epoch) || property.Generation != 3 {
@@ -47,8 +47,8 @@ func TestClaimsAreShownAsProperties(t *testing.T) {
 	}
 }
 
-// Every replica must give it the same UID, and another cluster's another one.
-func TestUIDOfTheSecondNameIsStable(t *testing.T) {
+// The UID must be the same in every replica and differ between clusters.
+func TestUIDOfTheClusterIDPropertyIsStable(t *testing.T) {
 	uid := func(claims ...*multiclusterv1.ClusterClaim) types.UID {
 		for _, property := range properties(claims) {
 			if property.Name == about.ClusterIDProperty {

@@ -16,9 +16,10 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
-// R130, R133: an import shows the IP that all clusters have, once its Service has
-// it here, and who allocated it; until then it says what is missing.
-func TestImportShowsTheIPOfAllClusters(t *testing.T) {
+// R130, R133: an import has the shared ClusterSet IP once its derived Service has
+// it, and names the cluster that allocated it. Until then the condition Ready
+// reports what is missing.
+func TestImportHasTheSharedClusterSetIP(t *testing.T) {
 	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "east", Since: metav1.NewTime(epoch)}
 	derived := func(ingress, problem string) *corev1.Service {
 		service := &corev1.Service{Spec: corev1.ServiceSpec{
@@ -41,12 +42,12 @@ func TestImportShowsTheIPOfAllClusters(t *testing.T) {
 		shown    string
 		ready    string
 	}{
-		{"as ever", false, nil, derived("", ""), "10.0.0.1 fd00::1", "", "True/Ready: the service can be used"},
-		{"not decided yet", true, nil, derived("", ""), "", "", "False/Pending: waiting for the cluster whose export was the first"},
-		{"not there yet", true, decision, derived("", ""), "fd00::1", "true east 243.1.0.1", "False/Pending: waiting"},
-		{"there", true, decision, derived("243.1.0.1", ""), "243.1.0.1 fd00::1", "true east 243.1.0.1", "True/Ready: the service can be used"},
-		{"there, with a reservation", true, decision, derived("243.1.0.1", "client addresses are lost"), "243.1.0.1 fd00::1", "true east 243.1.0.1", "True/Ready: the service can be used: client addresses are lost"},
-		{"not to be had", true, decision, derived("", "a quota"), "fd00::1", "true east 243.1.0.1", "False/ClusterSetIPUnavailable: a quota"},
+		{"no shared IP", false, nil, derived("", ""), "10.0.0.1 fd00::1", "", "True/Ready: ServiceImport is ready to use"},
+		{"undecided", true, nil, derived("", ""), "", "", "False/Pending: waiting for the cluster of the founding export to allocate"},
+		{"not assigned yet", true, decision, derived("", ""), "fd00::1", "true east 243.1.0.1", "False/Pending: waiting"},
+		{"assigned", true, decision, derived("243.1.0.1", ""), "243.1.0.1 fd00::1", "true east 243.1.0.1", "True/Ready: ServiceImport is ready to use"},
+		{"assigned with a problem", true, decision, derived("243.1.0.1", "client addresses are lost"), "243.1.0.1 fd00::1", "true east 243.1.0.1", "True/Ready: ServiceImport is ready to use; client addresses are lost"},
+		{"unavailable", true, decision, derived("", "a quota"), "fd00::1", "true east 243.1.0.1", "False/ClusterSetIPUnavailable: a quota"},
 		{"decided against", true, &clusterset.ClusterSetIPDecision{DecidedBy: "east", Since: metav1.NewTime(epoch)}, derived("", ""), "10.0.0.1 fd00::1", "false  ", "True/Ready"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestImportShowsTheIPOfAllClusters(t *testing.T) {
 				Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: clusterset.ClusterSetIP, UseClusterSetIP: test.wants, ClusterSetIP: test.decision,
 				IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
 			}}}}}
-			result := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, surroundings{derived: test.derived})
+			result := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, localState{derived: test.derived})
 			if got := strings.Join(result.Spec.IPs, " "); got != test.ips {
 				t.Errorf("the IPs are %s, want %s", got, test.ips)
 			}
@@ -63,11 +64,11 @@ func TestImportShowsTheIPOfAllClusters(t *testing.T) {
 				shown = use + " " + result.Annotations[multicluster.ClusterSetIPAllocatedByAnnotation] + " " + result.Annotations[multicluster.ClusterSetIPAnnotation]
 			}
 			if shown != test.shown {
-				t.Errorf("the annotations say %q, want %q", shown, test.shown)
+				t.Errorf("the annotations are %q, want %q", shown, test.shown)
 			}
 			condition := result.Status.Conditions[0]
 			if got := string(condition.Status) + "/" + condition.Reason + ": " + condition.Message; !strings.HasPrefix(got, test.ready) {
-				t.Errorf("it is %q, want %q", got, test.ready)
+				t.Errorf("the condition is %q, want %q", got, test.ready)
 			}
 		})
 	}
@@ -85,7 +86,7 @@ func TestUnsupportedTrafficDistributionIsShown(t *testing.T) {
 		exports := []member.Export{{Export: clusterset.Export{Service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
 			Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: importType, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 		}}}}}
-		condition := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, surroundings{derived: derived}).Status.Conditions[0]
+		condition := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, localState{derived: derived}).Status.Conditions[0]
 		if condition.Status != metav1.ConditionTrue || !strings.HasSuffix(condition.Message, problem) {
 			t.Errorf("%s: got condition %+v, want True with %q", importType, condition, problem)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
-// onEveryChange calls one function for all events, with the object as it was
-// and as it is.
+// onEveryChange returns a handler that calls handle for every event. For an
+// update it passes the old and the new object.
 func onEveryChange(handle func(any)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: handle,
@@ -23,25 +23,22 @@ func onEveryChange(handle func(any)) cache.ResourceEventHandler {
 			handle(old)
 			handle(object)
 		},
-		DeleteFunc: func(object any) {
-			handle(tombstone.Unwrap(object))
-		},
+		DeleteFunc: func(object any) { handle(tombstone.Unwrap(object)) },
 	}
 }
 
 func (p *Projection) enqueueService(service types.NamespacedName) {
-	p.queue.Add(key{aService, service})
+	p.queue.Add(key{serviceKey, service})
 }
 
-// nameChanged is for objects that have the name of the service.
+// nameChanged handles objects that have the name of the Service.
 func (p *Projection) nameChanged(object any) {
 	if metadata, ok := object.(metav1.Object); ok {
 		p.enqueueService(types.NamespacedName{Namespace: metadata.GetNamespace(), Name: metadata.GetName()})
 	}
 }
 
-// serviceChanged is for Services that are exported, and for those that stand
-// for imports.
+// serviceChanged handles exported Services and derived Services.
 func (p *Projection) serviceChanged(object any) {
 	service, ok := object.(*corev1.Service)
 	if !ok {
@@ -53,7 +50,7 @@ func (p *Projection) serviceChanged(object any) {
 	}
 }
 
-// sliceChanged is for endpoints that are exported, and for imported ones.
+// sliceChanged handles exported and imported EndpointSlices.
 func (p *Projection) sliceChanged(object any) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
@@ -66,19 +63,19 @@ func (p *Projection) sliceChanged(object any) {
 	}
 }
 
-// namespaceChanged is for imports that come and go with their namespace, and
-// for the one namespace that tells clusters apart.
+// namespaceChanged handles namespaces, with which imports come and go. The UID
+// of kube-system is part of the identity of this cluster.
 func (p *Projection) namespaceChanged(object any) {
 	namespace, ok := object.(*corev1.Namespace)
 	if !ok {
 		return
 	}
 	if namespace.Name == metav1.NamespaceSystem {
-		p.queue.Add(key{what: theClaims})
+		p.queue.Add(key{kind: claimsKey})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for service := range p.byNamespace[namespace.Name] {
+	for service := range p.published.byNamespace[namespace.Name] {
 		p.enqueueService(service)
 	}
 }

@@ -14,15 +14,16 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 )
 
-// store is an etcd for all tests. Each keeps to a prefix of its own.
+// store is the etcd of all tests. Each test uses a prefix of its own.
 var store *clientv3.Client
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "births")
+	dir, err := os.MkdirTemp("", "projection")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -44,7 +45,7 @@ func runTests(m *testing.M) int {
 	if code != 0 {
 		return code
 	}
-	// Started once per process, without an end.
+	// The flush daemon of klog is started once per process and never ends.
 	if err := goleak.Find(goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -52,25 +53,15 @@ func runTests(m *testing.M) int {
 	return 0
 }
 
-// newBirths is a replica. Those of one test share their records.
-func newBirths(t *testing.T, clock clock.PassiveClock) *Births {
+// newIdentities returns identities that all clusters of a test share.
+func newIdentities(t *testing.T) *importidentity.Identities {
 	t.Helper()
-	t.Cleanup(func() { // the next run begins with nothing
+	t.Cleanup(func() { // a repeated run starts without records
 		if _, err := store.Delete(context.Background(), "/"+t.Name()+"/", clientv3.WithPrefix()); err != nil {
 			t.Error(err)
 		}
 	})
-	return NewBirths(store, "/"+t.Name(), clock)
-}
-
-// revision is etcd's: it grows with every write.
-func revision(t *testing.T) int64 {
-	t.Helper()
-	response, err := store.Get(t.Context(), "nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.Header.Revision
+	return importidentity.New(store, "/"+t.Name(), clock.RealClock{})
 }
 
 func must(t *testing.T, err error) {

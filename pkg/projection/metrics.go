@@ -12,19 +12,26 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
-// clusterInfo tells which cluster all other metrics of this process are from.
-var clusterInfo = metrics.NewGaugeVec(&metrics.GaugeOpts{
-	Namespace: "mcs_apiserver", Name: "cluster_info", StabilityLevel: metrics.ALPHA,
-	Help: "Always 1. The labels are what this cluster claims: its id, and the ClusterSet that it is in, cut off at 63 characters.",
-}, []string{"cluster", "clusterset"})
+var (
+	// clusterInfo identifies the cluster that all other metrics of this process
+	// belong to.
+	clusterInfo = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "mcs_apiserver", Name: "cluster_info", StabilityLevel: metrics.ALPHA,
+		Help: "Always 1. The labels are the ID of this cluster and its ClusterSet, truncated to 63 characters.",
+	}, []string{"cluster", "clusterset"})
+	panics = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: "mcs_apiserver", Subsystem: "projection", Name: "panics_total", StabilityLevel: metrics.ALPHA,
+		Help: "Panics that were recovered while computing virtual resources.",
+	})
+)
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(clusterInfo) })
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(clusterInfo, panics) })
 
-// showIdentity replaces what was shown before. A ClusterSet may have a very long
-// name, which is no good label.
-func showIdentity(identity member.Identity) {
-	const most = 63
+// recordIdentity sets clusterInfo to the identity. The name of a ClusterSet is
+// truncated, because it can be too long for a metric label.
+func recordIdentity(identity member.Identity) {
+	const maxLabel = 63
 	clusterSet := []rune(identity.ClusterSet)
 	clusterInfo.Reset()
-	clusterInfo.WithLabelValues(identity.ID, string(clusterSet[:min(len(clusterSet), most)])).Set(1)
+	clusterInfo.WithLabelValues(identity.ID, string(clusterSet[:min(len(clusterSet), maxLabel)])).Set(1)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
-// Preview says what somebody who writes this export ought to know: the
-// conflicts that it has with the exports of other clusters, and whose values
-// count. It changes nothing.
+// Preview returns warnings for the writer of an export: its conflicts with the
+// exports of other clusters, and whose values take precedence. It changes
+// nothing.
 func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []string {
 	identity := p.members.Identity()
 	if identity.ID == "" || identity.ClusterSet == "" {
@@ -27,9 +27,9 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	}
 	service, err := p.local.Service(written.Namespace, written.Name)
 	if err != nil || export.Check(written.Namespace, written.Name, service) != nil {
-		return nil // warned of elsewhere
+		return nil // the strategy warns about these
 	}
-	own := export.Service(p.origin(identity), written, service)
+	own := export.Service(p.config.origin(identity), written, service)
 	exports := []merge.Export{merge.FromExported(own)}
 	var clusters []string
 	for _, other := range p.members.Exports(types.NamespacedName{Namespace: written.Namespace, Name: written.Name}) {
@@ -40,24 +40,24 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	for _, conflict := range merge.Merge(exports).Conflicts {
 		warnings = append(warnings, fmt.Sprintf("%s with the exports of %s: %s", conflict.Reason, strings.Join(clusters, ", "), conflict.Message))
 	}
-	return append(warnings, p.tooLong(own)...)
+	return append(warnings, warnLongNames(p.local, own)...)
 }
 
-// tooLong warns of Pods that get no name of their own in the ClusterSet,
-// because it would be longer than DNS allows.
-func (p *Projection) tooLong(own *clusterset.ExportedService) []string {
+// warnLongNames warns about Pods that get no DNS name of their own in the
+// ClusterSet, because the name would be longer than DNS allows.
+func warnLongNames(local export.Local, own *clusterset.ExportedService) []string {
 	if own.Spec.Type != clusterset.Headless {
 		return nil
 	}
-	slices, err := p.local.EndpointSlices(own.Namespace, own.Spec.Service)
+	slices, err := local.EndpointSlices(own.Namespace, own.Spec.Service)
 	if err != nil {
-		return nil // not knowing is no reason to warn
+		return nil // warnings are best effort
 	}
 	domain := fmt.Sprintf(".%s.%s.%s.svc.clusterset.local", own.Spec.Cluster, own.Spec.Service, own.Namespace)
 	for _, slice := range slices {
 		for _, endpoint := range slice.Endpoints {
 			if name := ptr.Deref(endpoint.Hostname, "") + domain; len(name) > validation.DNS1123SubdomainMaxLength {
-				return []string{fmt.Sprintf("some Pods get no name of their own in the ClusterSet, because it would have more than %d characters: %s",
+				return []string{fmt.Sprintf("some Pods of the Service get no DNS name in the ClusterSet, because the name would be longer than %d characters: %s",
 					validation.DNS1123SubdomainMaxLength, name)}
 			}
 		}
@@ -65,6 +65,7 @@ func (p *Projection) tooLong(own *clusterset.ExportedService) []string {
 	return nil
 }
 
+// describeCluster returns the ID of a cluster, and its state unless it is connected.
 func describeCluster(id string, state clusterset.MemberState) string {
 	if state == clusterset.MemberConnected {
 		return id

@@ -13,16 +13,16 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
-// R66: whoever exports a service learns that Pods of it get no name of their
-// own, because the name would be too long for DNS.
-func TestNamesThatAreTooLongArePointedOut(t *testing.T) {
+// R66: the writer of an export is warned about Pods that get no DNS name of their
+// own, because the name would be too long.
+func TestWriterIsWarnedAboutLongDNSNames(t *testing.T) {
 	long := strings.Repeat("x", 63)
 	for _, test := range []struct {
 		name, id, namespace, hostname, clusterIP string
 		warned                                   bool
 	}{
 		{"everything is long", long, long, long, corev1.ClusterIPNone, true},
-		{"it has an IP, so Pods have no names", long, long, long, "10.0.0.1", false},
+		{"Pods of a Service with an IP have no names", long, long, long, "10.0.0.1", false},
 		{"a short host name", long, long, "web-0", corev1.ClusterIPNone, false},
 		{"a short id", "a", long, long, corev1.ClusterIPNone, false},
 		{"no host name", long, long, "", corev1.ClusterIPNone, false},
@@ -38,7 +38,7 @@ func TestNamesThatAreTooLongArePointedOut(t *testing.T) {
 			}
 			c.add(exported, endpoints)
 			warnings := c.Preview(written)
-			if warned := len(warnings) == 1 && strings.Contains(warnings[0], "more than 253 characters: "+test.hostname); warned != test.warned || !test.warned && len(warnings) > 0 {
+			if warned := len(warnings) == 1 && strings.Contains(warnings[0], "longer than 253 characters: "+test.hostname); warned != test.warned || !test.warned && len(warnings) > 0 {
 				t.Errorf("the warnings are %q", warnings)
 			}
 		})

@@ -22,19 +22,19 @@ import (
 )
 
 func (c *cluster) imported(name string) *multicluster.ServiceImport {
-	if shown, ok := c.config.Stores.ServiceImports.Get("ns", name); ok {
+	if shown, ok := c.stores.serviceImports.Get("ns", name); ok {
 		return shown.(*multicluster.ServiceImport)
 	}
 	return nil
 }
 
-// published are the names in a store.
-func (c *cluster) published() string {
+// exportedObjects returns the names of the objects in the stores of exports.
+func (c *cluster) exportedObjects() string {
 	var names []string
-	for _, object := range c.config.Stores.ExportedServices.List() {
+	for _, object := range c.stores.exportedServices.List() {
 		names = append(names, object.(*clusterset.ExportedService).Name)
 	}
-	for _, object := range c.config.Stores.ExportedEndpointSlices.List() {
+	for _, object := range c.stores.exportedEndpointSlices.List() {
 		slice := object.(*clusterset.ExportedEndpointSlice)
 		names = append(names, slice.Name+"("+slice.Spec.Service+")")
 	}
@@ -48,34 +48,34 @@ func (c *cluster) sync(names ...string) {
 	}
 }
 
-// R9, R24, R27: what is exported is shown and imported, and nothing else.
-func TestExportIsShownAndImported(t *testing.T) {
+// R9, R24, R27: exported Services are published and imported, and nothing else.
+func TestExportIsPublishedAndImported(t *testing.T) {
 	c := newCluster(t)
 	c.add(service("web"), service("private"), slice("web-1", "web"), slice("private-1", "private"))
 	c.sync("web", "private")
-	if c.published() != "" || c.imported("web") != nil {
-		t.Fatalf("without an export %q is shown", c.published())
+	if c.exportedObjects() != "" || c.imported("web") != nil {
+		t.Fatalf("without an export %q is published", c.exportedObjects())
 	}
 	c.add(exportFor("web"))
 	c.sync("web", "private")
-	if got := c.published(); got != "web.a,web-1.a(web)" {
-		t.Errorf("shown are %q", got)
+	if got := c.exportedObjects(); got != "web.a,web-1.a(web)" {
+		t.Errorf("published objects are %q", got)
 	}
 	if got := c.imported("web"); got == nil || got.UID == "" || !cmp.Equal(got.Status.Clusters, []multicluster.ClusterStatus{{Cluster: "a"}}) {
 		t.Errorf("the import is %+v", got)
 	}
 	if got := c.Clusters("ns", "web"); !cmp.Equal(got, []string{"a"}) {
-		t.Errorf("exported by %v", got)
+		t.Errorf("exporting clusters are %v", got)
 	}
 	c.remove(exportFor("web"))
 	c.sync("web")
-	if c.published() != "" || c.imported("web") != nil || len(c.config.Births.all()) != 0 {
-		t.Error("something is left of an export that is gone")
+	if c.exportedObjects() != "" || c.imported("web") != nil || len(c.config.Identities.UIDs()) != 0 {
+		t.Error("objects of a deleted export remain")
 	}
 }
 
-// R25, R26: an import comes and goes with its namespace; what is shown to the
-// other clusters does not depend on it.
+// R25, R26: an import exists only while its namespace does. What is published to
+// other clusters does not depend on the namespace.
 func TestImportNeedsItsNamespace(t *testing.T) {
 	c := newCluster(t)
 	c.add(service("web"), exportFor("web"))
@@ -85,22 +85,22 @@ func TestImportNeedsItsNamespace(t *testing.T) {
 	terminating.Status.Phase = corev1.NamespaceTerminating
 	c.add(terminating)
 	c.sync("web")
-	if c.imported("web") != nil || c.published() != "web.a" {
-		t.Errorf("in a namespace that is being deleted: %v, %q", c.imported("web"), c.published())
+	if c.imported("web") != nil || c.exportedObjects() != "web.a" {
+		t.Errorf("in a terminating namespace: import %v, published %q", c.imported("web"), c.exportedObjects())
 	}
 	c.remove(namespace("ns"))
 	c.sync("web")
 	if c.imported("web") != nil {
-		t.Error("there is an import without its namespace")
+		t.Error("the import exists without its namespace")
 	}
 	c.add(namespace("ns"))
 	c.namespaceChanged(namespace("ns"))
 	if got := c.queued(); got != "ns/web" {
-		t.Errorf("computed anew is %q", got)
+		t.Errorf("queued Services are %q", got)
 	}
 	c.sync("web")
 	if got := c.imported("web"); got == nil || got.UID == first.UID {
-		t.Errorf("the next life is %+v", got)
+		t.Errorf("the recreated import is %+v", got)
 	}
 }
 
@@ -112,19 +112,19 @@ func TestNothingIsSharedOutsideAClusterSet(t *testing.T) {
 	c.remove(claim("clusterset.k8s.io", "set"))
 	must(t, c.syncClaims(t.Context()))
 	if got := c.queued(); got != "ns/web" {
-		t.Errorf("computed anew is %q", got)
+		t.Errorf("queued Services are %q", got)
 	}
 	c.sync("web")
-	if c.published() != "" || c.imported("web") != nil {
-		t.Errorf("%q is shown", c.published())
+	if c.exportedObjects() != "" || c.imported("web") != nil {
+		t.Errorf("%q is published", c.exportedObjects())
 	}
 	if got := c.members.Entry("a").Status.Exports; got != 0 {
-		t.Errorf("%d exports are counted", got)
+		t.Errorf("the entry of this cluster counts %d exports", got)
 	}
 }
 
-// The others believe that nothing is exported only if the count says so.
-func TestCountsAreThoseOfTheLastComputation(t *testing.T) {
+// Other clusters accept an empty list only if the counts agree with it.
+func TestCountsIncludeEveryExport(t *testing.T) {
 	c := newCluster(t)
 	const many = 50
 	var group sync.WaitGroup
@@ -137,12 +137,12 @@ func TestCountsAreThoseOfTheLastComputation(t *testing.T) {
 	}
 	group.Wait()
 	if got := c.members.Entry("a").Status; got.Exports != many || got.Endpoints != 2*many {
-		t.Errorf("counted are %d exports and %d endpoints, want %d and %d", got.Exports, got.Endpoints, many, 2*many)
+		t.Errorf("the entry of this cluster counts %d exports and %d endpoints, want %d and %d", got.Exports, got.Endpoints, many, 2*many)
 	}
 }
 
-// An EndpointSlice can be given to another Service. Whichever of the two is
-// computed first, it must not be lost.
+// An EndpointSlice can move to another Service. It must stay published, whichever
+// of the two Services is processed first.
 func TestEndpointsThatMoveToAnotherServiceAreNotLost(t *testing.T) {
 	for _, order := range [][]string{{"web", "api"}, {"api", "web"}} {
 		c := newCluster(t)
@@ -150,14 +150,15 @@ func TestEndpointsThatMoveToAnotherServiceAreNotLost(t *testing.T) {
 		c.sync("web", "api")
 		c.add(slice("s", "api"))
 		c.sync(order...)
-		if got := c.published(); got != "api.a,web.a,s.a(api)" {
-			t.Errorf("computed in the order %v, shown are %q", order, got)
+		if got := c.exportedObjects(); got != "api.a,web.a,s.a(api)" {
+			t.Errorf("processed in the order %v, published objects are %q", order, got)
 		}
 	}
 }
 
-// An import whose record could not be removed has no next life until it is.
-func TestDeathOutlastsAnOutageOfEtcd(t *testing.T) {
+// An import is not created again before the identity of the deleted one has been
+// collected.
+func TestDeletionSurvivesAnOutageOfEtcd(t *testing.T) {
 	c := newCluster(t)
 	c.add(service("web"), exportFor("web"))
 	c.sync("web")
@@ -166,64 +167,65 @@ func TestDeathOutlastsAnOutageOfEtcd(t *testing.T) {
 	outage, cancel := context.WithCancel(t.Context())
 	cancel()
 	if c.syncService(outage, web) == nil {
-		t.Fatal("a record was removed without an etcd")
+		t.Fatal("an identity was collected without etcd")
 	}
 	if c.imported("web") != nil {
-		t.Error("the import is still there")
+		t.Error("the import still exists")
 	}
 	c.add(exportFor("web"))
 	c.sync("web")
 	if got := c.imported("web").UID; got == first {
-		t.Error("the next life has the UID of the last")
+		t.Error("the recreated import has the UID of the deleted one")
 	}
 }
 
-// An import that died while no server was running has a next life, too; one
-// that lives goes on.
-func TestRecordsOfTheDeadAreNotInherited(t *testing.T) {
+// The identities of imports that were deleted while no server ran are collected;
+// those of other imports are kept.
+func TestIdentitiesOfDeletedImportsAreCollectedAtStartup(t *testing.T) {
 	c := newCluster(t)
-	for _, name := range []string{"web", "dead"} {
+	for _, name := range []string{"web", "deleted"} {
 		c.add(service(name), exportFor(name))
 	}
 	ran(c)
-	uids := map[string]types.UID{"web": c.imported("web").UID, "dead": c.imported("dead").UID}
+	uids := map[string]types.UID{"web": c.imported("web").UID, "deleted": c.imported("deleted").UID}
 
 	next := newCluster(t)
-	next.add(service("web"), exportFor("web"), service("dead"))
+	next.add(service("web"), exportFor("web"), service("deleted"))
 	stop := run(next)
-	eventually(t, "the record is removed", func() bool { return len(next.config.Births.all()) == 1 })
+	eventually(t, "the identity is collected", func() bool { return len(next.config.Identities.UIDs()) == 1 })
 	stop()
-	if next.imported("web").UID != uids["web"] || next.imported("dead") != nil {
-		t.Error("the living are not who they were, or the dead are not dead")
+	if next.imported("web").UID != uids["web"] || next.imported("deleted") != nil {
+		t.Error("the existing import has another UID, or the deleted one exists")
 	}
 	last := newCluster(t)
-	last.add(service("web"), exportFor("web"), service("dead"), exportFor("dead"))
+	last.add(service("web"), exportFor("web"), service("deleted"), exportFor("deleted"))
 	ran(last)
-	if last.imported("web").UID != uids["web"] || last.imported("dead").UID == uids["dead"] {
-		t.Error("a life has the UID of another")
+	if last.imported("web").UID != uids["web"] || last.imported("deleted").UID == uids["deleted"] {
+		t.Error("the existing import has another UID, or the recreated one has its old UID")
 	}
 }
 
-// Nobody may read that this cluster exports nothing while it is still counting.
-func TestOwnEntryIsRightFromTheStart(t *testing.T) {
+// The entry of this cluster must not report that it exports nothing before
+// everything has been computed.
+func TestOwnEntryIsCompleteWhenSynced(t *testing.T) {
 	c := newCluster(t)
 	c.add(service("web"), exportFor("web"), slice("web-1", "web"))
 	var shown clusterset.MemberStatus
 	ctx, cancel := context.WithCancel(t.Context())
 	c.inform(ctx)
 	c.Run(ctx, func() {
-		if own, ok := c.config.Stores.Members.Get("", "a"); ok {
+		if own, ok := c.stores.members.Get("", "a"); ok {
 			shown = own.(*clusterset.Member).Status
 		}
 		cancel()
 	})
 	<-c.Done()
 	if shown.Exports != 1 || shown.Endpoints != 2 || !shown.Synced {
-		t.Errorf("when everything is computed, the own entry says %+v", shown)
+		t.Errorf("when synced, the entry of this cluster has status %+v", shown)
 	}
 }
 
-func TestDerivedServiceAndSlicesOfTheImportCount(t *testing.T) {
+func TestImportReflectsDerivedServiceAndSlices(t *testing.T) {
 	c := newCluster(t)
 	derived := service(multicluster.DerivedServiceName("ns", "web"))
 	derived.Labels = map[string]string{multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: multicluster.ManagedBy}
@@ -238,9 +240,9 @@ func TestDerivedServiceAndSlicesOfTheImportCount(t *testing.T) {
 		t.Errorf("the import is %+v", got)
 	}
 	for name, change := range map[string]func(*corev1.Service){
-		"being deleted": func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
-		"another's":     func(s *corev1.Service) { s.Labels = nil },
-		"made by another implementation": func(s *corev1.Service) {
+		"being deleted":                 func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
+		"not managed by mcs-controller": func(s *corev1.Service) { s.Labels = nil },
+		"managed by another implementation": func(s *corev1.Service) {
 			s.Labels = map[string]string{multicluster.ServiceNameLabel: "web"}
 		},
 	} {
@@ -249,7 +251,7 @@ func TestDerivedServiceAndSlicesOfTheImportCount(t *testing.T) {
 		c.add(other)
 		c.sync("web")
 		if ips := c.imported("web").Spec.IPs; len(ips) != 0 {
-			t.Errorf("a derived Service that is %s gives the import %v", name, ips)
+			t.Errorf("with a derived Service that is %s the import has IPs %v", name, ips)
 		}
 	}
 }

@@ -22,19 +22,21 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
-// surroundings are what an import depends on in its own cluster.
-type surroundings struct {
-	// derived is the Service that stands for the import; nil if there is none.
+// localState describes the objects of the importing cluster that belong to an
+// import.
+type localState struct {
+	// derived is the derived Service, or nil if it does not exist.
 	derived *corev1.Service
-	// occupied is true if somebody else's Service has its name.
-	occupied bool
-	// slices says whether there are imported EndpointSlices.
+	// nameConflict is true if a Service that mcs-controller does not manage has
+	// the name of the derived Service.
+	nameConflict bool
+	// slices is whether imported EndpointSlices exist.
 	slices bool
 }
 
-// newImport is the import of a service that at least one cluster exports. It
-// lacks what its birth gave it: UID, creation time, and times of conditions.
-func newImport(key types.NamespacedName, exports []member.Export, around surroundings) *multicluster.ServiceImport {
+// newImport returns the import of a Service that at least one cluster exports.
+// Its UID, creation time and transition times are not set.
+func newImport(key types.NamespacedName, exports []member.Export, local localState) *multicluster.ServiceImport {
 	var mergeables []merge.Export
 	for _, export := range exports {
 		mergeables = append(mergeables, merge.FromExported(export.Service))
@@ -50,23 +52,24 @@ func newImport(key types.NamespacedName, exports []member.Export, around surroun
 		result.Status.Clusters = append(result.Status.Clusters, multicluster.ClusterStatus{Cluster: cluster})
 	}
 	result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsAbsent
-	if around.slices {
+	if local.slices {
 		result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsPresent
 	}
-	showDecision(result, mergeables, merged.IP)
-	addresses(result, around.derived, merged.IP)
-	result.Status.Conditions = []metav1.Condition{ready(result, merged, around)}
+	annotateClusterSetIP(result, mergeables, merged.IP)
+	setAddresses(result, local.derived, merged.IP)
+	result.Status.Conditions = []metav1.Condition{ready(result, merged, local)}
 	if unreachable := membersReachable(exports); unreachable != nil {
 		result.Status.Conditions = append(result.Status.Conditions, *unreachable)
 	}
 	return result
 }
 
-// showDecision tells whether the import has one IP in all clusters, and who
-// allocated it, if there is any question of that.
-func showDecision(result *multicluster.ServiceImport, exports []merge.Export, decision *clusterset.ClusterSetIPDecision) {
-	asked := slices.ContainsFunc(exports, func(export merge.Export) bool { return export.IP.Wants })
-	if decision == nil || !asked && len(decision.IPs) == 0 {
+// annotateClusterSetIP annotates the import with whether it has a shared
+// ClusterSet IP and which cluster allocated it, if any export requests one or
+// one was allocated.
+func annotateClusterSetIP(result *multicluster.ServiceImport, exports []merge.Export, decision *clusterset.ClusterSetIPDecision) {
+	requested := slices.ContainsFunc(exports, func(export merge.Export) bool { return export.IP.Wants })
+	if decision == nil || !requested && len(decision.IPs) == 0 {
 		return
 	}
 	result.Annotations[multicluster.UseClusterSetIPAnnotation] = strconv.FormatBool(len(decision.IPs) > 0)
@@ -76,16 +79,16 @@ func showDecision(result *multicluster.ServiceImport, exports []merge.Export, de
 	}
 }
 
-// addresses gives the import the families of its derived Service, as far as the
-// exports have them: its own cluster may support less. The address of each
-// family is the one for all clusters, once the Service has it, or else the
-// Service's own. Before it is decided which, it has none, since the address of an
-// import never changes.
-func addresses(result *multicluster.ServiceImport, derived *corev1.Service, decision *clusterset.ClusterSetIPDecision) {
+// setAddresses sets the IP families and IPs of the import. The families are
+// those of the exports that the derived Service has too: this cluster may
+// support fewer. The IP of a family is the shared ClusterSet IP, once the derived
+// Service has it, or else the ClusterIP. Until the decision about the shared
+// ClusterSet IP is made the import has no IP, because the IP must not change.
+func setAddresses(result *multicluster.ServiceImport, derived *corev1.Service, decision *clusterset.ClusterSetIPDecision) {
 	if derived == nil {
 		return
 	}
-	if len(result.Spec.IPFamilies) == 0 { // the oldest export does not say
+	if len(result.Spec.IPFamilies) == 0 { // the oldest export does not specify any
 		result.Spec.IPFamilies = derived.Spec.IPFamilies
 	}
 	result.Spec.IPFamilies = merge.SupportedFamilies(result.Spec.IPFamilies, derived.Spec.IPFamilies)
@@ -106,8 +109,8 @@ func addresses(result *multicluster.ServiceImport, derived *corev1.Service, deci
 	}
 }
 
-// clusterSetIP is the address of a family that was decided on; empty if there
-// is none.
+// clusterSetIP returns the shared ClusterSet IP of a family, or "" if none was
+// allocated.
 func clusterSetIP(decision *clusterset.ClusterSetIPDecision, family corev1.IPFamily) string {
 	if decision == nil {
 		return ""
@@ -120,31 +123,32 @@ func clusterSetIP(decision *clusterset.ClusterSetIPDecision, family corev1.IPFam
 	return ""
 }
 
-func ready(result *multicluster.ServiceImport, merged merge.Result, around surroundings) metav1.Condition {
-	derived, families := around.derived, merged.Spec.IPFamilies
+// ready returns the condition Ready of an import.
+func ready(result *multicluster.ServiceImport, merged merge.Result, local localState) metav1.Condition {
+	derived, families := local.derived, merged.Spec.IPFamilies
 	condition := metav1.Condition{Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending}
 	name := result.Annotations[multicluster.DerivedServiceAnnotation]
 	switch headless := result.Spec.Type == multicluster.Headless; {
-	case around.occupied:
-		condition.Message = fmt.Sprintf("Service %q is in the way of the one that stands for the import, and was not made by mcs-controller: delete it", name)
+	case local.nameConflict:
+		condition.Message = fmt.Sprintf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", name)
 	case derived == nil:
-		condition.Message = fmt.Sprintf("waiting for mcs-controller to make the Service %q that stands for the import", name)
+		condition.Message = fmt.Sprintf("waiting for mcs-controller to create derived Service %q", name)
 	case len(families) > 0 && len(result.Spec.IPFamilies) == 0:
 		condition.Reason = multicluster.ServiceImportReasonIPFamilyNotSupported
-		condition.Message = fmt.Sprintf("the service is exported with %s, and this cluster has only %s", families, derived.Spec.IPFamilies)
+		condition.Message = fmt.Sprintf("Service is exported with IP families %s, but this cluster supports only %s", families, derived.Spec.IPFamilies)
 	case headless != (derived.Spec.ClusterIP == corev1.ClusterIPNone):
-		condition.Message = fmt.Sprintf("the type has changed: waiting for mcs-controller to replace the Service %q", name)
+		condition.Message = fmt.Sprintf("type of the import changed; waiting for mcs-controller to replace derived Service %q", name)
 	case !headless && merged.IP == nil:
-		condition.Message = "waiting for the cluster whose export was the first to allocate one IP for all clusters: the condition Ready of its ServiceExport says why it has not"
+		condition.Message = "waiting for the cluster of the founding export to allocate a shared ClusterSet IP; condition Ready of its ServiceExport has details"
 	case !headless && derived.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" && len(result.Spec.IPs) < len(result.Spec.IPFamilies):
 		condition.Reason = multicluster.ServiceImportReasonClusterSetIPUnavailable
 		condition.Message = derived.Annotations[multicluster.ClusterSetIPProblemAnnotation]
 	case !headless && len(result.Spec.IPs) < max(1, len(result.Spec.IPFamilies)):
-		condition.Message = fmt.Sprintf("waiting for the Service %q to get its IP", name)
+		condition.Message = fmt.Sprintf("waiting for an IP to be assigned to derived Service %q", name)
 	default:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, multicluster.ServiceImportReasonReady, "the service can be used"
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, multicluster.ServiceImportReasonReady, "ServiceImport is ready to use"
 		if problems := derivedProblems(derived); len(problems) > 0 {
-			condition.Message += ": " + strings.Join(problems, "; ")
+			condition.Message += "; " + strings.Join(problems, "; ")
 		}
 	}
 	return condition
@@ -161,7 +165,8 @@ func derivedProblems(derived *corev1.Service) []string {
 	return problems
 }
 
-// membersReachable is nil while every exporting cluster is in touch.
+// membersReachable returns the condition MembersReachable, or nil if all
+// exporting clusters are reachable.
 func membersReachable(exports []member.Export) *metav1.Condition {
 	var stale, lost []string
 	for _, export := range exports {
@@ -190,6 +195,6 @@ func membersReachable(exports []member.Export) *metav1.Condition {
 	if len(lost) > 0 {
 		condition.Reason = "MembersLost"
 	}
-	condition.Message = "exporting clusters that cannot be reached; " + strings.Join(parts, "; ")
+	condition.Message = "exporting clusters are unreachable; " + strings.Join(parts, "; ")
 	return condition
 }

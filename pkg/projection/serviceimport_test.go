@@ -26,7 +26,7 @@ var (
 
 const ipv4, ipv6 = corev1.IPv4Protocol, corev1.IPv6Protocol
 
-// exportOf is an export of web. The later in the alphabet, the younger it is.
+// exportOf returns an export of web. Its age follows the alphabet: a is the oldest.
 func exportOf(cluster string, changes ...func(*member.Export)) member.Export {
 	service := &clusterset.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"metadata": "leaks"}, Annotations: map[string]string{"metadata": "leaks"}},
@@ -52,7 +52,7 @@ func in(state clusterset.MemberState) func(*member.Export) {
 	return func(e *member.Export) { e.State = state }
 }
 
-// derivedWith is a derived Service with these families, and the IPs that it has.
+// derivedWith returns a derived Service with IP families and ClusterIPs.
 func derivedWith(families []corev1.IPFamily, ips ...string) *corev1.Service {
 	derived := &corev1.Service{Spec: corev1.ServiceSpec{IPFamilies: families, ClusterIPs: ips}}
 	if len(ips) > 0 {
@@ -68,7 +68,7 @@ func condition(i *multicluster.ServiceImport, conditionType string) metav1.Condi
 	return metav1.Condition{}
 }
 
-// R30, R31, R36: whether an import is ready follows from its derived Service.
+// R30, R31, R36: readiness and IPs of an import follow its derived Service.
 func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 	v4, v6, dual, reverse := []corev1.IPFamily{ipv4}, []corev1.IPFamily{ipv6}, []corev1.IPFamily{ipv4, ipv6}, []corev1.IPFamily{ipv6, ipv4}
 	const four, six = "10.0.0.1", "fd00::1"
@@ -76,36 +76,36 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 		name    string
 		export  member.Export
 		derived *corev1.Service
-		// reason is Ready exactly if the import is.
+		// reason is Ready if and only if the import is ready.
 		reason, message string
 		ips             []string
 		families        []corev1.IPFamily
 	}{
-		{"no derived Service", exportOf("b"), nil, "Pending", `waiting for mcs-controller to make the Service "derived-`, nil, v4},
-		{"no IP yet", exportOf("b"), derivedWith(v4), "Pending", "to get its IP", nil, v4},
+		{"no derived Service", exportOf("b"), nil, "Pending", `waiting for mcs-controller to create derived Service "derived-`, nil, v4},
+		{"no IP yet", exportOf("b"), derivedWith(v4), "Pending", "waiting for an IP", nil, v4},
 		{"an IP", exportOf("b"), derivedWith(v4, four), "Ready", "", []string{four}, v4},
 		{"the IP of the export's only family", exportOf("b", families(ipv6)), derivedWith(dual, four, six), "Ready", "", []string{six}, v6},
 		{"both, in the order of the export", exportOf("b", families(ipv6, ipv4)), derivedWith(dual, four, six), "Ready", "", []string{six, four}, reverse},
-		{"one of two so far", exportOf("b", families(ipv4, ipv6)), derivedWith(dual, four), "Pending", "to get its IP", []string{four}, dual},
-		{"a cluster with less", exportOf("b", families(ipv4, ipv6)), derivedWith(v4, four), "Ready", "", []string{four}, v4},
+		{"one of two so far", exportOf("b", families(ipv4, ipv6)), derivedWith(dual, four), "Pending", "waiting for an IP", []string{four}, dual},
+		{"a cluster with fewer families", exportOf("b", families(ipv4, ipv6)), derivedWith(v4, four), "Ready", "", []string{four}, v4},
 		{"a cluster with the other family", exportOf("b", families(ipv6)), derivedWith(v4, four), "IPFamilyNotSupported",
-			"exported with [IPv6], and this cluster has only [IPv4]", nil, nil},
-		{"an export that does not say", exportOf("b", families()), derivedWith(dual, four, six), "Ready", "", []string{four, six}, dual},
+			"exported with IP families [IPv6], but this cluster supports only [IPv4]", nil, nil},
+		{"an export without IP families", exportOf("b", families()), derivedWith(dual, four, six), "Ready", "", []string{four, six}, dual},
 		{"headless", exportOf("b", headless), derivedWith(v4, corev1.ClusterIPNone), "Ready", "", nil, v4},
 		{"headless, without a derived Service", exportOf("b", headless), nil, "Pending", "", nil, v4},
 		{"headless, in a cluster with the other family", exportOf("b", headless, families(ipv6)), derivedWith(v4, corev1.ClusterIPNone), "IPFamilyNotSupported", "", nil, nil},
-		// R45: the type of the oldest export has changed.
-		{"headless from now on", exportOf("b", headless), derivedWith(v4, four), "Pending", "the type has changed", nil, v4},
-		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "the type has changed", nil, v4},
+		// R45: the type of the oldest export changed.
+		{"headless from now on", exportOf("b", headless), derivedWith(v4, four), "Pending", "type of the import changed", nil, v4},
+		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "type of the import changed", nil, v4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			result := newImport(web, []member.Export{test.export}, surroundings{derived: test.derived})
+			result := newImport(web, []member.Export{test.export}, localState{derived: test.derived})
 			got := condition(result, multicluster.ServiceImportReady)
 			if got.Reason != test.reason || (got.Status == metav1.ConditionTrue) != (test.reason == "Ready") || !strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
 			}
 			if diff := cmp.Diff(test.ips, result.Spec.IPs); diff != "" {
-				t.Errorf("ips: %s", diff)
+				t.Errorf("IPs: %s", diff)
 			}
 			if len(test.families)+len(result.Spec.IPFamilies) > 0 {
 				if diff := cmp.Diff(test.families, result.Spec.IPFamilies); diff != "" {
@@ -116,15 +116,16 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 	}
 }
 
-// An import whose Service cannot be made says what is in the way.
-func TestImportSaysThatItsNameIsTaken(t *testing.T) {
-	got := condition(newImport(web, []member.Export{exportOf("a")}, surroundings{occupied: true}), multicluster.ServiceImportReady)
+// The condition of an import whose derived Service cannot be created names the
+// conflicting Service.
+func TestNameConflictIsReported(t *testing.T) {
+	got := condition(newImport(web, []member.Export{exportOf("a")}, localState{nameConflict: true}), multicluster.ServiceImportReady)
 	if got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, multicluster.DerivedServiceName(web.Namespace, web.Name)) || !strings.Contains(got.Message, "delete it") {
-		t.Errorf("%+v", got)
+		t.Errorf("got condition %+v", got)
 	}
 }
 
-// R13, R14: nothing but what is exported, and what is ours.
+// R13, R14: an import has the exported labels and annotations and our own.
 func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 	export := exportOf("b", func(e *member.Export) {
 		e.Service.Spec.ExportedLabels = map[string]string{"app": "web", multicluster.ServiceNameLabel: "stolen"}
@@ -132,7 +133,7 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 			"note": "x", multicluster.DerivedServiceAnnotation: "stolen", multicluster.ClusterSetKeyPrefix + "vip": "stolen",
 		}
 	})
-	result := newImport(web, []member.Export{export}, surroundings{})
+	result := newImport(web, []member.Export{export}, localState{})
 	if diff := cmp.Diff(map[string]string{"app": "web"}, result.Labels); diff != "" {
 		t.Errorf("labels: %s", diff)
 	}
@@ -141,16 +142,16 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 		t.Errorf("annotations: %s", diff)
 	}
 	if _, written := export.Service.Spec.ExportedAnnotations["note"]; !written || len(export.Service.Spec.ExportedAnnotations) != 3 {
-		t.Error("what the member told was modified")
+		t.Error("the export of the member was modified")
 	}
 }
 
-// R24, R33: one import, with each exporting cluster listed once, whatever its
-// state; R34, R63: the spec is that of the merge.
+// R24, R33: each exporting cluster is listed once, whatever its state; R34, R63:
+// the spec is the merged one.
 func TestImportListsEveryExportingCluster(t *testing.T) {
 	result := newImport(web, []member.Export{
 		exportOf("c", in(clusterset.MemberLost), headless), exportOf("a", in(clusterset.MemberLocal)), exportOf("b", in(clusterset.MemberStale)),
-	}, surroundings{slices: true})
+	}, localState{slices: true})
 	want := []multicluster.ClusterStatus{{Cluster: "a"}, {Cluster: "b"}, {Cluster: "c"}}
 	if diff := cmp.Diff(want, result.Status.Clusters); diff != "" {
 		t.Errorf("clusters: %s", diff)
@@ -159,10 +160,10 @@ func TestImportListsEveryExportingCluster(t *testing.T) {
 		t.Errorf("got %+v", result)
 	}
 	if result.Status.EndpointSliceObjects != multicluster.EndpointSliceObjectsPresent {
-		t.Errorf("EndpointSlices are %s", result.Status.EndpointSliceObjects)
+		t.Errorf("endpointSliceObjects is %s", result.Status.EndpointSliceObjects)
 	}
-	if got := newImport(web, []member.Export{exportOf("a")}, surroundings{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
-		t.Errorf("without EndpointSlices they are %s", got)
+	if got := newImport(web, []member.Export{exportOf("a")}, localState{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
+		t.Errorf("without imported EndpointSlices, endpointSliceObjects is %s", got)
 	}
 }
 
@@ -173,14 +174,14 @@ func TestMembersReachableNamesClustersAndTimes(t *testing.T) {
 		exports         []member.Export
 		reason, message string
 	}{
-		{"all in touch", []member.Export{exportOf("a", in(clusterset.MemberLocal)), exportOf("b")}, "", ""},
+		{"all reachable", []member.Export{exportOf("a", in(clusterset.MemberLocal)), exportOf("b")}, "", ""},
 		{"one stale", []member.Export{exportOf("a"), exportOf("b", in(clusterset.MemberStale))}, "MembersStale", "stale: b (last seen 2026-01-01T00:00:00Z)"},
 		{"one lost", []member.Export{exportOf("b", in(clusterset.MemberLost), seen(epoch.Add(time.Minute)))}, "MembersLost", "lost: b (last seen 2026-01-01T00:01:00Z)"},
 		{"several", []member.Export{exportOf("d", in(clusterset.MemberLost)), exportOf("c", in(clusterset.MemberStale)), exportOf("b", in(clusterset.MemberLost))}, "MembersLost",
 			"stale: c (last seen 2026-01-01T00:00:00Z); lost: b (last seen 2026-01-01T00:00:00Z), d (last seen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := condition(newImport(web, test.exports, surroundings{}), multicluster.ServiceImportMembersReachable)
+			got := condition(newImport(web, test.exports, localState{}), multicluster.ServiceImportMembersReachable)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.message) || test.reason != "" && got.Status != metav1.ConditionFalse {
 				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
 			}

@@ -13,47 +13,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-func (p *Projection) loadBirths(ctx context.Context) (int64, error) {
-	for {
-		revision, err := p.config.Births.load(ctx)
-		if err == nil || ctx.Err() != nil {
-			return revision, err
-		}
-		klog.FromContext(ctx).Error(err, "Trying again")
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// computeAll computes everything once, before anybody may read it.
+// computeAll computes everything once, before the stores can be read.
 func (p *Projection) computeAll(ctx context.Context) error {
 	pending, err := p.everyService()
 	if err != nil {
 		return err
 	}
 	for len(pending) > 0 {
-		var again sync.Map
-		var group sync.WaitGroup
-		slots := make(chan struct{}, workers)
-		for _, service := range pending {
-			slots <- struct{}{}
-			group.Go(func() {
-				defer func() { <-slots }()
-				if err := p.syncService(ctx, service); err != nil {
-					again.Store(service, err)
-				}
-			})
-		}
-		group.Wait()
-		pending = nil
-		again.Range(func(service, err any) bool {
-			pending = append(pending, service.(types.NamespacedName))
-			klog.FromContext(ctx).Error(err.(error), "Computing an import failed; trying again", "service", service)
-			return true
-		})
+		pending = p.computeServices(ctx, pending)
 		if len(pending) == 0 {
 			break
 		}
@@ -63,39 +30,61 @@ func (p *Projection) computeAll(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	// Last, because the own entry says how much was computed.
+	// Members are last because the entry of this cluster counts its exports.
 	for _, name := range p.members.Names() {
 		p.syncMember(name)
 	}
-	p.buryInherited()
+	p.collectUnverified()
 	return nil
 }
 
-// buryInherited removes the records of imports that died while no server was
-// running, once every member has been heard: before, one that is not known
-// here may be known to another replica.
-func (p *Projection) buryInherited() {
+// computeServices computes Services concurrently and returns those that failed.
+func (p *Projection) computeServices(ctx context.Context, services []types.NamespacedName) []types.NamespacedName {
+	var mu sync.Mutex
+	var failed []types.NamespacedName
+	var group sync.WaitGroup
+	slots := make(chan struct{}, workers)
+	for _, service := range services {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			if err := p.process(ctx, key{serviceKey, service}); err != nil {
+				klog.FromContext(ctx).Error(err, "Failed to compute ServiceImport, retrying", "namespace", service.Namespace, "service", service.Name)
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, service)
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}
+
+// collectUnverified collects the identities of imports that were deleted while
+// no server ran. It waits until every member has been read: an import that is
+// unknown to this replica before that may be known to another one.
+func (p *Projection) collectUnverified() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.inherited == nil || !p.members.Settled() {
+	if p.unverified == nil || !p.members.Settled() {
 		return
 	}
-	for service, uid := range p.inherited {
+	for service, uid := range p.unverified {
 		exports, err := p.exports(service)
-		hosted, hostErr := p.hosts(service.Namespace)
+		hosted, hostErr := hostsImports(p.namespaces, service.Namespace)
 		if err != nil || hostErr != nil {
-			return // some other time
+			return // retried when another member changes
 		}
 		if !hosted || len(exports) == 0 {
-			p.dead[service] = uid
+			p.config.Identities.Tombstone(service, uid)
 			p.enqueueService(service)
 		}
 	}
-	p.inherited = nil
+	p.unverified = nil
 }
 
-// everyService lists all services that anybody exports, or that something is
-// shown of.
+// everyService returns all Services that any cluster exports or that are
+// published.
 func (p *Projection) everyService() ([]types.NamespacedName, error) {
 	services := sets.New(p.members.Services()...)
 	exports, err := p.local.Exports.List(everything)
@@ -107,7 +96,7 @@ func (p *Projection) everyService() ([]types.NamespacedName, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for service := range p.published {
+	for service := range p.published.byService {
 		services.Insert(service)
 	}
 	return services.UnsortedList(), nil

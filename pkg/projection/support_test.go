@@ -34,8 +34,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// cluster is a Projection with the cluster that it computes from. Tests that
-// do not run it compute what they name.
+// cluster is a Projection and its inputs. Tests that do not run it process
+// Services explicitly.
 type cluster struct {
 	*Projection
 	t            *testing.T
@@ -45,30 +45,34 @@ type cluster struct {
 	secrets      cache.SharedIndexInformer
 }
 
-// newCluster is cluster a of ClusterSet set, with a namespace ns.
+// newCluster returns cluster a of ClusterSet set, with namespace ns.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, kubernetes: fake.NewClientset(), multicluster: mcsfake.NewSimpleClientset()}
 	c.secrets = coreinformers.NewSecretInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
-	versions := virtual.NewClock(clock.RealClock{})
-	newStore := func(resource schema.GroupResource, object, list runtime.Object, namespaced bool) *virtual.Store {
-		return virtual.NewStore(virtual.Config{
-			Resource: resource, Namespaced: namespaced, Versions: versions,
-			NewFunc: object.DeepCopyObject, NewListFunc: list.DeepCopyObject,
+	versions := virtual.NewVersionSource(clock.RealClock{})
+	stores := map[schema.GroupResource]*virtual.Store{}
+	for resource, object := range map[schema.GroupResource]struct {
+		object, list runtime.Object
+		namespaced   bool
+	}{
+		multicluster.XResource("serviceimports"):      {&multicluster.ServiceImport{}, &multicluster.ServiceImportList{}, true},
+		clusterset.Resource("exportedservices"):       {&clusterset.ExportedService{}, &clusterset.ExportedServiceList{}, true},
+		clusterset.Resource("exportedendpointslices"): {&clusterset.ExportedEndpointSlice{}, &clusterset.ExportedEndpointSliceList{}, true},
+		clusterset.Resource("members"):                {&clusterset.Member{}, &clusterset.MemberList{}, false},
+		about.Resource("clusterproperties"):           {&about.ClusterProperty{}, &about.ClusterPropertyList{}, false},
+	} {
+		stores[resource] = virtual.NewStore(virtual.Config{
+			Resource: resource, Namespaced: object.namespaced, Versions: versions,
+			NewFunc: object.object.DeepCopyObject, NewListFunc: object.list.DeepCopyObject,
 		})
 	}
 	var err error
 	c.Projection, err = New(Config{
 		Kubernetes:   informers.NewSharedInformerFactory(c.kubernetes, 0),
 		Multicluster: mcsinformers.NewSharedInformerFactory(c.multicluster, 0),
-		Births:       newBirths(t, clock.RealClock{}),
-		Stores: Stores{
-			ServiceImports:         newStore(multicluster.XResource("serviceimports"), &multicluster.ServiceImport{}, &multicluster.ServiceImportList{}, true),
-			ExportedServices:       newStore(clusterset.Resource("exportedservices"), &clusterset.ExportedService{}, &clusterset.ExportedServiceList{}, true),
-			ExportedEndpointSlices: newStore(clusterset.Resource("exportedendpointslices"), &clusterset.ExportedEndpointSlice{}, &clusterset.ExportedEndpointSliceList{}, true),
-			Members:                newStore(clusterset.Resource("members"), &clusterset.Member{}, &clusterset.MemberList{}, false),
-			ClusterProperties:      newStore(about.Resource("clusterproperties"), &about.ClusterProperty{}, &about.ClusterPropertyList{}, false),
-		},
+		Identities:   newIdentities(t),
+		Stores:       stores,
 	}, member.Config{
 		Secrets: c.secrets, Memory: member.NewMemory(store, "/"+t.Name()+"/members"), Clock: clock.RealClock{}, TTL: member.DefaultTTL,
 	})
@@ -79,7 +83,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// indexer is the cache that an object belongs into.
+// indexer returns the cache that an object belongs to.
 func (c *cluster) indexer(object runtime.Object) cache.Indexer {
 	kubernetes, multicluster := c.config.Kubernetes, c.config.Multicluster
 	switch object.(type) {
@@ -94,7 +98,7 @@ func (c *cluster) indexer(object runtime.Object) cache.Indexer {
 	case *multiclusterv1.ClusterClaim:
 		return multicluster.Multicluster().V1().ClusterClaims().Informer().GetIndexer()
 	}
-	c.t.Fatalf("there is no cache of %T", object)
+	c.t.Fatalf("no cache holds objects of type %T", object)
 	return nil
 }
 
@@ -112,13 +116,13 @@ func (c *cluster) remove(object runtime.Object) {
 	must(c.t, c.indexer(object).Delete(object))
 }
 
-// queued are the services that are to be computed.
+// queued drains the queue and returns the Services in it.
 func (c *cluster) queued() string {
 	var services []string
 	for c.queue.Len() > 0 {
 		item, _ := c.queue.Get()
 		c.queue.Done(item)
-		if item.what == aService {
+		if item.kind == serviceKey {
 			services = append(services, item.name.String())
 		}
 	}
@@ -126,7 +130,7 @@ func (c *cluster) queued() string {
 	return strings.Join(services, ",")
 }
 
-// inform makes the objects known through the API.
+// inform serves the objects from the fake API and starts the informers.
 func (c *cluster) inform(ctx context.Context) {
 	c.t.Helper()
 	for _, object := range c.objects {
@@ -151,7 +155,7 @@ func (c *cluster) inform(ctx context.Context) {
 	})
 }
 
-// run runs the Projection and returns how to stop it.
+// run runs the Projection and returns a function that stops it.
 func run(c *cluster) (stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -165,7 +169,7 @@ func run(c *cluster) (stop func()) {
 	}
 }
 
-// ran runs the Projection until everything has been computed.
+// ran runs the Projection until it has synced.
 func ran(c *cluster) {
 	c.t.Helper()
 	run(c)()

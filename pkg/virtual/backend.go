@@ -18,8 +18,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// backend is a store as the watch cache wants it. The cache is its only
-// watcher, and keeps the history: the backend itself knows nothing but now.
+// backend adapts a store to the interface that the watch cache reads from. The
+// watch cache is its only watcher and keeps the history; the backend only has
+// the current state.
 type backend struct {
 	*Store
 }
@@ -29,13 +30,12 @@ var _ storage.Interface = backend{}
 // Versioner implements storage.Interface.
 func (b backend) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
 
-// Watch delivers the whole resource: the objects, a bookmark that says that
-// these are all, and every change from then on. Before MarkSynced it delivers
-// nothing yet. An error would make the cache wait a second before it comes
-// back; this way it is ready at once.
+// Watch delivers the whole resource: all objects, a bookmark that ends the
+// initial events, and then every change. Before MarkSynced it delivers nothing
+// rather than an error, after which the watch cache would wait for a second.
 func (b backend) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if key != b.prefix || !opts.Recursive || !opts.Predicate.Empty() {
-		return nil, fmt.Errorf("only the whole of %s can be watched", b.config.Resource)
+		return nil, fmt.Errorf("only the whole resource %s can be watched", b.config.Resource)
 	}
 	version, err := b.Versioner().ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
@@ -49,8 +49,8 @@ func (b backend) Watch(ctx context.Context, key string, opts storage.ListOptions
 	case b.stopped:
 		return nil, b.unavailable("is shutting down")
 	case !fromNow && !b.synced:
-		return nil, b.unavailable("is not computed yet")
-	case !fromNow && !b.isNow(version):
+		return nil, b.unavailable("has not been computed yet")
+	case !fromNow && !b.isCurrent(version):
 		return nil, expired(opts.ResourceVersion)
 	}
 	var stream *stream
@@ -67,7 +67,7 @@ func (b backend) Watch(ctx context.Context, key string, opts storage.ListOptions
 	return stream, nil
 }
 
-// Get implements storage.Interface. The answer is always of now.
+// Get implements storage.Interface. It always returns the current state.
 func (b backend) Get(_ context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
 	value, err := conversion.EnforcePtr(into)
 	if err != nil {
@@ -90,8 +90,8 @@ func (b backend) Get(_ context.Context, key string, opts storage.GetOptions, int
 	return nil
 }
 
-// GetList implements storage.Interface. It only knows what is there now, so
-// an exact version is expired unless nothing changed since.
+// GetList implements storage.Interface. It only has the current state, so an
+// exact version is expired unless nothing has changed since.
 func (b backend) GetList(_ context.Context, key string, opts storage.ListOptions, into runtime.Object) error {
 	exactly, _, err := storage.ValidateListOptions(b.prefix, b.Versioner(), opts)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b backend) GetList(_ context.Context, key string, opts storage.ListOptions
 	return b.Versioner().UpdateList(into, version, "", nil)
 }
 
-// matching returns what a list selects, and its version.
+// matching returns the objects that a list selects, and its version.
 func (b backend) matching(key string, exactly uint64, opts storage.ListOptions) ([]runtime.Object, uint64, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -129,7 +129,7 @@ func (b backend) matching(key string, exactly uint64, opts storage.ListOptions) 
 	}
 	version := b.newest
 	if exactly != 0 {
-		if version = exactly; !b.isNow(version) {
+		if version = exactly; !b.isCurrent(version) {
 			return nil, 0, expired(opts.ResourceVersion)
 		}
 	}
@@ -151,9 +151,9 @@ func (b backend) matching(key string, exactly uint64, opts storage.ListOptions) 
 	return selected, version, nil
 }
 
-// GetCurrentResourceVersion implements storage.Interface. The cache calls it
-// for every consistent read and waits until it has seen this version, which
-// is on its way already.
+// GetCurrentResourceVersion implements storage.Interface. The watch cache calls
+// it for every consistent read and waits until it has observed this version,
+// which has been sent already.
 func (b backend) GetCurrentResourceVersion(context.Context) (uint64, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -185,37 +185,37 @@ func (b backend) ReadinessCheck() error {
 	return nil
 }
 
-// EnableResourceSizeEstimation implements storage.Interface: nothing is
-// encoded here, so there are no sizes.
+// EnableResourceSizeEstimation implements storage.Interface. Objects are not
+// encoded here, so their size is unknown.
 func (b backend) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
 
-// CompactRevision implements storage.Interface: nothing is ever compacted.
+// CompactRevision implements storage.Interface. Nothing is ever compacted.
 func (b backend) CompactRevision() int64 { return 0 }
 
 // Create implements storage.Interface.
 func (b backend) Create(context.Context, string, runtime.Object, runtime.Object, uint64) error {
-	return b.computed("create")
+	return b.readOnly("create")
 }
 
 // Delete implements storage.Interface.
 func (b backend) Delete(context.Context, string, runtime.Object, *storage.Preconditions, storage.ValidateObjectFunc, runtime.Object, storage.DeleteOptions) error {
-	return b.computed("delete")
+	return b.readOnly("delete")
 }
 
 // GuaranteedUpdate implements storage.Interface.
 func (b backend) GuaranteedUpdate(context.Context, string, runtime.Object, bool, *storage.Preconditions, storage.UpdateFunc, runtime.Object) error {
-	return b.computed("update")
+	return b.readOnly("update")
 }
 
-// computed refuses a write, which no REST storage should let through to here.
-func (b backend) computed(verb string) error {
+// readOnly rejects a write, which no REST storage should pass on.
+func (b backend) readOnly(verb string) error {
 	err := apierrors.NewMethodNotSupported(b.config.Resource, verb)
-	err.ErrStatus.Message = fmt.Sprintf("%s is computed and cannot be written", b.config.Resource)
+	err.ErrStatus.Message = fmt.Sprintf("%s is computed and read-only", b.config.Resource)
 	return err
 }
 
-// initialEvents are all objects as added ones and the bookmark behind them.
-// The lock is held.
+// initialEvents returns all objects as ADDED events and the bookmark that ends
+// them. The caller holds the lock.
 func (s *Store) initialEvents() []watch.Event {
 	events := make([]watch.Event, 0, len(s.objects)+1)
 	for _, object := range s.sorted() {
@@ -226,32 +226,33 @@ func (s *Store) initialEvents() []watch.Event {
 	return append(events, end)
 }
 
-// bookmark tells the newest version. The lock is held.
+// bookmark returns a bookmark with the newest version. The caller holds the lock.
 func (s *Store) bookmark() watch.Event {
 	object := s.config.NewFunc()
 	metadataOf(object).SetResourceVersion(formatVersion(s.newest))
 	return watch.Event{Type: watch.Bookmark, Object: object}
 }
 
-// isNow says whether nothing changed since the version. The lock is held.
-func (s *Store) isNow(version uint64) bool {
+// isCurrent reports whether nothing has changed since the version. The caller
+// holds the lock.
+func (s *Store) isCurrent(version uint64) bool {
 	return s.changed <= version && version <= s.newest
 }
 
-// readable says why the store cannot be read. The lock is held.
+// readable returns an error if the store cannot be read. The caller holds the lock.
 func (s *Store) readable() error {
 	switch {
 	case s.stopped:
 		return s.unavailable("is shutting down")
 	case !s.synced:
-		return s.unavailable("is not computed yet")
+		return s.unavailable("has not been computed yet")
 	}
 	return nil
 }
 
-// unavailable asks the client to come back: unknown is not empty.
+// unavailable asks the client to retry: unknown is not empty.
 func (s *Store) unavailable(why string) error {
-	err := apierrors.NewServiceUnavailable(fmt.Sprintf("%s %s, try again", s.config.Resource, why))
+	err := apierrors.NewServiceUnavailable(fmt.Sprintf("%s %s; retry later", s.config.Resource, why))
 	err.ErrStatus.Details = &metav1.StatusDetails{
 		Group:             s.config.Resource.Group,
 		Kind:              s.config.Resource.Resource,
@@ -260,7 +261,7 @@ func (s *Store) unavailable(why string) error {
 	return err
 }
 
-// expired asks the client to list anew.
+// expired asks the client to list again.
 func expired(version string) *apierrors.StatusError {
-	return apierrors.NewResourceExpired(fmt.Sprintf("the resource version %q is not known here, or not any more: list again without it", version))
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %q is unknown or expired; list again without it", version))
 }

@@ -98,7 +98,7 @@ func newWritable(t *testing.T, namespaced bool) *writable {
 	newFunc := func() runtime.Object { return &example.Pod{} }
 	newListFunc := func() runtime.Object { return &example.PodList{} }
 	store := virtual.NewStore(virtual.Config{
-		Resource: resource, NewFunc: newFunc, NewListFunc: newListFunc, Namespaced: namespaced, Versions: virtual.NewClock(clock.RealClock{}),
+		Resource: resource, NewFunc: newFunc, NewListFunc: newListFunc, Namespaced: namespaced, Versions: virtual.NewVersionSource(clock.RealClock{}),
 	})
 	registry := &genericregistry.Store{
 		NewFunc: newFunc, NewListFunc: newListFunc,

@@ -17,13 +17,13 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher"
 )
 
-// cacheTimeout is how long a read waits for the watch cache, which takes some
-// milliseconds to see that the store is synced.
+// cacheTimeout is how long a read waits for the watch cache, which takes a few
+// milliseconds to notice that the store is synced.
 const cacheTimeout = time.Second
 
-// guard stands in front of the watch cache and refuses what the cache would
-// answer wrongly: any version that this store did not issue, or so long ago
-// that it does not remember, and everything before the store is synced.
+// guard wraps the watch cache and rejects requests that the cache would answer
+// wrongly: versions that this store did not issue or no longer remembers, and
+// all reads before the store is synced.
 type guard struct {
 	storage.Interface // the watch cache and the store behind it
 	store             *Store
@@ -35,7 +35,7 @@ func (g *guard) Get(ctx context.Context, key string, opts storage.GetOptions, in
 	if err := g.ready(ctx); err != nil {
 		return err
 	}
-	known, err := g.knows(opts.ResourceVersion)
+	known, err := g.accepts(opts.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (g *guard) GetList(ctx context.Context, key string, opts storage.ListOption
 		return err
 	}
 	if opts.Predicate.Continue != "" {
-		return apierrors.NewResourceExpired("lists are never continued here, and this token is not from here: list again without it")
+		return apierrors.NewResourceExpired("unknown continue token: lists of this resource are never paginated; list again without it")
 	}
-	known, err := g.knows(opts.ResourceVersion)
+	known, err := g.accepts(opts.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -65,14 +65,14 @@ func (g *guard) GetList(ctx context.Context, key string, opts storage.ListOption
 	return g.Interface.GetList(ctx, key, opts, into)
 }
 
-// Watch implements storage.Interface. A version that is not known is answered
-// inside the watch, as the cache itself does with one that is too old: that is
-// what every client is prepared for.
+// Watch implements storage.Interface. An unknown version results in an ERROR
+// event, as the watch cache does for a version that is too old: all clients
+// handle that.
 func (g *guard) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if err := g.ready(ctx); err != nil {
 		return nil, err
 	}
-	known, err := g.knows(opts.ResourceVersion)
+	known, err := g.accepts(opts.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (g *guard) ReadinessCheck() error {
 	return g.Interface.ReadinessCheck()
 }
 
-// ready refuses a read that could not be answered truly.
+// ready returns an error if a read cannot be answered correctly yet.
 func (g *guard) ready(ctx context.Context) error {
 	g.store.mu.RLock()
 	err := g.store.readable()
@@ -110,28 +110,28 @@ func (g *guard) ready(ctx context.Context) error {
 	return nil
 }
 
-// knows says whether a read may start at the version. Both no version and the
-// version 0 ask for whatever there is.
-func (g *guard) knows(resourceVersion string) (bool, error) {
+// accepts reports whether a read may use the version. Both no version and
+// version 0 mean any.
+func (g *guard) accepts(resourceVersion string) (bool, error) {
 	version, err := g.Versioner().ParseResourceVersion(resourceVersion)
 	if err != nil {
-		return false, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: it must be one that was read here", resourceVersion))
+		return false, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: must be a version that was returned by this server", resourceVersion))
 	}
-	return version == 0 || g.store.knows(version), nil
+	return version == 0 || g.store.issuedRecently(version), nil
 }
 
-// unlimited takes the limit from a list and keeps what else it means.
+// unlimited removes the limit from a list and keeps its other effects.
 func unlimited(key string, opts storage.ListOptions) (string, storage.ListOptions) {
 	versioned := opts.ResourceVersion != "" && opts.ResourceVersion != "0"
 	if opts.Recursive && opts.Predicate.Limit > 0 && versioned && opts.ResourceVersionMatch == "" {
-		// By tradition a limit without a match asks for exactly the version.
+		// By convention a limit without a match requests the exact version.
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	}
 	opts.Predicate.Limit = 0
 	name, single := opts.Predicate.MatchesSingle()
 	if single && !opts.Recursive && opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact && path.Base(key) == name {
-		// The cache has old versions of a directory only, not of a key. The
-		// predicate, from which the key was made, still selects the object.
+		// The watch cache has old versions of a directory only, not of a key. The
+		// predicate, which the key was derived from, still selects the object.
 		key, opts.Recursive = path.Dir(key), true
 	}
 	return key, opts

@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/tools/cache" // only to name a parameter of generic.StorageDecorator
 )
 
-// RESTOptions lets a genericregistry.Store read this store through a watch
-// cache of its own; no etcd is needed. The codec must know the type that
-// NewFunc returns: the watch cache insists, but nothing is encoded with it.
-// The watch cache runs until the storage is destroyed or Run ends. Serve only
-// the reading half of the genericregistry.Store: it cannot be written, and has
-// no storage version to advertise.
+// RESTOptions returns options with which a genericregistry.Store reads this
+// store through a watch cache of its own, without etcd. The codec must know the
+// type that NewFunc returns: the watch cache requires a codec, although nothing
+// is encoded with it. The watch cache runs until the storage is destroyed or Run
+// ends. Serve only the read methods of the genericregistry.Store: it cannot be
+// written and has no storage version to advertise.
 func (s *Store) RESTOptions(codec runtime.Codec) generic.RESTOptionsGetter {
 	return restOptions{store: s, codec: codec}
 }
@@ -36,7 +36,7 @@ type restOptions struct {
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	if resource != o.store.config.Resource {
-		return generic.RESTOptions{}, fmt.Errorf("the virtual resource is %s and not %s", o.store.config.Resource, resource)
+		return generic.RESTOptions{}, fmt.Errorf("virtual store holds %s, not %s", o.store.config.Resource, resource)
 	}
 	config := storagebackend.Config{Codec: o.codec, EventsHistoryWindow: cacher.DefaultEventFreshDuration}
 	return generic.RESTOptions{
@@ -72,7 +72,7 @@ func (s *Store) decorate(
 		Clock:               s.config.Clock,
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a watch cache for %s: %w", s.config.Resource, err)
+		return nil, nil, fmt.Errorf("create watch cache for %s: %w", s.config.Resource, err)
 	}
 	delegator := cacher.NewCacheDelegator(watchCache, backend{s})
 	destroy := sync.OnceFunc(func() {
@@ -85,22 +85,23 @@ func (s *Store) decorate(
 	return &guard{Interface: delegator, store: s, cache: watchCache}, destroy, nil
 }
 
-// SupportWatchProgress tells the watch caches of this process that storage can
-// report the progress of a watch. Without it they refuse streaming lists and
-// do not serve consistent reads. Nobody but an etcd client says so otherwise,
-// and there may be none. It is true of the stores of this package, and of etcd
-// from 3.4.31 and 3.5.13 on: a process with an older etcd must not call it.
+// SupportWatchProgress tells the watch caches of this process that storage
+// supports watch progress requests. Without it they reject streaming lists and
+// do not serve consistent reads. Otherwise only an etcd client would enable it,
+// and the process may have none. The stores of this package support it, and so
+// does etcd since 3.4.31 and 3.5.13: a process with an older etcd must not call
+// this function.
 //
-// It changes a global variable of k8s.io/apiserver. Call it before any storage
-// is made; only the first call does anything.
+// It changes a global variable of k8s.io/apiserver. Call it before any storage is
+// created; only the first call has an effect.
 func SupportWatchProgress() { supportWatchProgress() }
 
 var supportWatchProgress = sync.OnceFunc(func() {
 	feature.DefaultFeatureSupportChecker = watchProgress{feature.DefaultFeatureSupportChecker}
 })
 
-// watchProgress leaves the checking of etcd clients as it is and only knows
-// the answer.
+// watchProgress reports support for watch progress requests and delegates
+// everything else.
 type watchProgress struct {
 	feature.FeatureSupportChecker
 }

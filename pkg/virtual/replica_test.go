@@ -92,7 +92,7 @@ func newReplica(t testing.TB, clock clock.WithTicker) *replica {
 		NewFunc:     func() runtime.Object { return &multicluster.ServiceImport{} },
 		NewListFunc: func() runtime.Object { return &multicluster.ServiceImportList{} },
 		Namespaced:  true,
-		Versions:    virtual.NewClock(clock),
+		Versions:    virtual.NewVersionSource(clock),
 		Clock:       clock,
 	})
 	registry := &genericregistry.Store{

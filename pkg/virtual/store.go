@@ -21,45 +21,44 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// heartbeatPeriod is how often a store that nothing happens to issues a
-// version, so that the newest one that a client knows is never old.
+// heartbeatPeriod is how often a store issues a version without a change, so
+// that the newest version that a client knows is always recent.
 const heartbeatPeriod = time.Second
 
-// Config says what a store holds.
+// Config describes a store.
 type Config struct {
 	Resource schema.GroupResource
 	// NewFunc and NewListFunc return the hub type, as in genericregistry.Store.
 	NewFunc, NewListFunc func() runtime.Object
 	Namespaced           bool
 	// Versions is shared by all stores of a process.
-	Versions *Clock
-	// Clock paces the heartbeat and the watch cache. The default is the
-	// real one.
+	Versions *VersionSource
+	// Clock drives the heartbeat and the watch cache. The default is the real
+	// clock.
 	Clock clock.WithTicker
-	// Equal says whether an update changes nothing. Both objects have the
-	// same resourceVersion when it is called. The default is semantic
-	// equality.
+	// Equal reports whether an update changes nothing. Both objects have the same
+	// resourceVersion when it is called. The default is semantic equality.
 	Equal func(held, updated runtime.Object) bool
 }
 
 // Store holds the objects of one virtual resource. It is safe for concurrent
-// use, and no method waits for those who watch.
+// use, and no method waits for watchers.
 type Store struct {
 	config Config
 	prefix string
 
 	mu      sync.RWMutex
 	objects map[string]runtime.Object
-	issued  ledger
-	// newest is the last version issued, changed the last one that changed
-	// an object: between the two the content is the same.
+	issued  issuedVersions
+	// newest is the last issued version and changed the last one that changed an
+	// object. The content is the same between the two.
 	newest, changed uint64
 	synced, stopped bool
 	streams         map[*stream]struct{}
 	closers         []func()
 }
 
-// NewStore returns an empty store, which refuses to be read until MarkSynced.
+// NewStore returns an empty store, which rejects reads until MarkSynced.
 func NewStore(config Config) *Store {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
@@ -79,12 +78,11 @@ func NewStore(config Config) *Store {
 	return s
 }
 
-// Set adds or replaces an object and says whether that changed anything. The
-// store owns the object from then on and nobody may modify it; the store
-// itself sets its resourceVersion. Nothing happens when the object is equal to
-// the one that is held. When the two have different UIDs, watchers see one
-// object deleted and another added. The object must be of the type that
-// NewFunc returns.
+// Set adds or replaces an object and reports whether that changed anything. The
+// store sets the resourceVersion and owns the object, which must not be modified
+// afterwards. Set does nothing if the object equals the stored one. If the two
+// have different UIDs, watchers see a deletion and an addition. The object must
+// have the type that NewFunc returns.
 func (s *Store) Set(object runtime.Object) bool {
 	updated := metadataOf(object)
 	key := s.key(updated.GetNamespace(), updated.GetName())
@@ -111,7 +109,7 @@ func (s *Store) Set(object runtime.Object) bool {
 	return true
 }
 
-// Delete removes an object and says whether it was there.
+// Delete removes an object and reports whether it existed.
 func (s *Store) Delete(namespace, name string) bool {
 	key := s.key(namespace, name)
 	s.mu.Lock()
@@ -123,8 +121,8 @@ func (s *Store) Delete(namespace, name string) bool {
 	return exists
 }
 
-// Get returns an object, which is shared and must not be modified. It answers
-// also before MarkSynced: it is there for the one who writes.
+// Get returns an object, which is shared and must not be modified. It is meant
+// for the writer and works before MarkSynced too.
 func (s *Store) Get(namespace, name string) (runtime.Object, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -132,16 +130,16 @@ func (s *Store) Get(namespace, name string) (runtime.Object, bool) {
 	return object, exists
 }
 
-// List returns all objects, ordered by namespace and name, with the same
-// conditions as Get.
+// List returns all objects, ordered by namespace and name. As with Get, the
+// objects are shared.
 func (s *Store) List() []runtime.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.sorted()
 }
 
-// MarkSynced declares that the objects set so far are all there are. Before,
-// clients are told to come back later: an absent object would look deleted.
+// MarkSynced declares that the store is complete. Before that, clients are asked
+// to retry, because a missing object would look deleted.
 func (s *Store) MarkSynced() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,9 +153,9 @@ func (s *Store) MarkSynced() {
 	}
 }
 
-// Run issues a version every second, so that clients can go on from a recent
-// one after a quiet time. When the context ends, it ends all watches; what is
-// read afterwards is refused like before MarkSynced.
+// Run issues a version every second, so that clients can continue from a recent
+// one after a period without changes. When the context ends, it ends all watches
+// and the store rejects reads as before MarkSynced.
 func (s *Store) Run(ctx context.Context) {
 	defer s.stop()
 	ticker := s.config.Clock.NewTicker(heartbeatPeriod)
@@ -190,7 +188,7 @@ func (s *Store) stop() {
 	}
 	s.mu.Unlock()
 
-	// Not under the lock: both wait for goroutines that may want it.
+	// Without the lock: both wait for goroutines that may need it.
 	for _, closer := range closers {
 		closer()
 	}
@@ -200,8 +198,8 @@ func (s *Store) stop() {
 	}
 }
 
-// remove takes an object out. What watchers get is a copy, since it carries
-// the version of the deletion. The lock is held.
+// remove removes an object. Watchers get a copy that carries the version of the
+// deletion. The caller holds the lock.
 func (s *Store) remove(key string, held runtime.Object) {
 	s.changed = s.issue()
 	delete(s.objects, key)
@@ -210,15 +208,15 @@ func (s *Store) remove(key string, held runtime.Object) {
 	s.publish(watch.Event{Type: watch.Deleted, Object: deleted})
 }
 
-// issue takes a version and remembers it. The lock is held.
+// issue issues a version and remembers it. The caller holds the lock.
 func (s *Store) issue() uint64 {
 	s.newest = s.config.Versions.Next()
 	s.issued.add(s.newest)
 	return s.newest
 }
 
-// publish hands an event to all streams. One that waits for MarkSynced gets
-// the object then. The lock is held.
+// publish sends an event to all streams. Before MarkSynced it does nothing:
+// streams get all objects then. The caller holds the lock.
 func (s *Store) publish(event watch.Event) {
 	if !s.synced {
 		return
@@ -228,14 +226,15 @@ func (s *Store) publish(event watch.Event) {
 	}
 }
 
-// knows says whether this store issued the version, and not too long ago.
-func (s *Store) knows(version uint64) bool {
+// issuedRecently reports whether this store issued the version and still
+// remembers it.
+func (s *Store) issuedRecently(version uint64) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.issued.knows(version, s.config.Clock.Now())
+	return s.issued.contains(version, s.config.Clock.Now())
 }
 
-// sorted returns the objects by key. The lock is held.
+// sorted returns the objects ordered by key. The caller holds the lock.
 func (s *Store) sorted() []runtime.Object {
 	keys := make([]string, 0, len(s.objects))
 	for key := range s.objects {
@@ -249,7 +248,7 @@ func (s *Store) sorted() []runtime.Object {
 	return objects
 }
 
-// key is where genericregistry.Store looks for an object.
+// key returns the key under which genericregistry.Store looks up an object.
 func (s *Store) key(namespace, name string) string {
 	if s.config.Namespaced {
 		return s.prefix + "/" + namespace + "/" + name
@@ -259,12 +258,12 @@ func (s *Store) key(namespace, name string) string {
 
 func formatVersion(version uint64) string { return strconv.FormatUint(version, 10) }
 
-// metadataOf panics for what is no API object, which only a mistake in this
-// program can bring here.
+// metadataOf returns the metadata of an API object. It panics for anything else,
+// which would be a programming error.
 func metadataOf(object runtime.Object) metav1.Object {
 	accessor, err := meta.Accessor(object)
 	if err != nil {
-		panic(fmt.Sprintf("a virtual resource cannot hold %T: %v", object, err))
+		panic(fmt.Sprintf("virtual store cannot hold %T: %v", object, err))
 	}
 	return accessor
 }

@@ -29,7 +29,7 @@ func newTestStore(namespaced bool) *Store {
 		NewFunc:     func() runtime.Object { return &multicluster.ServiceImport{} },
 		NewListFunc: func() runtime.Object { return &multicluster.ServiceImportList{} },
 		Namespaced:  namespaced,
-		Versions:    NewClock(clock.RealClock{}),
+		Versions:    NewVersionSource(clock.RealClock{}),
 	})
 }
 

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is a watch that never makes its writer wait: what was not read yet is
-// kept, however much it is. That is safe only because its reader is the watch
-// cache, which always reads on.
+// stream is a watch whose writer never blocks: unread events are buffered
+// without a limit. That is safe only because the reader is the watch cache,
+// which never stops reading.
 type stream struct {
 	result   chan watch.Event
 	wake     chan struct{}
@@ -27,7 +27,7 @@ type stream struct {
 
 var _ watch.Interface = &stream{}
 
-// newStream calls forget when nobody reads it any more. It delivers nothing
+// newStream returns a stream that calls forget when it ends. It delivers nothing
 // until run is called.
 func newStream(forget func()) *stream {
 	return &stream{
@@ -39,15 +39,15 @@ func newStream(forget func()) *stream {
 	}
 }
 
-// push adds events to those that will be delivered. It MUST NOT BLOCK: the
-// store calls it under its lock.
+// push appends events. It MUST NOT BLOCK: the store calls it while holding its
+// lock.
 func (s *stream) push(events ...watch.Event) {
 	s.mu.Lock()
 	s.pending = append(s.pending, events...)
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // run has been woken already
 	}
 }
 

@@ -63,7 +63,7 @@ func serviceImportVersion(t *testing.T) runtime.Object {
 		NewFunc:     func() runtime.Object { return &multicluster.ServiceImport{} },
 		NewListFunc: func() runtime.Object { return newList() },
 		Namespaced:  true,
-		Versions:    virtual.NewClock(clock.RealClock{}),
+		Versions:    virtual.NewVersionSource(clock.RealClock{}),
 	})
 	object := serviceImport("a", "x", "1.1.1.1", nil)
 	store.Set(object)

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package boundedwatch ends watches after a while, so that whoever watches has to
-// show a valid credential again.
+// Package boundedwatch limits the duration of watches, so that watchers have to
+// present a valid credential again.
 package boundedwatch
 
 import (
@@ -15,19 +15,19 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Longest is how long another cluster may watch with one request.
-const Longest = 5 * time.Minute
+// MaxDuration is the maximum duration of one watch request.
+const MaxDuration = 5 * time.Minute
 
-// Watcher ends the watches of another.
+// Watcher bounds the watches of another Watcher.
 type Watcher struct {
 	rest.Watcher
 }
 
 // Watch implements rest.Watcher.
 func (w Watcher) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
-	// Not all at once: a server that has just started has many that are equally old.
-	spread := time.Duration(rand.Int64N(int64(Longest / 5))) //nolint:gosec // spreads load, hides nothing
-	ctx, cancel := context.WithTimeout(ctx, Longest-spread)
-	context.AfterFunc(ctx, cancel) // the request's end is the end of the context
+	// Spread the ends: many watches start at once after a restart.
+	spread := time.Duration(rand.Int64N(int64(MaxDuration / 5))) //nolint:gosec // not security-sensitive
+	ctx, cancel := context.WithTimeout(ctx, MaxDuration-spread)
+	context.AfterFunc(ctx, cancel) // the context ends with the request
 	return w.Watcher.Watch(ctx, options)
 }

@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package readonly serves only the reading half of a store, so that discovery
-// lists get, list and watch and nothing else. Controllers that delete whatever
-// discovery says can be deleted then leave the resource alone.
+// Package readonly serves the read methods of a store only, so that discovery
+// lists the verbs get, list and watch. Controllers that delete every deletable
+// resource, such as the namespace controller, then ignore the resource.
 package readonly
 
 import (
@@ -16,18 +16,20 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
 )
 
-// Resource describes a resource that can only be read.
+// Resource describes a read-only resource.
 type Resource struct {
-	// Plural and Singular are its qualified names.
+	// Plural and Singular are the qualified names of the resource.
 	Plural, Singular     schema.GroupResource
 	NewFunc, NewListFunc func() runtime.Object
 	Namespaced           bool
 	Table                rest.TableConvertor
-	// Fed says that other clusters read it, whose watches are bounded.
-	Fed bool
+	// ShortNames are offered by the group of the resource only.
+	ShortNames []string
+	// Feed is whether other clusters read the resource. Their watches are bounded.
+	Feed bool
 }
 
-// REST can be read and not be written.
+// REST is a read-only storage.
 type REST struct {
 	rest.Storage
 	rest.Scoper
@@ -37,7 +39,7 @@ type REST struct {
 	rest.SingularNameProvider
 }
 
-// New serves the reading half of a store that is made of the options.
+// New returns the read methods of a store that is created with the options.
 func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Resource) (*REST, error) {
 	update, remove := strategies(scheme, resource.Namespaced)
 	store := &genericregistry.Store{
@@ -53,13 +55,13 @@ func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Res
 		return nil, err
 	}
 	var watcher rest.Watcher = store
-	if resource.Fed {
+	if resource.Feed {
 		watcher = boundedwatch.Watcher{Watcher: store}
 	}
 	return &REST{Storage: store, Scoper: store, Getter: store, Lister: store, Watcher: watcher, SingularNameProvider: store}, nil
 }
 
-// WithShortNames is a storage that clients may also ask for by other names.
+// WithShortNames is a REST that offers short names.
 type WithShortNames struct {
 	*REST
 	Names []string

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// R29: discovery lists the verbs of what a storage can do.
-func TestWritingHalfCannotBeReached(t *testing.T) {
+// R29: discovery lists the verbs that a storage implements.
+func TestStorageHasNoWriteMethods(t *testing.T) {
 	for name, storage := range map[string]rest.Storage{"REST": &REST{}, "WithShortNames": &WithShortNames{REST: &REST{}}} {
 		var can []string
 		for verb, does := range map[string]bool{
@@ -22,7 +22,7 @@ func TestWritingHalfCannotBeReached(t *testing.T) {
 			}
 		}
 		if len(can) > 0 {
-			t.Errorf("%s can %v", name, can)
+			t.Errorf("%s supports %v", name, can)
 		}
 		if !is[rest.Getter](storage) || !is[rest.Lister](storage) || !is[rest.Watcher](storage) {
 			t.Errorf("%s cannot be read", name)

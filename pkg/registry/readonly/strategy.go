@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// strategies fills in what a store insists on although nothing can reach it:
-// REST has no writing half. What the store takes from them is whether its
+// strategies returns the strategies that a store requires. REST has no write
+// methods that could use them; the store only takes from them whether its
 // resource is namespaced.
 func strategies(scheme *runtime.Scheme, namespaced bool) (rest.RESTUpdateStrategy, rest.RESTDeleteStrategy) {
 	return scope{namespaced: namespaced}, scheme

@@ -23,13 +23,13 @@ import (
 type Column[T runtime.Object] struct {
 	Name        string
 	Description string
-	// Wide columns are shown by `kubectl get -o wide` only.
+	// Wide columns are printed by `kubectl get -o wide` only.
 	Wide bool
 	Cell func(T) any
 }
 
-// Convertor prints objects of type T, one row each: the name, the columns,
-// and the age.
+// Convertor converts objects of type T to a table with one row per object: the
+// name, the columns and the age.
 type Convertor[T runtime.Object] struct {
 	columns     []Column[T]
 	definitions []metav1.TableColumnDefinition
@@ -38,7 +38,7 @@ type Convertor[T runtime.Object] struct {
 
 var _ rest.TableConvertor = &Convertor[runtime.Object]{}
 
-// NewConvertor returns a Convertor that reads ages off the given clock.
+// NewConvertor returns a Convertor that computes ages with the clock.
 func NewConvertor[T runtime.Object](clock clock.PassiveClock, columns ...Column[T]) *Convertor[T] {
 	documentation := metav1.ObjectMeta{}.SwaggerDoc()
 	definitions := []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: documentation["name"]}}
@@ -53,14 +53,14 @@ func NewConvertor[T runtime.Object](clock clock.PassiveClock, columns ...Column[
 	return &Convertor[T]{columns: columns, definitions: definitions, clock: clock}
 }
 
-// RenameFirst gives the column of names another title.
+// RenameFirst sets the title of the name column.
 func (c *Convertor[T]) RenameFirst(title string) { c.definitions[0].Name = title }
 
-// maxCell is how many characters a cell shows of a value of any length.
+// maxCell is the maximum number of characters in a cell for a long value.
 const maxCell = 64
 
-// Shorten returns as much of a value as a cell shows.
-func Shorten(value string) string { return truncate.Characters(value, maxCell) }
+// Truncate shortens a long value to the size of a cell.
+func Truncate(value string) string { return truncate.Characters(value, maxCell) }
 
 // ConvertToTable implements rest.TableConvertor for an object and for a list.
 func (c *Convertor[T]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
@@ -84,7 +84,7 @@ func (c *Convertor[T]) ConvertToTable(_ context.Context, object, options runtime
 func (c *Convertor[T]) addRow(table *metav1.Table, object runtime.Object) error {
 	item, ok := object.(T)
 	if !ok {
-		return fmt.Errorf("a table of %T cannot have a row for %T", item, object)
+		return fmt.Errorf("unexpected type %[2]T in a table of %[1]T", item, object)
 	}
 	metadata, err := meta.Accessor(object)
 	if err != nil {

@@ -26,7 +26,8 @@ func kubectl(t *testing.T, in *fleet.Cluster, args ...string) string {
 	return output
 }
 
-// R29, R138: kubectl reads imports like stored objects, through either group.
+// R29, R138: imports are read with plain kubectl as if they were stored,
+// through either group.
 func TestKubectlReadsImports(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "reading", east(), west())
 	export(t, east(), ns, "web")
@@ -41,20 +42,20 @@ func TestKubectlReadsImports(t *testing.T) {
 			kubectl(t, west(), "wait", "--for=jsonpath={.status.clusters[0].cluster}=east", "-n", ns, resource, "web", "--timeout=60s")
 			lines := strings.Split(kubectl(t, west(), "get", resource, "-A"), "\n")
 			if columns := strings.Fields(lines[0]); fmt.Sprint(columns) != "[NAMESPACE NAME TYPE IP PORTS CLUSTERS AGE]" {
-				t.Errorf("columns are %v", columns)
+				t.Errorf("the columns are %v", columns)
 			}
 			row := fmt.Sprintf("[%s web ClusterSetIP %s 80/TCP east", ns, derived.Spec.ClusterIPs[0])
 			if found := findRow(lines, ns, "web"); !strings.HasPrefix(fmt.Sprint(strings.Fields(found)), row) {
-				t.Errorf("row is %q, want %q", found, row)
+				t.Errorf("the row is %q, want %q", found, row)
 			}
 			expect.Contains(t, kubectl(t, west(), "get", resource, "-n", ns, "web", "-o", "yaml"), "kind: ServiceImport", "type: ClusterSetIP", "resourceVersion:", "uid:")
 			expect.Contains(t, kubectl(t, west(), "describe", resource, "-n", ns, "web"), "Name:         web", "Cluster:  east", "Type:                  Ready")
 			expect.Contains(t, kubectl(t, west(), "get", resource, "-n", ns, "-o", "wide"), "READY", "True")
 			if output := kubectl(t, west(), "get", resource, "-n", ns, "-o", "name", "--field-selector=metadata.name=db"); strings.Count(output, "\n") != 1 || !strings.Contains(output, "/db") {
-				t.Errorf("selected objects are %q", output)
+				t.Errorf("selected %q", output)
 			}
 			if output := kubectl(t, west(), "get", resource, "-n", ns, "-o", "name", "--chunk-size=1"); strings.Count(output, "\n") != 2 {
-				t.Errorf("objects in chunks of one are %q", output)
+				t.Errorf("in chunks of one: %q", output)
 			}
 		})
 	}
@@ -71,7 +72,7 @@ func findRow(lines []string, fields ...string) string {
 	return ""
 }
 
-// kubectl get --watch shows imports that are created and removed.
+// A watch with kubectl shows imports come and go.
 func TestKubectlWatchesImports(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "watching", east(), west())
 	export(t, east(), ns, "first")
@@ -94,20 +95,20 @@ func TestKubectlWatchesImports(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("event %s of %s was not received: %v", event, name, lines.Err())
+		t.Fatalf("%s of %s never came: %v", event, name, lines.Err())
 	}
 	next("ADDED", "first")
 	export(t, east(), ns, "second")
 	next("ADDED", "second")
-	next("MODIFIED", "second") // the import has become ready
+	next("MODIFIED", "second") // it has become ready
 	unexport(t, east(), ns, "first")
 	next("DELETED", "first")
 	cancel()
-	_ = command.Wait() // killed by the test
+	_ = command.Wait() // ended by the test
 }
 
-// R29, R139: computed resources cannot be written, not even in a dry run, and the
-// error says what to do instead.
+// R29, R139: nobody can write what is computed, not even in a dry run, and the
+// refusal says what to do instead.
 func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "refusing", east(), west())
 	export(t, east(), ns, "web")
@@ -115,29 +116,29 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	manifest := func(apiVersion string) string {
 		return expect.Manifest(t, "apiVersion: %s\nkind: ServiceImport\nmetadata: {name: forged, namespace: %s}\nspec: {type: ClusterSetIP, ports: [{port: 80}]}\n", apiVersion, ns)
 	}
-	const computed = "it is computed from the ServiceExports of all clusters"
+	const computed = "ServiceImports are computed from the ServiceExports of all clusters"
 	for _, test := range []struct {
 		name string
 		args []string
 		want []string
 	}{
-		{"create", []string{"create", "-f", manifest("multicluster.x-k8s.io/v1beta1")}, []string{computed, "create the ServiceExport", ns}},
+		{"create", []string{"create", "-f", manifest("multicluster.x-k8s.io/v1beta1")}, []string{computed, "create a ServiceExport", ns}},
 		{"create in the other group", []string{"create", "-f", manifest("multicluster.k8s.io/v1alpha1")}, []string{computed}},
 		{"dry run", []string{"create", "--dry-run=server", "-f", manifest("multicluster.x-k8s.io/v1alpha1")}, []string{computed}},
 		{"apply", []string{"apply", "--server-side", "-f", manifest("multicluster.x-k8s.io/v1beta1")}, []string{computed, `"forged"`}},
-		{"delete", []string{"delete", "serviceimport", "web", "-n", ns}, []string{computed, fmt.Sprintf(`delete the ServiceExport "web" in namespace %q in east`, ns)}},
-		{"label", []string{"label", "serviceimport", "web", "-n", ns, "a=b"}, []string{computed, "change the Service \"web\""}},
+		{"delete", []string{"delete", "serviceimport", "web", "-n", ns}, []string{computed, fmt.Sprintf(`delete ServiceExport "web" in namespace %q of clusters east`, ns)}},
+		{"label", []string{"label", "serviceimport", "web", "-n", ns, "a=b"}, []string{computed, "change Service \"web\""}},
 		{"patch", []string{"patch", "serviceimport", "web", "-n", ns, "--type=merge", "-p", `{"spec":{"type":"Headless"}}`}, []string{computed}},
 		{"delete all", []string{"delete", "--raw", "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + ns + "/serviceimports"}, []string{computed, "the ServiceExports in namespace"}},
 		{"status", []string{"patch", "serviceimport", "web", "-n", ns, "--subresource=status", "--type=merge", "-p", `{}`}, nil},
 		{"member", []string{"delete", "member", "east"}, []string{"Secrets of type clusterset.mcs-apiserver.io/member"}},
-		{"exported service", []string{"delete", "exportedservice", "web.east", "-n", ns}, []string{"change these there"}},
+		{"exported service", []string{"delete", "exportedservice", "web.east", "-n", ns}, []string{"change those instead"}},
 		{"cluster property", []string{"delete", "clusterproperty", "cluster.clusterset.k8s.io"}, []string{"kubectl edit clusterclaim id.k8s.io"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			output, err := west().Kubectl(t.Context(), test.args...)
 			if err == nil {
-				t.Fatalf("write was accepted: %s", output)
+				t.Fatalf("it was accepted: %s", output)
 			}
 			expect.Contains(t, output, test.want...)
 		})
@@ -146,7 +147,7 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	if _, err := west().Import(t.Context(), ns, "forged"); err == nil {
 		t.Error("a forged import exists")
 	}
-	// Refused requests are in the audit log.
+	// What was refused is in the audit log like any request.
 	log := string(expect.Must(os.ReadFile(auditLog(&west().Config)))(t))
 	for _, verb := range []string{"create", "patch", "delete", "deletecollection"} {
 		found := false
@@ -160,8 +161,8 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	}
 }
 
-// The author of an export is warned about conflicts, with the cluster that has
-// precedence, also in a dry run.
+// The writer of an export learns at once with whom it is in conflict, and who
+// wins, also in a dry run.
 func TestWarningsNameConflicts(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "warned", east(), west())
 	export(t, east(), ns, "web")
@@ -188,16 +189,16 @@ func TestWarningsNameConflicts(t *testing.T) {
 	ports := `Warning: PortConflict with the exports of east: Conflicting ports. Using`
 	await([]string{"create", "--dry-run=server", "-f", manifest("{}")}, ports, `preferring those of the oldest service export in "east". 1/2 clusters disagree.`)
 	expect.Contains(t, kubectl(t, west(), "apply", "-f", manifest("{}")), ports)
-	expect.Lacks(t, kubectl(t, west(), "apply", "-f", manifest("{}")), "Warning") // without a change
+	expect.Lacks(t, kubectl(t, west(), "apply", "-f", manifest("{}")), "Warning") // nothing changes
 	expect.Contains(t, kubectl(t, west(), "apply", "-f", manifest("{exportedLabels: {a: b}}")), ports,
 		`Warning: LabelsConflict with the exports of east: Conflicting labels. Using "" from oldest service export in "east".`)
 	unexport(t, west(), ns, "web")
 	if _, err := west().Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(t.Context(), "web", metav1.GetOptions{}); err == nil {
-		t.Error("ServiceExport still exists")
+		t.Error("the export is still there")
 	}
 }
 
-// R117: the cluster ID is found under both property names.
+// R117: a tool that looks for the cluster's id finds it under either name.
 func TestClusterPropertiesShowTheClaims(t *testing.T) {
 	for _, name := range []string{"id.k8s.io", "cluster.clusterset.k8s.io"} {
 		if value := kubectl(t, west(), "get", "clusterproperty", name, "-o", "jsonpath={.spec.value}"); value != "west" {

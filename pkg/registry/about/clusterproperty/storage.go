@@ -1,7 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterproperty serves the ClusterClaims under upstream's name.
+// Package clusterproperty describes ClusterProperties, a read-only view of the
+// ClusterClaims with their upstream names.
 package clusterproperty
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// Resource describes ClusterProperties.
+// Resource returns the description of ClusterProperties.
 func Resource() readonly.Resource {
 	return readonly.Resource{
 		Plural:      about.Resource("clusterproperties"),
@@ -21,8 +22,8 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &about.ClusterProperty{} },
 		NewListFunc: func() runtime.Object { return &about.ClusterPropertyList{} },
 		Table: table.NewConvertor(clock.RealClock{}, table.Column[*about.ClusterProperty]{
-			Name: "Value", Description: "What is claimed. A long value is shown in part.",
-			Cell: func(property *about.ClusterProperty) any { return table.Shorten(property.Spec.Value) },
+			Name: "Value", Description: "The value of the property. Long values are truncated.",
+			Cell: func(property *about.ClusterProperty) any { return table.Truncate(property.Spec.Value) },
 		}),
 	}
 }

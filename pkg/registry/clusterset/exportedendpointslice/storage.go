@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exportedendpointslice serves the endpoints of what clusters export,
-// as they are known here.
+// Package exportedendpointslice describes ExportedEndpointSlices, which are
+// computed and read-only.
 package exportedendpointslice
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// Resource describes ExportedEndpointSlices.
+// Resource returns the description of ExportedEndpointSlices.
 func Resource() readonly.Resource {
 	type column = table.Column[*clusterset.ExportedEndpointSlice]
 	return readonly.Resource{
@@ -23,12 +23,12 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedEndpointSlice{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedEndpointSliceList{} },
 		Namespaced:  true,
-		Fed:         true,
+		Feed:        true,
 		Table: table.NewConvertor(clock.RealClock{},
-			column{Name: "Cluster", Description: "The cluster that exports.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
-			column{Name: "Service", Description: "The Service that is exported.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},
+			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
+			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},
 			column{Name: "AddressType", Description: "IPv4 or IPv6.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return string(s.Spec.AddressType) }},
-			column{Name: "Endpoints", Description: "How many endpoints the slice has.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return len(s.Spec.Endpoints) }},
+			column{Name: "Endpoints", Description: "The number of endpoints.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return len(s.Spec.Endpoints) }},
 		),
 	}
 }

@@ -1,7 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exportedservice serves what clusters export, as it is known here.
+// Package exportedservice describes ExportedServices, which are computed and
+// read-only.
 package exportedservice
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// Resource describes ExportedServices.
+// Resource returns the description of ExportedServices.
 func Resource() readonly.Resource {
 	type column = table.Column[*clusterset.ExportedService]
 	return readonly.Resource{
@@ -25,13 +26,13 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedService{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedServiceList{} },
 		Namespaced:  true,
-		Fed:         true,
+		Feed:        true,
 		Table: table.NewConvertor(clock.RealClock{},
-			column{Name: "Cluster", Description: "The cluster that exports.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Cluster }},
-			column{Name: "Service", Description: "The Service that is exported.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Service }},
+			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Cluster }},
+			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Service }},
 			column{Name: "Type", Description: "ClusterSetIP or Headless.", Cell: func(s *clusterset.ExportedService) any { return string(s.Spec.Type) }},
 			column{Name: "Ports", Description: "The ports of the Service.", Cell: func(s *clusterset.ExportedService) any { return ports(s) }},
-			column{Name: "Path", Description: "The clusters that it came by.", Wide: true, Cell: func(s *clusterset.ExportedService) any { return strings.Join(s.Spec.Path, ",") }},
+			column{Name: "Path", Description: "The clusters that relayed the export.", Wide: true, Cell: func(s *clusterset.ExportedService) any { return strings.Join(s.Spec.Path, ",") }},
 		),
 	}
 }

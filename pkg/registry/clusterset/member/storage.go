@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package member serves what is known of the clusters of the ClusterSet.
+// Package member describes Members, which are computed and read-only.
 package member
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// Resource describes Members.
+// Resource returns the description of Members.
 func Resource() readonly.Resource {
 	return readonly.Resource{
 		Plural:      clusterset.Resource("members"),
 		Singular:    clusterset.Resource("member"),
 		NewFunc:     func() runtime.Object { return &clusterset.Member{} },
 		NewListFunc: func() runtime.Object { return &clusterset.MemberList{} },
-		Fed:         true,
+		Feed:        true,
 		Table:       newTable(clock.RealClock{}),
 	}
 }
@@ -32,9 +32,9 @@ func Resource() readonly.Resource {
 func newTable(clock clock.PassiveClock) *table.Convertor[*clusterset.Member] {
 	type column = table.Column[*clusterset.Member]
 	convertor := table.NewConvertor(clock,
-		column{Name: "ClusterSet", Description: "The ClusterSet that the cluster claims to be in.", Cell: func(m *clusterset.Member) any { return orNone(m.Status.ClusterSet) }},
-		column{Name: "State", Description: "How the cluster can be reached.", Cell: func(m *clusterset.Member) any { return string(m.Status.State) }},
-		column{Name: "Last-Seen", Description: "How long ago the cluster last answered.", Cell: func(m *clusterset.Member) any {
+		column{Name: "ClusterSet", Description: "The ClusterSet that the cluster claims.", Cell: func(m *clusterset.Member) any { return orNone(m.Status.ClusterSet) }},
+		column{Name: "State", Description: "Whether the cluster is reachable.", Cell: func(m *clusterset.Member) any { return string(m.Status.State) }},
+		column{Name: "Last-Seen", Description: "The time since the cluster was last reachable.", Cell: func(m *clusterset.Member) any {
 			switch {
 			case m.Status.State == clusterset.MemberLocal:
 				return "-"
@@ -43,12 +43,12 @@ func newTable(clock clock.PassiveClock) *table.Convertor[*clusterset.Member] {
 			}
 			return duration.HumanDuration(clock.Since(m.Status.LastSeen.Time))
 		}},
-		column{Name: "Exports", Description: "How many services the cluster exports.", Cell: func(m *clusterset.Member) any { return m.Status.Exports }},
-		column{Name: "Endpoints", Description: "How many endpoints these have.", Cell: func(m *clusterset.Member) any { return m.Status.Endpoints }},
-		column{Name: "ClusterSet-IPs", Description: "The cluster's part of the addresses for one IP in all clusters.", Wide: true, Cell: func(m *clusterset.Member) any {
+		column{Name: "Exports", Description: "The number of Services that the cluster exports.", Cell: func(m *clusterset.Member) any { return m.Status.Exports }},
+		column{Name: "Endpoints", Description: "The number of endpoints of the exported Services.", Cell: func(m *clusterset.Member) any { return m.Status.Endpoints }},
+		column{Name: "ClusterSet-IPs", Description: "The allocation CIDRs of the cluster.", Wide: true, Cell: func(m *clusterset.Member) any {
 			return orNone(strings.Join(m.Status.ClusterSetIPCIDRs, ","))
 		}},
-		column{Name: "Reason", Description: "What is wrong, if anything.", Wide: true, Cell: func(m *clusterset.Member) any {
+		column{Name: "Reason", Description: "The reasons and messages of all problems.", Wide: true, Cell: func(m *clusterset.Member) any {
 			return orNone(strings.Join(conditions.Problems(m.Status.Conditions), "; "))
 		}},
 	)

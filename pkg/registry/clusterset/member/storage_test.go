@@ -84,7 +84,7 @@ func TestReasonIsWhatIsWrong(t *testing.T) {
 
 func TestMembersAreClusterScopedAndWatchesAreBounded(t *testing.T) {
 	resource := Resource()
-	if resource.Namespaced || !resource.Fed {
+	if resource.Namespaced || !resource.Feed {
 		t.Errorf("got %+v", resource)
 	}
 }

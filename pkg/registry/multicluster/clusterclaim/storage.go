@@ -19,7 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// REST keeps ClusterClaims in etcd. Other clusters read them, so that watches are
+// REST stores ClusterClaims in etcd. Other clusters read them, so watches are
 // bounded.
 type REST struct {
 	*genericregistry.Store
@@ -30,7 +30,7 @@ func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) 
 	return boundedwatch.Watcher{Watcher: r.Store}.Watch(ctx, options)
 }
 
-// NewStorage keeps ClusterClaims in etcd.
+// NewStorage returns a storage for ClusterClaims.
 func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*REST, error) {
 	claim := strategy{scheme, names.SimpleNameGenerator}
 	store := &genericregistry.Store{
@@ -43,8 +43,8 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*RES
 		DeleteStrategy:            claim,
 		TableConvertor: table.NewConvertor(clock.RealClock{}, table.Column[*multicluster.ClusterClaim]{
 			Name:        "Value",
-			Description: "What is claimed. A long value is shown in part.",
-			Cell:        func(claim *multicluster.ClusterClaim) any { return table.Shorten(claim.Spec.Value) },
+			Description: "The value of the claim. Long values are truncated.",
+			Cell:        func(claim *multicluster.ClusterClaim) any { return table.Truncate(claim.Spec.Value) },
 		}),
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {

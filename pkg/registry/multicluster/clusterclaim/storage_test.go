@@ -57,7 +57,7 @@ func TestWatchesOfClaimsAreBounded(t *testing.T) {
 	if _, err := rest.Watcher(store).Watch(ctx, &internalversion.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(claims.until); left <= 0 || left > boundedwatch.Longest {
+	if left := time.Until(claims.until); left <= 0 || left > boundedwatch.MaxDuration {
 		t.Errorf("it may be watched for %s", left)
 	}
 }

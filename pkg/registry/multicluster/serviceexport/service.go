@@ -13,9 +13,9 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 )
 
-// NewServiceGetter looks into the cache first. What the cache does not have
-// may have been created a moment ago, so it is asked for once more before it
-// is called missing.
+// NewServiceGetter returns a ServiceGetter that reads from the cache. If the
+// cache does not have the Service, it may have been created just now, so the
+// ServiceGetter then reads from the API.
 func NewServiceGetter(cache corev1listers.ServiceLister, live typedcorev1.ServicesGetter) ServiceGetter {
 	return func(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 		service, err := cache.Services(namespace).Get(name)

@@ -18,17 +18,17 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
-// Storage is one store, shown as a resource and its status subresource.
+// Storage is the storage of ServiceExports and of their status subresource.
 type Storage struct {
-	// Export is the resource for groups other than the one people type.
+	// Export is the resource without short names.
 	Export *REST
-	// NamedExport is the same resource with its short names. Only one group may
-	// have them: kubectl warns when a short name is ambiguous.
+	// NamedExport is the same resource with short names. Only one group may offer
+	// them: kubectl warns about short names that are ambiguous.
 	NamedExport *NamedREST
 	Status      *StatusREST
 }
 
-// NewStorage keeps ServiceExports in etcd.
+// NewStorage returns the storage of ServiceExports.
 func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, services ServiceGetter, preview Preview) (*Storage, error) {
 	export := &strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, services: services, preview: preview}
 	for _, group := range []string{multicluster.XGroupName, multicluster.GroupName} {
@@ -60,23 +60,23 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, servi
 	}, nil
 }
 
-// REST is the resource itself.
+// REST is the storage of ServiceExports.
 type REST struct {
 	*genericregistry.Store
 }
 
-// NamedREST is the resource with its short names.
+// NamedREST is a REST with short names.
 type NamedREST struct {
 	REST
 }
 
 var _ rest.ShortNamesProvider = &NamedREST{}
 
-// ShortNames implements rest.ShortNamesProvider with upstream's short names.
+// ShortNames implements rest.ShortNamesProvider with the upstream short names.
 func (*NamedREST) ShortNames() []string { return []string{"svcex", "svcexport"} }
 
-// StatusREST is the status subresource: it can be read and changed, and is
-// neither created nor deleted by itself.
+// StatusREST is the storage of the status subresource. It supports get, update
+// and patch only.
 type StatusREST struct {
 	store *genericregistry.Store
 }
@@ -100,7 +100,7 @@ func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOp
 	return r.store.Get(ctx, name, options)
 }
 
-// Update implements rest.Updater. A status is never created on update, whatever the caller allows.
+// Update implements rest.Updater. It never creates an object.
 func (r *StatusREST) Update(ctx context.Context, name string, object rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {

@@ -6,7 +6,6 @@ package serviceexport
 
 import (
 	"context"
-	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +20,14 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 )
 
 // ServiceGetter looks up a Service of this cluster.
 type ServiceGetter func(ctx context.Context, namespace, name string) (*corev1.Service, error)
 
-// Preview says what else the writer of an export ought to know: the conflicts
-// that it has with the exports of other clusters.
+// Preview returns warnings for the writer of a valid export, such as conflicts
+// with the exports of other clusters.
 type Preview func(ctx context.Context, export *multicluster.ServiceExport) []string
 
 // strategy governs writes to metadata and spec.
@@ -36,7 +36,7 @@ type strategy struct {
 	names.NameGenerator
 	services ServiceGetter
 	preview  Preview
-	// versions are all API versions under which clients may apply an export.
+	// versions are all API versions with which clients can apply an export.
 	versions []fieldpath.APIVersion
 }
 
@@ -52,7 +52,7 @@ func (*strategy) AllowCreateOnUpdate() bool      { return false }
 func (*strategy) AllowUnconditionalUpdate() bool { return true }
 func (*strategy) Canonicalize(runtime.Object)    {}
 
-// GetResetFields keeps those who apply metadata and spec from owning the status.
+// GetResetFields prevents field managers of metadata and spec from owning the status.
 func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.resetFields(fieldpath.MakePathOrDie("status"))
 }
@@ -89,25 +89,24 @@ func (*strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) f
 	return validation.ValidateServiceExportUpdate(object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport))
 }
 
-// WarningsOnCreate tells the user at once what would otherwise only show in
-// the conditions: that there is nothing to export yet, or in what the export
-// differs from those of other clusters.
+// WarningsOnCreate warns about problems that the conditions will report later:
+// why the Service cannot be exported, or conflicts with other exports.
 func (s *strategy) WarningsOnCreate(ctx context.Context, object runtime.Object) []string {
-	export := object.(*multicluster.ServiceExport)
-	service, err := s.services(ctx, export.Namespace, export.Name)
+	written := object.(*multicluster.ServiceExport)
+	service, err := s.services(ctx, written.Namespace, written.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return []string{fmt.Sprintf("nothing is exported until there is a Service %q in namespace %q", export.Name, export.Namespace)}
+		service = nil
 	case err != nil:
-		return nil // not knowing is no reason to warn
-	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		return []string{fmt.Sprintf("Service %q in namespace %q is of type ExternalName, which cannot be exported: "+
-			"export a Service that has endpoints", export.Name, export.Namespace)}
+		return nil // warnings are best effort
 	}
-	return s.preview(ctx, export)
+	if problem := export.Check(written.Namespace, written.Name, service); problem != nil {
+		return []string{problem.Message}
+	}
+	return s.preview(ctx, written)
 }
 
-// WarningsOnUpdate warns of conflicts again when the export itself changes.
+// WarningsOnUpdate repeats the warnings when the export itself changes.
 func (s *strategy) WarningsOnUpdate(ctx context.Context, object, old runtime.Object) []string {
 	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
 	same := apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) && apiequality.Semantic.DeepEqual(export.Annotations, oldExport.Annotations)
@@ -122,7 +121,7 @@ type statusStrategy struct {
 	*strategy
 }
 
-// GetResetFields keeps those who apply the status from owning anything else.
+// GetResetFields prevents field managers of the status from owning other fields.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.resetFields(
 		fieldpath.MakePathOrDie("spec"),
@@ -142,8 +141,9 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Ob
 	keepDecision(export, written)
 }
 
-// keepDecision makes an export hold to the decision about its IP in some
-// annotations: that is part of its status, which upstream's type has no room for.
+// keepDecision sets the recorded ClusterSet IP decision of an export to the one in
+// the annotations. It is part of the status, but the upstream type has no field
+// for it.
 func keepDecision(export *multicluster.ServiceExport, annotations map[string]string) {
 	decision, decided := annotations[multicluster.ClusterSetIPDecisionAnnotation]
 	if !decided {
@@ -160,7 +160,7 @@ func (statusStrategy) ValidateUpdate(_ context.Context, object, old runtime.Obje
 	return validation.ValidateServiceExportStatusUpdate(object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport))
 }
 
-// WarningsOnUpdate has nothing to say: the status is written by controllers.
+// WarningsOnUpdate returns no warnings: controllers write the status.
 func (statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }

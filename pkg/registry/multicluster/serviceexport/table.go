@@ -17,12 +17,12 @@ import (
 
 func newTable(clock clock.PassiveClock) *table.Convertor[*multicluster.ServiceExport] {
 	return table.NewConvertor(clock,
-		conditionColumn(multicluster.ServiceExportValid, "Whether there is a Service that can be exported."),
-		conditionColumn(multicluster.ServiceExportReady, "Whether the Service is offered to the other clusters."),
-		conditionColumn(multicluster.ServiceExportConflict, "Whether other clusters export the Service differently."),
+		conditionColumn(multicluster.ServiceExportValid, "Whether the Service exists and can be exported."),
+		conditionColumn(multicluster.ServiceExportReady, "Whether the Service is exported to the ClusterSet."),
+		conditionColumn(multicluster.ServiceExportConflict, "Whether the export conflicts with exports of other clusters."),
 		table.Column[*multicluster.ServiceExport]{
 			Name:        "Problems",
-			Description: "The reasons of all conditions that are not as they should be.",
+			Description: "The reasons of all conditions that report a problem.",
 			Wide:        true,
 			Cell:        func(export *multicluster.ServiceExport) any { return problems(export.Status.Conditions) },
 		},
@@ -42,7 +42,7 @@ func conditionColumn(conditionType, description string) table.Column[*multiclust
 	}
 }
 
-// problems joins the reasons of the conditions that are not as they should be.
+// problems returns the reasons of all conditions that report a problem.
 func problems(all []metav1.Condition) string {
 	want := map[string]metav1.ConditionStatus{
 		multicluster.ServiceExportValid:    metav1.ConditionTrue,

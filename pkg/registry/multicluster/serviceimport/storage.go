@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceimport serves ServiceImports, which are computed and can only
-// be read.
+// Package serviceimport describes ServiceImports, which are computed and
+// read-only.
 package serviceimport
 
 import (
@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
@@ -20,7 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// Resource describes ServiceImports.
+// Resource returns the description of ServiceImports.
 func Resource() readonly.Resource {
 	return readonly.Resource{
 		Plural:      multicluster.XResource("serviceimports"),
@@ -28,37 +27,19 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &multicluster.ServiceImport{} },
 		NewListFunc: func() runtime.Object { return &multicluster.ServiceImportList{} },
 		Namespaced:  true,
+		ShortNames:  []string{"svcim", "svcimport"},
 		Table:       newTable(clock.RealClock{}),
 	}
-}
-
-// Storage is one store, shown with and without short names.
-type Storage struct {
-	Import *readonly.REST
-	// NamedImport has the short names, which only one group may have.
-	NamedImport *readonly.WithShortNames
-}
-
-// NewStorage serves what the options lead to.
-func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*Storage, error) {
-	imports, err := readonly.New(scheme, options, Resource())
-	if err != nil {
-		return nil, err
-	}
-	return &Storage{
-		Import:      imports,
-		NamedImport: &readonly.WithShortNames{REST: imports, Names: []string{"svcim", "svcimport"}},
-	}, nil
 }
 
 func newTable(clock clock.PassiveClock) *table.Convertor[*multicluster.ServiceImport] {
 	type column = table.Column[*multicluster.ServiceImport]
 	return table.NewConvertor(clock,
 		column{Name: "Type", Description: "ClusterSetIP or Headless.", Cell: func(i *multicluster.ServiceImport) any { return string(i.Spec.Type) }},
-		column{Name: "IP", Description: "Where the service is reached.", Cell: func(i *multicluster.ServiceImport) any { return orNone(i.Spec.IPs) }},
-		column{Name: "Ports", Description: "The ports of the service.", Cell: func(i *multicluster.ServiceImport) any { return orNone(ports(i)) }},
-		column{Name: "Clusters", Description: "The clusters that export the service.", Cell: func(i *multicluster.ServiceImport) any { return orNone(clusters(i)) }},
-		column{Name: "Ready", Description: "Whether the service can be used, or why not.", Wide: true, Cell: func(i *multicluster.ServiceImport) any { return problems(i) }},
+		column{Name: "IP", Description: "The IPs of the Service in this cluster.", Cell: func(i *multicluster.ServiceImport) any { return orNone(i.Spec.IPs) }},
+		column{Name: "Ports", Description: "The ports of the Service.", Cell: func(i *multicluster.ServiceImport) any { return orNone(ports(i)) }},
+		column{Name: "Clusters", Description: "The clusters that export the Service.", Cell: func(i *multicluster.ServiceImport) any { return orNone(clusters(i)) }},
+		column{Name: "Ready", Description: "True, or the reasons of all conditions that are not True.", Wide: true, Cell: func(i *multicluster.ServiceImport) any { return problems(i) }},
 	)
 }
 
@@ -78,7 +59,7 @@ func clusters(serviceImport *multicluster.ServiceImport) []string {
 	return clusters
 }
 
-// problems are the reasons of the conditions that are not as they should be.
+// problems returns the reasons of all conditions that are not True.
 func problems(serviceImport *multicluster.ServiceImport) string {
 	reasons := conditions.Unmet(serviceImport.Status.Conditions, func(string) (metav1.ConditionStatus, bool) { return metav1.ConditionTrue, true })
 	if len(reasons) == 0 {

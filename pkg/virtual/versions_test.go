@@ -16,7 +16,7 @@ import (
 var testEpoch = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func TestVersionsOfConcurrentCallersGrowAndDiffer(t *testing.T) {
-	versions := NewClock(clocktesting.NewFakePassiveClock(testEpoch))
+	versions := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch))
 	const callers, each = 8, 2000
 	issued := make([][]uint64, callers)
 	var group sync.WaitGroup
@@ -43,7 +43,7 @@ func TestVersionsOfConcurrentCallersGrowAndDiffer(t *testing.T) {
 
 func TestVersionsGrowWhenTheTimeOfDayGoesBack(t *testing.T) {
 	wall := clocktesting.NewFakePassiveClock(testEpoch)
-	versions := NewClock(wall)
+	versions := NewVersionSource(wall)
 	last := versions.Next()
 	for _, jump := range []time.Duration{-time.Hour, -time.Millisecond, time.Minute, -24 * time.Hour, 25 * time.Hour} {
 		wall.SetTime(wall.Now().Add(jump))
@@ -57,8 +57,8 @@ func TestVersionsGrowWhenTheTimeOfDayGoesBack(t *testing.T) {
 
 func TestVersionsGrowAcrossRestarts(t *testing.T) {
 	for range 100 { // the bits of the process are random, and must not matter
-		before := NewClock(clocktesting.NewFakePassiveClock(testEpoch)).Next()
-		after := NewClock(clocktesting.NewFakePassiveClock(testEpoch.Add(time.Millisecond))).Next()
+		before := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch)).Next()
+		after := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch.Add(time.Millisecond))).Next()
 		if after <= before {
 			t.Fatalf("got %d after %d", after, before)
 		}
@@ -66,7 +66,7 @@ func TestVersionsGrowAcrossRestarts(t *testing.T) {
 }
 
 func TestVersionsOverflowIntoTheNextMillisecond(t *testing.T) {
-	versions := NewClock(clocktesting.NewFakePassiveClock(testEpoch))
+	versions := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch))
 	last := versions.Next()
 	for range 3 * (maxSequence + 1) {
 		next := versions.Next()
@@ -87,7 +87,7 @@ func TestVersionsFitIntoSignedNumbers(t *testing.T) {
 		testEpoch,
 		time.Date(2093, time.January, 1, 0, 0, 0, 0, time.UTC),
 	} {
-		version := NewClock(clocktesting.NewFakePassiveClock(at)).Next()
+		version := NewVersionSource(clocktesting.NewFakePassiveClock(at)).Next()
 		if version == 0 || version > math.MaxInt64 {
 			t.Errorf("the version at %s is %d", at, version)
 		}
@@ -95,7 +95,7 @@ func TestVersionsFitIntoSignedNumbers(t *testing.T) {
 }
 
 func TestVersionTellsWhenItWasIssued(t *testing.T) {
-	version := NewClock(clocktesting.NewFakePassiveClock(testEpoch)).Next()
+	version := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch)).Next()
 	if got := issuedAt(version); !got.Equal(testEpoch) {
 		t.Errorf("got %s, want %s", got, testEpoch)
 	}

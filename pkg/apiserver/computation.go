@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -20,74 +19,28 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
-	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/about/clusterproperty"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/clusterset/exportedendpointslice"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/clusterset/exportedservice"
-	memberregistry "github.com/mcs-apiserver/mcs-apiserver/pkg/registry/clusterset/member"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceimport"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// newStores are the empty stores of the computed resources.
-func newStores() projection.Stores {
-	versions := virtual.NewClock(clock.RealClock{})
-	store := func(resource readonly.Resource) *virtual.Store {
-		return virtual.NewStore(virtual.Config{
-			Resource: resource.Plural, NewFunc: resource.NewFunc, NewListFunc: resource.NewListFunc,
-			Namespaced: resource.Namespaced, Versions: versions, Clock: clock.RealClock{},
-		})
-	}
-	return projection.Stores{
-		ServiceImports:         store(serviceimport.Resource()),
-		ExportedServices:       store(exportedservice.Resource()),
-		ExportedEndpointSlices: store(exportedendpointslice.Resource()),
-		Members:                store(memberregistry.Resource()),
-		ClusterProperties:      store(clusterproperty.Resource()),
-	}
-}
-
-// computedResource is a resource that one group alone has.
-type computedResource struct {
-	readonly.Resource
-	version schema.GroupVersion
-	store   *virtual.Store
-}
-
-func computedResources(stores projection.Stores) []computedResource {
-	return []computedResource{
-		{exportedservice.Resource(), clustersetv1alpha1.SchemeGroupVersion, stores.ExportedServices},
-		{exportedendpointslice.Resource(), clustersetv1alpha1.SchemeGroupVersion, stores.ExportedEndpointSlices},
-		{memberregistry.Resource(), clustersetv1alpha1.SchemeGroupVersion, stores.Members},
-		{clusterproperty.Resource(), aboutv1beta1.SchemeGroupVersion, stores.ClusterProperties},
-	}
-}
-
-// virtualOptions lead to a store in memory.
-func virtualOptions(store *virtual.Store, version schema.GroupVersion) generic.RESTOptionsGetter {
-	return store.RESTOptions(Codecs.LegacyCodec(version))
-}
-
-// computation is what keeps the computed resources up to date.
+// computation keeps the virtual resources up to date.
 type computation struct {
 	projection *projection.Projection
-	// informers are started with the server and stopped after the projection.
+	// The informers are started with the server and stopped after the projection.
 	kubernetes   informers.SharedInformerFactory
 	multicluster mcsinformers.SharedInformerFactory
 	secrets      cache.SharedIndexInformer
 	running      sync.WaitGroup
 }
 
-func (c CompletedConfig) newComputation(stores projection.Stores) (*computation, error) {
+func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual.Store) (*computation, error) {
 	loopback := restclient.CopyConfig(c.generic.LoopbackClientConfig)
 	loopback.QPS = -1
 	own, err := versioned.NewForConfig(loopback)
@@ -104,7 +57,7 @@ func (c CompletedConfig) newComputation(stores projection.Stores) (*computation,
 	computed.projection, err = projection.New(projection.Config{
 		Kubernetes:   computed.kubernetes,
 		Multicluster: computed.multicluster,
-		Births:       projection.NewBirths(c.Etcd, path.Join(c.EtcdPrefix, birthsLocation), clock.RealClock{}),
+		Identities:   importidentity.New(c.Etcd, path.Join(c.EtcdPrefix, identitiesLocation), clock.RealClock{}),
 		Stores:       stores,
 
 		UseClusterSetIP:    c.ClusterSetIP.ByDefault,
@@ -122,7 +75,7 @@ func (c CompletedConfig) newComputation(stores projection.Stores) (*computation,
 	return computed, err
 }
 
-// start is a post-start hook: the server is not ready before it returns.
+// start is a post-start hook. The server is not ready before it returns.
 func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	ctx := klog.NewContext(hook.Context, klog.Background())
 	c.kubernetes.Start(ctx.Done())
@@ -135,17 +88,17 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	})
 	select {
 	case <-synced:
-		klog.FromContext(ctx).Info("All imports have been computed")
+		klog.FromContext(ctx).Info("Computed all virtual resources")
 		return nil
 	case <-ctx.Done():
-		return nil // stopped before that; an error would end the process at once
+		return nil // shutting down; an error would end the process at once
 	}
 }
 
-// wait returns when nothing is running any more.
+// wait returns when everything that start started has ended.
 func (c *computation) wait() { c.running.Wait() }
 
-// preview is what the writer of a ServiceExport is told.
+// preview returns the warnings for the writer of a ServiceExport.
 func (c *computation) preview(_ context.Context, export *multicluster.ServiceExport) []string {
 	var written multiclusterxv1beta1.ServiceExport
 	if err := multiclusterxv1beta1.Convert_multicluster_ServiceExport_To_v1beta1_ServiceExport(export, &written, nil); err != nil {

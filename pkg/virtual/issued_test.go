@@ -12,8 +12,8 @@ import (
 
 func TestLedgerKnowsExactlyWhatWasIssuedLately(t *testing.T) {
 	wall := clocktesting.NewFakePassiveClock(testEpoch)
-	versions := NewClock(wall)
-	var issued ledger
+	versions := NewVersionSource(wall)
+	var issued issuedVersions
 	var all []uint64
 	for range 1000 {
 		version := versions.Next()
@@ -24,27 +24,27 @@ func TestLedgerKnowsExactlyWhatWasIssuedLately(t *testing.T) {
 	now := wall.Now()
 	for _, version := range all {
 		young := now.Sub(issuedAt(version)) <= rememberedAge
-		if issued.knows(version, now) != young {
+		if issued.contains(version, now) != young {
 			t.Fatalf("a version %s old: known is %v", now.Sub(issuedAt(version)), !young)
 		}
-		if issued.knows(version+1, now) || issued.knows(version-1, now) {
+		if issued.contains(version+1, now) || issued.contains(version-1, now) {
 			t.Fatal("a version is known that was never issued")
 		}
 	}
-	if issued.knows(versions.Next(), now) {
+	if issued.contains(versions.Next(), now) {
 		t.Error("a version is known that another store got")
 	}
 }
 
 func TestLedgerForgetsAlsoWhenNothingIsIssued(t *testing.T) {
-	versions := NewClock(clocktesting.NewFakePassiveClock(testEpoch))
-	var issued ledger
+	versions := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch))
+	var issued issuedVersions
 	version := versions.Next()
 	issued.add(version)
-	if !issued.knows(version, testEpoch.Add(rememberedAge)) {
+	if !issued.contains(version, testEpoch.Add(rememberedAge)) {
 		t.Error("forgotten too early")
 	}
-	if issued.knows(version, testEpoch.Add(rememberedAge+time.Millisecond)) {
+	if issued.contains(version, testEpoch.Add(rememberedAge+time.Millisecond)) {
 		t.Error("still known after its time")
 	}
 }
@@ -60,8 +60,8 @@ func TestLedgerStaysBelowThreeTimesWhatItRemembers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wall := clocktesting.NewFakePassiveClock(testEpoch)
-			versions := NewClock(wall)
-			var issued ledger
+			versions := NewVersionSource(wall)
+			var issued issuedVersions
 			largest := 0
 			for i := range 5 * test.remember {
 				issued.add(versions.Next())
