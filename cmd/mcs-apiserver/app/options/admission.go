@@ -24,13 +24,13 @@ import (
 
 const (
 	admissionGroupVersion = "admissionregistration.k8s.io/v1"
-	// hostTimeout is how long the host cluster may take to answer at start.
+	// hostTimeout is how long to wait for the host cluster at startup.
 	hostTimeout = time.Minute
 )
 
-// admissionResources are what the library's admission plugins watch in the
-// host cluster. A plugin whose resources are not served never gets in sync,
-// and refuses every write for that.
+// admissionResources are the resources of the host cluster that the admission
+// plugins of the library watch. A plugin whose resources are not served never
+// syncs and rejects every write.
 var admissionResources = map[string][]string{
 	mutatingpolicy.PluginName:    {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"},
 	validatingpolicy.PluginName:  {"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
@@ -38,35 +38,36 @@ var admissionResources = map[string][]string{
 	validatingwebhook.PluginName: {"validatingwebhookconfigurations"},
 }
 
-// disableUnservedAdmission switches off the admission plugins that cannot work
-// with this host cluster, MutatingAdmissionPolicy before Kubernetes 1.36 for one.
+// disableUnservedAdmission disables the admission plugins whose resources the
+// host cluster does not serve, such as MutatingAdmissionPolicy before Kubernetes
+// 1.36.
 func disableUnservedAdmission(ctx context.Context, host *rest.Config, admission *genericoptions.AdmissionOptions) error {
 	client, err := discovery.NewDiscoveryClientForConfig(host)
 	if err != nil {
-		return fmt.Errorf("make a client for the host cluster: %w", err)
+		return fmt.Errorf("create client for the host cluster: %w", err)
 	}
 	logger := klog.FromContext(ctx)
 	var served *metav1.APIResourceList
 	err = wait.PollUntilContextTimeout(ctx, time.Second, hostTimeout, true, func(ctx context.Context) (bool, error) {
 		list, err := client.ServerResourcesForGroupVersion(admissionGroupVersion)
 		if err != nil && !apierrors.IsNotFound(err) {
-			logger.Info("Waiting for the host cluster to say which admission APIs it serves", "server", host.Host, "err", err)
+			logger.Info("Waiting for the admission API discovery of the host cluster", "server", host.Host, "err", err)
 			return false, nil
 		}
 		served = list
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("ask the host cluster at %s which admission APIs it serves: %w", host.Host, err)
+		return fmt.Errorf("discover the admission API of the host cluster at %s: %w", host.Host, err)
 	}
 	for _, plugin := range unservedPlugins(served) {
-		logger.Info("Admission plugin is off: the host cluster does not serve its API", "plugin", plugin, "api", admissionGroupVersion)
+		logger.Info("Disabled admission plugin because the host cluster does not serve its API", "plugin", plugin, "api", admissionGroupVersion)
 		admission.DisablePlugins = append(admission.DisablePlugins, plugin)
 	}
 	return nil
 }
 
-// unservedPlugins are the plugins that lack one of their resources.
+// unservedPlugins returns the plugins for which a resource is not served.
 func unservedPlugins(served *metav1.APIResourceList) []string {
 	names := map[string]bool{}
 	if served != nil {

@@ -42,13 +42,13 @@ func TestPluginsThatLackAResourceAreUnserved(t *testing.T) {
 	}
 }
 
-// A plugin of the library that watches something we do not know of would
-// refuse every write on a host that does not serve it.
-func TestEveryPluginOfTheLibraryIsKnown(t *testing.T) {
+// A plugin with unknown resources would reject every write on a host cluster that
+// does not serve them.
+func TestResourcesOfAllPluginsAreKnown(t *testing.T) {
 	const readsNamespacesOnly = "NamespaceLifecycle"
 	for _, plugin := range genericoptions.NewAdmissionOptions().RecommendedPluginOrder {
 		if admissionResources[plugin] == nil && plugin != readsNamespacesOnly {
-			t.Errorf("nothing is known of what %s watches", plugin)
+			t.Errorf("the resources that %s watches are unknown", plugin)
 		}
 	}
 }

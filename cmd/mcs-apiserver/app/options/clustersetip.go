@@ -19,7 +19,7 @@ const (
 	modeClusterSet = "ClusterSet"
 )
 
-// ClusterSetIPOptions are about one IP in all clusters.
+// ClusterSetIPOptions configures shared ClusterSet IPs.
 type ClusterSetIPOptions struct {
 	Mode   string
 	Ranges []string
@@ -33,14 +33,14 @@ func newClusterSetIPOptions() *ClusterSetIPOptions {
 // AddFlags adds the flags of this group.
 func (o *ClusterSetIPOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Mode, "clusterset-ip-mode", o.Mode,
-		"Which IP the services have that this cluster is the first to export: Cluster for one in each importing cluster, "+
-			"ClusterSet for the same in all. The annotation "+multicluster.UseClusterSetIPAnnotation+" on a ServiceExport overrides it.")
+		"IP of Services whose founding export is in this cluster: Cluster for a separate IP in each importing cluster, "+
+			"ClusterSet for a shared ClusterSet IP. The annotation "+multicluster.UseClusterSetIPAnnotation+" on a ServiceExport takes precedence.")
 	flags.StringSliceVar(&o.Ranges, "clusterset-ip-range", o.Ranges,
-		"Networks of the addresses that are the same in all clusters: one for IPv4, one for IPv6, or both. "+
-			"The same in all clusters, and used for nothing else.")
+		"ClusterSet IP range from which shared ClusterSet IPs are allocated: an IPv4 CIDR, an IPv6 CIDR, or both. "+
+			"Must be the same in all clusters and must not be used for anything else.")
 	flags.StringSliceVar(&o.CIDRs, "clusterset-ip-cidr", o.CIDRs,
-		"The part of --clusterset-ip-range that this cluster allocates, and no other. "+
-			"Without it, the ClusterClaim "+multicluster.ClusterSetIPCIDRClaim+", which `kubectl mcs join` makes.")
+		"Allocation CIDRs of this cluster: the part of --clusterset-ip-range that only this cluster allocates from. "+
+			"Defaults to the ClusterClaim "+multicluster.ClusterSetIPCIDRClaim+", which 'kubectl mcs join' creates.")
 }
 
 func (o *ClusterSetIPOptions) validate() []error {
@@ -57,7 +57,7 @@ func (o *ClusterSetIPOptions) validate() []error {
 		errs = append(errs, fmt.Errorf("--clusterset-ip-cidr: %w", err))
 	}
 	if outside := clustersetip.Outside(cidrs, ranges); len(errs) == 0 && len(outside) > 0 {
-		errs = append(errs, fmt.Errorf("--clusterset-ip-cidr: %v must lie in --clusterset-ip-range, %v", outside, ranges))
+		errs = append(errs, fmt.Errorf("--clusterset-ip-cidr: %v must be within --clusterset-ip-range %v", outside, ranges))
 	}
 	return errs
 }

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// HostOptions say where the kube-apiserver is whose API this server extends.
+// HostOptions configures the access to the host cluster, whose API this server
+// extends.
 type HostOptions struct {
 	Kubeconfig string
 }
@@ -22,11 +23,11 @@ type HostOptions struct {
 // AddFlags adds the flags of this group.
 func (o *HostOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
-		"Kubeconfig of the cluster whose API this server extends. Also used for delegated authentication and authorization "+
-			"unless these have a kubeconfig of their own. Not needed in a Pod of that cluster.")
+		"Kubeconfig of the host cluster, whose API this server extends. Also used for delegated authentication and authorization "+
+			"unless they have their own. Not required in a Pod of the host cluster.")
 }
 
-// shareWith makes one kubeconfig do for everything that asks the host cluster.
+// shareWith uses the kubeconfig for delegated authentication and authorization.
 func (o *HostOptions) shareWith(recommended *genericoptions.RecommendedOptions) {
 	if recommended.Authentication.RemoteKubeConfigFile == "" {
 		recommended.Authentication.RemoteKubeConfigFile = o.Kubeconfig
@@ -36,18 +37,18 @@ func (o *HostOptions) shareWith(recommended *genericoptions.RecommendedOptions) 
 	}
 }
 
-// applyTo gives the server its client and informers. Requests are limited by
-// the kube-apiserver's priority and fairness, not a second time here.
+// applyTo sets the client and the informers of the server. The client is not rate
+// limited: API priority and fairness of the kube-apiserver does that.
 func (o *HostOptions) applyTo(config *genericapiserver.RecommendedConfig) error {
 	client, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
-		return fmt.Errorf("load the kubeconfig of the host cluster (--kubeconfig): %w", err)
+		return fmt.Errorf("load kubeconfig of the host cluster (--kubeconfig): %w", err)
 	}
 	client.QPS = -1
 	client.UserAgent = "mcs-apiserver"
 	clientset, err := kubernetes.NewForConfig(client)
 	if err != nil {
-		return fmt.Errorf("make a client for the host cluster: %w", err)
+		return fmt.Errorf("create client for the host cluster: %w", err)
 	}
 	config.ClientConfig = client
 	config.SharedInformerFactory = informers.NewSharedInformerFactory(clientset, 0)

@@ -20,7 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
-// MemberOptions say where the other clusters of the ClusterSet are found.
+// MemberOptions configures the other clusters of the ClusterSet.
 type MemberOptions struct {
 	Namespace string
 	TTL       time.Duration
@@ -39,13 +39,13 @@ func newMemberOptions() *MemberOptions {
 // AddFlags adds the flags of this group.
 func (o *MemberOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
-		"Namespace of the installation, where the Secrets are that make other clusters members. "+
-			"Taken from the environment variable POD_NAMESPACE when that is set.")
+		"Namespace of this installation, which contains the Secrets of members. "+
+			"Defaults to the environment variable POD_NAMESPACE if it is set.")
 	flags.DurationVar(&o.TTL, "member-ttl", o.TTL,
-		"How long a member may be silent before it counts as lost. The annotation "+clusterset.TTLAnnotation+" on its Secret overrides it.")
+		"How long a member can be unreachable before it is lost. The annotation "+clusterset.TTLAnnotation+" on its Secret takes precedence.")
 	flags.StringVar(&o.LostPolicy, "lost-member-policy", o.LostPolicy,
-		"What happens to the endpoints of a member that is lost: Withdraw takes them out of use, Keep keeps them. "+
-			"The annotation "+clusterset.LostPolicyAnnotation+" on its Secret overrides it.")
+		"What happens to the endpoints of a lost member: Withdraw removes them, Keep keeps them. "+
+			"The annotation "+clusterset.LostPolicyAnnotation+" on its Secret takes precedence.")
 }
 
 func (o *MemberOptions) validate() []error {
@@ -54,7 +54,7 @@ func (o *MemberOptions) validate() []error {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
 	}
 	if o.TTL < member.MinTTL {
-		errs = append(errs, fmt.Errorf("--member-ttl %s: must be at least %s, because a member is asked every few seconds only", o.TTL, member.MinTTL))
+		errs = append(errs, fmt.Errorf("--member-ttl %s: must be at least %s, because members are probed every few seconds", o.TTL, member.MinTTL))
 	}
 	if policy := clusterset.LostPolicy(o.LostPolicy); policy != clusterset.LostPolicyWithdraw && policy != clusterset.LostPolicyKeep {
 		errs = append(errs, fmt.Errorf("--lost-member-policy %q: must be %s or %s", o.LostPolicy, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))
@@ -62,13 +62,13 @@ func (o *MemberOptions) validate() []error {
 	return errs
 }
 
-// admissionInitializers give our admission plugins what they look at.
+// admissionInitializers returns the initializers of our admission plugins.
 func (o *MemberOptions) admissionInitializers(config *genericapiserver.RecommendedConfig) ([]apiserveradmission.PluginInitializer, error) {
 	loopback := rest.CopyConfig(config.LoopbackClientConfig)
 	loopback.QPS = -1
 	client, err := versioned.NewForConfig(loopback)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for this server's own API: %w", err)
+		return nil, fmt.Errorf("create loopback client: %w", err)
 	}
 	return []apiserveradmission.PluginInitializer{admission.NewInitializer(client, o.Namespace)}, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options holds the flags of mcs-apiserver and turns them into a
+// Package options defines the flags of mcs-apiserver and converts them to a
 // server configuration.
 package options
 
@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-base/logs"
 	baseversion "k8s.io/component-base/version"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/features"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -27,47 +29,58 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 )
 
-// Options are the flags, a group each.
+// Options holds all flags, by group.
 type Options struct {
-	ServerRun   *genericoptions.ServerRunOptions
-	Recommended *genericoptions.RecommendedOptions
-	Host        *HostOptions
-	Storage     *StorageOptions
-	Members     *MemberOptions
-	ClusterSet  *ClusterSetIPOptions
-	Logs        *logs.Options
+	ServerRun    *genericoptions.ServerRunOptions
+	Recommended  *genericoptions.RecommendedOptions
+	Host         *HostOptions
+	Storage      *StorageOptions
+	Members      *MemberOptions
+	ClusterSetIP *ClusterSetIPOptions
+	Logs         *logs.Options
 }
 
-// New returns the options with their defaults.
+// New returns options with default values.
 func New() *Options {
-	// The library's features are those of the Kubernetes release it comes from,
-	// whatever our own version is.
+	// The feature gates of the library follow its Kubernetes release, not our
+	// own version.
 	compatibility.DefaultComponentGlobalsRegistry.ComponentGlobalsOrRegister(basecompatibility.DefaultKubeComponent,
 		basecompatibility.NewEffectiveVersionFromString(baseversion.DefaultKubeBinaryVersion, "", ""),
 		utilfeature.DefaultMutableFeatureGate)
 
+	disableCacheInconsistencyDetection()
 	recommended := genericoptions.NewRecommendedOptions(defaultEtcdPrefix, nil)
 	// Replaced by HostOptions.
 	recommended.CoreAPI = nil
-	// Everything that this server calls is in its own cluster: there is nothing
-	// to select an egress for.
+	// All connections of this server stay within the host cluster.
 	recommended.EgressSelector = nil
 	recommended.SecureServing.BindPort = defaultPort
-	// A certificate that nobody gave us is made in memory, not in whatever
-	// directory the server happens to be started in.
+	// A self-signed certificate is kept in memory rather than in the working
+	// directory.
 	recommended.SecureServing.ServerCert.CertDirectory = ""
 	admission.AddTo(recommended.Admission)
 	run := genericoptions.NewServerRunOptions()
-	// Without it, open watches hold up the shutdown for a whole minute.
+	// By default, open watches would delay the shutdown by a minute.
 	run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
 	return &Options{
-		ServerRun:   run,
-		Recommended: recommended,
-		Host:        &HostOptions{},
-		Storage:     &StorageOptions{DataDir: defaultDataDir},
-		Members:     newMemberOptions(),
-		ClusterSet:  newClusterSetIPOptions(),
-		Logs:        logs.NewOptions(),
+		ServerRun:    run,
+		Recommended:  recommended,
+		Host:         &HostOptions{},
+		Storage:      &StorageOptions{DataDir: defaultDataDir},
+		Members:      newMemberOptions(),
+		ClusterSetIP: newClusterSetIPOptions(),
+		Logs:         logs.NewOptions(),
+	}
+}
+
+// disableCacheInconsistencyDetection turns the feature gate
+// DetectCacheInconsistency off by default. Every few minutes it lists each
+// resource from storage and from the watch cache to compare them, which is meant
+// for tests. --feature-gates can turn it on.
+func disableCacheInconsistencyDetection() {
+	gate := utilfeature.DefaultMutableFeatureGate
+	if utilfeature.DefaultFeatureGate.Enabled(features.DetectCacheInconsistency) {
+		utilruntime.Must(gate.OverrideDefault(features.DetectCacheInconsistency, false))
 	}
 }
 
@@ -76,7 +89,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	o.Host.AddFlags(sections.FlagSet("host cluster"))
 	o.Members.AddFlags(sections.FlagSet("members"))
-	o.ClusterSet.AddFlags(sections.FlagSet("clusterset IP"))
+	o.ClusterSetIP.AddFlags(sections.FlagSet("clusterset IP"))
 	o.Storage.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.Etcd.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.SecureServing.AddFlags(sections.FlagSet("serving"))
@@ -94,12 +107,12 @@ type completed struct {
 	*Options
 }
 
-// Completed options can only be had from Complete.
+// Completed is returned by Complete only.
 type Completed struct {
 	*completed
 }
 
-// Complete derives what was not given.
+// Complete fills in defaults that depend on other options.
 func (o *Options) Complete() (Completed, error) {
 	// Feature gates are final from here on.
 	if err := o.ServerRun.ComponentGlobalsRegistry.Set(); err != nil {
@@ -109,23 +122,23 @@ func (o *Options) Complete() (Completed, error) {
 	o.Recommended.ExtraAdmissionInitializers = o.Members.admissionInitializers
 	o.Storage.complete(o.Recommended.Etcd)
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
-		return Completed{}, fmt.Errorf("make a self-signed serving certificate: %w", err)
+		return Completed{}, fmt.Errorf("create self-signed serving certificate: %w", err)
 	}
 	return Completed{&completed{o}}, nil
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors in the options.
 func (o Completed) Validate() error {
 	errs := o.ServerRun.Validate()
 	errs = append(errs, o.Recommended.Validate()...)
 	errs = append(errs, o.Storage.validate()...)
 	errs = append(errs, o.Members.validate()...)
-	errs = append(errs, o.ClusterSet.validate()...)
+	errs = append(errs, o.ClusterSetIP.validate()...)
 	return errors.Join(errs...)
 }
 
-// Config makes a server configuration of the options. It needs the storage
-// and the host cluster to be there, and says which of them is not.
+// Config returns a server configuration. It requires that the storage and the
+// host cluster are available.
 func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	if err := awaitCertificate(ctx, o.Recommended.SecureServing); err != nil {
 		return nil, err
@@ -140,7 +153,7 @@ func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	config := apiserver.NewConfig()
 	config.Etcd, config.EtcdPrefix = client, o.Recommended.Etcd.StorageConfig.Prefix
 	config.Namespace, config.MemberTTL, config.LostPolicy = o.Members.Namespace, o.Members.TTL, clusterset.LostPolicy(o.Members.LostPolicy)
-	if config.ClusterSetIP, err = o.ClusterSet.config(); err != nil {
+	if config.ClusterSetIP, err = o.ClusterSetIP.config(); err != nil {
 		return nil, err
 	}
 	if err := o.ServerRun.ApplyTo(&config.Generic.Config); err != nil {

@@ -17,17 +17,17 @@ import (
 
 const (
 	defaultPort = 6443
-	// certificateTimeout is how long mcs-controller, started at the same
-	// moment, may take to write the serving certificate.
+	// certificateTimeout is how long to wait for the serving certificate from
+	// mcs-controller, which starts at the same time.
 	certificateTimeout = 2 * time.Minute
 )
 
-// awaitCertificate waits for the files of the serving certificate.
-// mcs-controller writes them into a volume that both share, and it may be the
-// slower one to start. Later changes are followed by the library.
+// awaitCertificate waits for the files of the serving certificate, which
+// mcs-controller writes to a shared volume. The library reloads them when they
+// change later.
 func awaitCertificate(ctx context.Context, serving *genericoptions.SecureServingOptionsWithLoopback) error {
 	pair := serving.ServerCert.CertKey
-	said := false
+	logged := false
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, certificateTimeout, true, func(context.Context) (bool, error) {
 		for _, file := range []string{pair.CertFile, pair.KeyFile} {
 			if file == "" {
@@ -35,9 +35,9 @@ func awaitCertificate(ctx context.Context, serving *genericoptions.SecureServing
 			}
 			switch _, err := os.Stat(file); {
 			case errors.Is(err, os.ErrNotExist):
-				if !said {
-					klog.FromContext(ctx).Info("Waiting for the serving certificate that mcs-controller writes", "file", file)
-					said = true
+				if !logged {
+					klog.FromContext(ctx).Info("Waiting for mcs-controller to write the serving certificate", "file", file)
+					logged = true
 				}
 				return false, nil
 			case err != nil:
@@ -47,7 +47,7 @@ func awaitCertificate(ctx context.Context, serving *genericoptions.SecureServing
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the serving certificate %s and its key %s, which mcs-controller writes: %w", pair.CertFile, pair.KeyFile, err)
+		return fmt.Errorf("wait for mcs-controller to write the serving certificate %s and its key %s: %w", pair.CertFile, pair.KeyFile, err)
 	}
 	return nil
 }

@@ -14,22 +14,22 @@ import (
 
 const (
 	defaultDataDir = "/var/lib/mcs-apiserver"
-	// defaultEtcdPrefix keeps our keys apart from others' in a shared etcd.
+	// defaultEtcdPrefix separates our keys from others in a shared etcd.
 	defaultEtcdPrefix = "/registry/mcs-apiserver"
 )
 
-// StorageOptions say where stored objects are kept when no etcd is given.
+// StorageOptions configures the embedded etcd.
 type StorageOptions struct {
 	DataDir string
-	// Embedded is set by completion: no other etcd was given.
+	// Embedded is set on completion if --etcd-servers is not set.
 	Embedded bool
 }
 
 // AddFlags adds the flags of this group.
 func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
-		"Directory of the embedded etcd, which is used when --etcd-servers is not given. Only this process can reach it, "+
-			"so there can be only one replica. Ignored when --etcd-servers is given.")
+		"Data directory of the embedded etcd, which is used if --etcd-servers is not set. The embedded etcd serves "+
+			"this process only, so that there can be only one replica. Ignored if --etcd-servers is set.")
 }
 
 func (o *StorageOptions) complete(options *genericoptions.EtcdOptions) {
