@@ -100,11 +100,11 @@ func expectNoOpenPorts(t *testing.T) {
 	}
 }
 
-func TestDataDirThatCannotHoldASocketIsRefused(t *testing.T) {
+func TestDataDirThatCannotHoldASocketIsRejected(t *testing.T) {
 	for dir, want := range map[string]string{
-		"":                                "is needed",
+		"":                                "requires a data directory",
 		"relative":                        "absolute",
-		"/" + strings.Repeat("long/", 30): "too long by",
+		"/" + strings.Repeat("long/", 30): "shorter",
 	} {
 		if _, err := StartEmbedded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("data directory %q: got %v, want an error with %q", dir, err, want)

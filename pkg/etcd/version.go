@@ -16,17 +16,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// versionTimeout is how long an etcd may take to say which version it is.
+// versionTimeout is the timeout for reading the version of an etcd server.
 const versionTimeout = 20 * time.Second
 
-// Connect makes a client. It outlives the context and has to be closed.
+// Connect returns a client. It outlives the context; the caller must close it.
 func Connect(ctx context.Context, config storagebackend.TransportConfig) (*clientv3.Client, error) {
 	tlsInfo := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
 	options := clientv3.Config{Context: context.WithoutCancel(ctx), Endpoints: config.ServerList, DialTimeout: versionTimeout}
 	if !tlsInfo.Empty() || config.TrustedCAFile != "" {
 		tlsConfig, err := tlsInfo.ClientConfig()
 		if err != nil {
-			return nil, fmt.Errorf("read the TLS files for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile): %w", err)
+			return nil, fmt.Errorf("load TLS files for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile): %w", err)
 		}
 		options.TLS = tlsConfig
 	}
@@ -37,9 +37,9 @@ func Connect(ctx context.Context, config storagebackend.TransportConfig) (*clien
 	return client, nil
 }
 
-// CheckVersion refuses an etcd that is too old to tell reliably how far a
-// watch has come: reads from the watch cache would then be stale or wait for
-// ever. It asks every server of the client.
+// CheckVersion returns an error if any server of the client is too old to
+// support watch progress requests reliably: reads from the watch cache could be
+// stale or block forever.
 func CheckVersion(ctx context.Context, client *clientv3.Client) error {
 	var errs []error
 	for _, server := range client.Endpoints() {
@@ -53,7 +53,7 @@ func checkServer(ctx context.Context, client clientv3.Maintenance, server string
 	defer cancel()
 	status, err := client.Status(ctx, server)
 	if err != nil {
-		return fmt.Errorf("ask etcd at %s for its version: %w", server, err)
+		return fmt.Errorf("read version of etcd at %s: %w", server, err)
 	}
 	if err := supportsWatchProgress(status.Version); err != nil {
 		return fmt.Errorf("etcd at %s: %w", server, err)
@@ -61,17 +61,17 @@ func checkServer(ctx context.Context, client clientv3.Maintenance, server string
 	return nil
 }
 
-// supportsWatchProgress knows the releases in which progress requests of one
-// watch reached others: fixed in 3.4.31, 3.5.13 and everything from 3.6 on.
+// supportsWatchProgress returns an error for releases in which a progress request
+// of one watch affected others. That was fixed in 3.4.31, 3.5.13 and 3.6.
 func supportsWatchProgress(release string) error {
 	v, err := version.ParseSemantic(release)
 	if err != nil {
-		return fmt.Errorf("version %q is not understood: %w", release, err)
+		return fmt.Errorf("invalid version %q: %w", release, err)
 	}
 	fixed35 := version.MustParseSemantic("3.5.13")
 	fixed34 := version.MustParseSemantic("3.4.31")
 	if v.AtLeast(fixed35) || v.AtLeast(fixed34) && v.LessThan(version.MustParseSemantic("3.5.0-0")) {
 		return nil
 	}
-	return fmt.Errorf("version %s has unreliable watch progress notifications; use at least 3.4.31, 3.5.13 or any 3.6", release)
+	return fmt.Errorf("version %s has unreliable watch progress notifications; use 3.4.31, 3.5.13 or 3.6, or a later patch release", release)
 }

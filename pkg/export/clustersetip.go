@@ -15,8 +15,8 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// wants says whether an export asks for one IP in all clusters.
-func wants(export *multiclusterxv1beta1.ServiceExport, byDefault bool) bool {
+// wantsClusterSetIP reports whether an export requests a shared ClusterSet IP.
+func wantsClusterSetIP(export *multiclusterxv1beta1.ServiceExport, byDefault bool) bool {
 	for _, annotation := range []string{multicluster.UseClusterSetIPAnnotation, multicluster.LighthouseUseClusterSetIPAnnotation} {
 		switch export.Annotations[annotation] {
 		case "true":
@@ -28,15 +28,15 @@ func wants(export *multiclusterxv1beta1.ServiceExport, byDefault bool) bool {
 	return byDefault
 }
 
-// record is how an export remembers what was decided.
+// record is the recorded decision of an export, as stored in its annotation.
 type record struct {
 	clustersetv1alpha1.ClusterSetIPDecision `json:",inline"`
-	// JoinedAt is when the cluster had joined its ClusterSet. What was decided in
-	// an earlier membership counts no more.
+	// JoinedAt is when the cluster had joined its ClusterSet. A decision that was
+	// recorded in an earlier membership no longer applies.
 	JoinedAt metav1.Time `json:"joinedAt"`
 }
 
-// recorded is what an export remembers, of whatever membership; nil if nothing.
+// recorded returns the recorded decision of an export in any membership, or nil.
 func recorded(export *multiclusterxv1beta1.ServiceExport) *record {
 	var held record
 	text, ok := export.Annotations[multicluster.ClusterSetIPDecisionAnnotation]
@@ -46,7 +46,7 @@ func recorded(export *multiclusterxv1beta1.ServiceExport) *record {
 	return &held
 }
 
-// RecordedIPs are the addresses that an export remembers, of whatever membership.
+// RecordedIPs returns the recorded IPs of an export in any membership.
 func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
 	if held := recorded(export); held != nil {
 		return held.IPs
@@ -54,8 +54,8 @@ func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
 	return nil
 }
 
-// RecordedDecision is what an export of a cluster that joined at a time holds to, nil if
-// nothing has been decided yet.
+// RecordedDecision returns the recorded decision of an export, or nil if none was
+// recorded since the cluster joined.
 func RecordedDecision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *clusterset.ClusterSetIPDecision {
 	held := recorded(export)
 	if held == nil || !held.JoinedAt.Time.Equal(joinedAt) {
@@ -64,8 +64,8 @@ func RecordedDecision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.
 	return &clusterset.ClusterSetIPDecision{IPs: held.IPs, DecidedBy: held.DecidedBy, Since: held.Since}
 }
 
-// RecordDecision makes an export hold to a decision, or to none, and says whether
-// that changes anything.
+// RecordDecision records a decision in an export, or removes it if decision is
+// nil, and reports whether the export changed.
 func RecordDecision(export *multiclusterxv1beta1.ServiceExport, decision *clusterset.ClusterSetIPDecision, joinedAt time.Time) bool {
 	before, had := export.Annotations[multicluster.ClusterSetIPDecisionAnnotation]
 	if decision == nil {
@@ -77,7 +77,7 @@ func RecordDecision(export *multiclusterxv1beta1.ServiceExport, decision *cluste
 		metav1.NewTime(joinedAt),
 	})
 	if err != nil || string(text) == before {
-		return false // strings and times can be written down
+		return false // strings and times can always be encoded
 	}
 	if export.Annotations == nil {
 		export.Annotations = map[string]string{}

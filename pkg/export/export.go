@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package export decides what this cluster shows the others: the Services that
-// ServiceExports name, and the endpoints of these Services. It is pure but for
-// the listers that it reads from.
+// Package export determines what this cluster exports: the Services that have a
+// ServiceExport, and their endpoints. Apart from the listers that it reads from,
+// it is pure.
 package export
 
 import (
@@ -23,53 +23,53 @@ import (
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
 )
 
-// Reasons why an export is not valid. They are upstream's.
+// Reasons of invalid exports, as defined upstream.
 const (
 	ReasonNoService          = "NoService"
 	ReasonInvalidServiceType = "InvalidServiceType"
 )
 
-// Problem is why a ServiceExport contributes nothing.
+// Problem is why a ServiceExport exports nothing.
 type Problem struct {
 	Reason, Message string
 }
 
-// Check says what keeps a Service from being exported: nil if nothing does.
-// The Service is nil when there is none.
+// Check returns why a Service cannot be exported, or nil if it can. service is
+// nil if the Service does not exist.
 func Check(namespace, name string, service *corev1.Service) *Problem {
 	switch {
 	case service == nil:
-		return &Problem{ReasonNoService, fmt.Sprintf("nothing is exported until there is a Service %q in namespace %q", name, namespace)}
+		return &Problem{ReasonNoService, fmt.Sprintf("Service %q does not exist in namespace %q; nothing is exported until it is created", name, namespace)}
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		return &Problem{ReasonInvalidServiceType, fmt.Sprintf("Service %q in namespace %q is of type ExternalName, which cannot be exported: "+
+		return &Problem{ReasonInvalidServiceType, fmt.Sprintf("Service %q in namespace %q has type ExternalName and cannot be exported; "+
 			"export a Service that has endpoints", name, namespace)}
 	case isDerived(service):
 		imported := service.Labels[multicluster.ServiceNameLabel]
-		return &Problem{ReasonInvalidServiceType, fmt.Sprintf("Service %q in namespace %q stands for the ServiceImport %q and cannot be exported again: "+
-			"export a Service %q of this cluster instead", name, namespace, imported, imported)}
+		return &Problem{ReasonInvalidServiceType, fmt.Sprintf("Service %q in namespace %q is the derived Service of ServiceImport %q and cannot be exported; "+
+			"export Service %q of this cluster instead", name, namespace, imported, imported)}
 	}
 	return nil
 }
 
-// isDerived says whether a Service stands for an import. Exporting it would
-// export what other clusters export.
+// isDerived reports whether a Service is the derived Service of an import.
+// Exporting it would export the endpoints of other clusters.
 func isDerived(service *corev1.Service) bool {
-	imported, labelled := service.Labels[multicluster.ServiceNameLabel]
-	return labelled && service.Name == multicluster.DerivedServiceName(service.Namespace, imported)
+	imported, labeled := service.Labels[multicluster.ServiceNameLabel]
+	return labeled && service.Name == multicluster.DerivedServiceName(service.Namespace, imported)
 }
 
-// Local reads what this cluster exports.
+// Local reads the exports of this cluster.
 type Local struct {
 	Exports  multiclusterxlisters.ServiceExportLister
 	Services corev1listers.ServiceLister
-	// Slices are EndpointSlices, indexed as SliceIndexers says.
+	// Slices holds EndpointSlices and has the indexers of SliceIndexers.
 	Slices cache.Indexer
 }
 
 const sliceIndex = "service"
 
-// SliceIndexers index EndpointSlices by the Service that they belong to, so
-// that a change costs what the Service has and not what its namespace has.
+// SliceIndexers returns indexers of EndpointSlices by Service, so that the cost
+// of a lookup depends on the Service and not on its namespace.
 func SliceIndexers() cache.Indexers {
 	return cache.Indexers{sliceIndex: func(object any) ([]string, error) {
 		slice, ok := object.(*discoveryv1.EndpointSlice)
@@ -80,17 +80,18 @@ func SliceIndexers() cache.Indexers {
 	}}
 }
 
-// Origin is the cluster that exports.
+// Origin is the exporting cluster.
 type Origin struct {
 	ID string
-	// JoinedAt is since when it claims its id in the ClusterSet.
+	// JoinedAt is when the cluster joined its ClusterSet.
 	JoinedAt time.Time
-	// UseClusterSetIP is whether its exports ask for one IP in all clusters, unless
-	// they say otherwise.
+	// UseClusterSetIP is whether its exports request a shared ClusterSet IP unless
+	// their annotation says otherwise.
 	UseClusterSetIP bool
 }
 
-// Exported is what a cluster exports under a name: nil when it exports nothing.
+// Exported returns what this cluster exports under a name, or nil if it exports
+// nothing.
 func (l Local) Exported(origin Origin, namespace, name string) (*clusterset.Export, error) {
 	exports, err := l.Exports.ServiceExports(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -100,7 +101,7 @@ func (l Local) Exported(origin Origin, namespace, name string) (*clusterset.Expo
 		return nil, err
 	}
 	if exports.DeletionTimestamp != nil {
-		return nil, nil // being deleted, it is no export any more
+		return nil, nil // withdrawn as soon as the deletion starts
 	}
 	service, err := l.Service(namespace, name)
 	if err != nil || Check(namespace, name, service) != nil {
@@ -119,7 +120,7 @@ func (l Local) Exported(origin Origin, namespace, name string) (*clusterset.Expo
 	return result, nil
 }
 
-// Service is a Service of this cluster, nil when there is none.
+// Service returns a Service of this cluster, or nil if it does not exist.
 func (l Local) Service(namespace, name string) (*corev1.Service, error) {
 	service, err := l.Services.Services(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -128,7 +129,7 @@ func (l Local) Service(namespace, name string) (*corev1.Service, error) {
 	return service, err
 }
 
-// EndpointSlices are those of a Service of this cluster.
+// EndpointSlices returns the EndpointSlices of a Service of this cluster.
 func (l Local) EndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
 	objects, err := l.Slices.ByIndex(sliceIndex, namespace+"/"+service)
 	slices := make([]*discoveryv1.EndpointSlice, 0, len(objects))
@@ -138,8 +139,8 @@ func (l Local) EndpointSlices(namespace, service string) ([]*discoveryv1.Endpoin
 	return slices, err
 }
 
-// Service is what a cluster shows of an exported Service. Everything but the
-// exported labels and annotations comes from the Service.
+// Service returns the ExportedService of a Service. All fields but the exported
+// labels and annotations come from the Service itself.
 func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service *corev1.Service) *clusterset.ExportedService {
 	cluster := origin.ID
 	exported := &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
@@ -147,7 +148,7 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 		Service:               service.Name,
 		ExportedAt:            export.CreationTimestamp,
 		EffectiveAt:           export.CreationTimestamp,
-		UseClusterSetIP:       wants(export, origin.UseClusterSetIP),
+		UseClusterSetIP:       wantsClusterSetIP(export, origin.UseClusterSetIP),
 		ClusterSetIP:          RecordedDecision(export, origin.JoinedAt),
 		Type:                  clusterset.ClusterSetIP,
 		SessionAffinity:       service.Spec.SessionAffinity,
@@ -163,7 +164,7 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 	exported.Labels = clusterset.SourceLabels(cluster, service.Name)
 	if service.Spec.ClusterIP == corev1.ClusterIPNone {
 		exported.Spec.Type = clusterset.Headless
-		exported.Spec.UseClusterSetIP = false // there is none to be had
+		exported.Spec.UseClusterSetIP = false // headless Services have no IP
 	}
 	if origin.JoinedAt.After(export.CreationTimestamp.Time) {
 		exported.Spec.EffectiveAt = metav1.NewTime(origin.JoinedAt)
@@ -176,8 +177,8 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 	return exported
 }
 
-// EndpointSlice is what a cluster shows of a slice of an exported Service: nil
-// for slices whose addresses are not IPs.
+// EndpointSlice returns the ExportedEndpointSlice of a slice, or nil if its
+// addresses are not IPs.
 func EndpointSlice(cluster, service string, slice *discoveryv1.EndpointSlice) *clusterset.ExportedEndpointSlice {
 	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 {
 		return nil

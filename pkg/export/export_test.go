@@ -168,7 +168,7 @@ func TestWhatIsNotExported(t *testing.T) {
 		{name: "an export of another name", objects: []metav1.Object{service(), serviceExport(func(e *multiclusterxv1beta1.ServiceExport) { e.Name = "other" })}},
 		{name: "an export in another namespace", objects: []metav1.Object{service(), serviceExport(func(e *multiclusterxv1beta1.ServiceExport) { e.Namespace = "other" })}},
 		{name: "an export that is being deleted", objects: []metav1.Object{service(), serviceExport(func(e *multiclusterxv1beta1.ServiceExport) { e.DeletionTimestamp = &created })}},
-		{name: "no Service", objects: []metav1.Object{serviceExport()}, reason: ReasonNoService, message: `Service "web" in namespace "shop"`},
+		{name: "no Service", objects: []metav1.Object{serviceExport()}, reason: ReasonNoService, message: `Service "web" does not exist in namespace "shop"`},
 		{
 			name: "ExternalName", objects: []metav1.Object{serviceExport(), service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
 			reason: ReasonInvalidServiceType, message: "export a Service that has endpoints",

@@ -21,19 +21,19 @@ const maxValue = 200
 
 // Conflict is a property in which exports differ and that cannot be merged.
 type Conflict struct {
-	// Reason is upstream's word for it.
+	// Reason is the condition reason, as defined upstream where possible.
 	Reason string
-	// Message names the property, the value that counts, the cluster it comes
-	// from, and how many clusters disagree.
+	// Message names the property, the value in use, the cluster that it comes from,
+	// and how many clusters disagree.
 	Message string
 }
 
-// property is something in which exports can differ.
+// property is a property in which exports can differ.
 type property struct {
 	reason, name string
-	// describe shows people the value.
+	// describe returns the value for messages.
 	describe func(Export) string
-	// agrees says whether a later export can live with the oldest's value.
+	// agrees reports whether a later export is compatible with the oldest one.
 	agrees func(oldest, later Export) bool
 }
 
@@ -49,7 +49,7 @@ var properties = []property{
 	{"AnnotationsConflict", "annotations", func(e Export) string { return describeMap(e.Annotations) }, func(a, b Export) bool { return maps.Equal(a.Annotations, b.Annotations) }},
 }
 
-// equalText is a property whose values are equal when they look the same.
+// equalText returns a property whose values are equal if their descriptions are.
 func equalText(reason, name string, describe func(Export) string) property {
 	return property{reason, name, describe, func(a, b Export) bool { return describe(a) == describe(b) }}
 }
@@ -69,7 +69,7 @@ func findConflicts(exports []Export, result Result) []Conflict {
 			continue
 		}
 		using := fmt.Sprintf("%q from", truncate.Characters(property.describe(oldest), maxValue))
-		if property.reason == "PortConflict" { // what is used is not the oldest's alone
+		if property.reason == "PortConflict" { // the union of all ports is used
 			using = fmt.Sprintf("%q, preferring those of the", truncate.Characters(describePorts(result.Spec.Ports), maxValue))
 		}
 		conflicts = append(conflicts, Conflict{
@@ -81,9 +81,9 @@ func findConflicts(exports []Export, result Result) []Conflict {
 	return conflicts
 }
 
-// findIPConflict finds exports that ask for another kind of IP than was decided.
-// Of what was decided once, asking otherwise later changes nothing; nor does it
-// matter whether the cluster that decided still exports the service.
+// findIPConflict returns a conflict if exports request something else than was
+// decided about the shared ClusterSet IP. The decision stands even if exports
+// change their request or the deciding cluster withdraws its export.
 func findIPConflict(exports []clustersetip.Export, inForce *clustersetip.Decision) []Conflict {
 	disagree := clustersetip.Disagree(exports, inForce)
 	if inForce == nil || len(disagree) == 0 {
@@ -91,13 +91,13 @@ func findIPConflict(exports []clustersetip.Export, inForce *clustersetip.Decisio
 	}
 	return []Conflict{{
 		Reason: "ClusterSetIPConflict",
-		Message: fmt.Sprintf("Conflicting use of one IP in all clusters. Using \"%t\", which %q decided with the first export of the service, until all of its exports have been deleted. %d/%d clusters disagree.",
+		Message: fmt.Sprintf("Conflicting use of a shared ClusterSet IP. Using \"%t\", decided by %q with the founding export, until all exports of the Service are deleted. %d/%d clusters disagree.",
 			len(inForce.IPs) > 0, inForce.DecidedBy, len(disagree), len(exports)),
 	}}
 }
 
-// hasFamiliesOf says whether an export can be reached over every IP family
-// that the import has. More families than that do no harm.
+// hasFamiliesOf reports whether a later export has every IP family of the oldest
+// one. Additional families are not a conflict.
 func hasFamiliesOf(oldest, later Export) bool {
 	return !slices.ContainsFunc(oldest.Spec.IPFamilies, func(family corev1.IPFamily) bool {
 		return !slices.Contains(later.Spec.IPFamilies, family)

@@ -23,26 +23,26 @@ const (
 	Union Rule = "Union"
 )
 
-// Property is something in which exports can differ, and what came of it. All
-// values are as conflicts describe them, but never shortened; what is not set
-// is empty.
+// Property is a property in which exports can differ, and its merged value. The
+// values are described as in conflicts, but never truncated. Unset values are
+// empty.
 type Property struct {
 	Name string
-	// Values are what the exporting clusters say, by their ids.
+	// Values are the values of the exports, by cluster ID.
 	Values map[string]string
-	// Used is what all clusters use. Of IP families an importing cluster leaves
-	// out what it does not support.
+	// Used is the merged value. An importing cluster omits IP families that it does
+	// not support.
 	Used string
 	Rule Rule
-	// Cluster is the cluster whose value is used if the rule is Oldest.
+	// Cluster is the ID of the cluster whose value is used if the rule is Oldest.
 	Cluster string
-	// Conflict says whether Merge reports a conflict. Clusters may differ
-	// without one: more IP families than the oldest export has do no harm.
+	// Conflict is whether Merge reports a conflict. Exports can differ without one:
+	// additional IP families are not a conflict.
 	Conflict bool
 }
 
-// Explain tells how Merge comes to its result, property by property, always in
-// the same order. There must be at least one export.
+// Explain returns how Merge determines its result, property by property, always
+// in the same order. At least one export is required.
 func Explain(exports []Export) []Property {
 	exports = byPrecedence(exports)
 	oldest, merged := exports[0], Merge(exports)
@@ -67,24 +67,24 @@ func Explain(exports []Export) []Property {
 	return append(explained, explainIP(exports, merged.IP))
 }
 
-// explainIP tells what was decided about one IP in all clusters. Whoever decided
-// may not export the service any more.
+// explainIP explains the decision about the shared ClusterSet IP. The deciding
+// cluster may have withdrawn its export since.
 func explainIP(exports []Export, inForce *clustersetip.Decision) Property {
-	explained := Property{Name: "one IP in all clusters", Values: map[string]string{}, Rule: Agreed}
-	var wishes []clustersetip.Export
+	explained := Property{Name: "shared ClusterSet IP", Values: map[string]string{}, Rule: Agreed}
+	var requests []clustersetip.Export
 	for _, export := range exports {
 		explained.Values[export.Cluster] = strconv.FormatBool(export.IP.Wants)
-		wishes = append(wishes, export.IP)
+		requests = append(requests, export.IP)
 	}
 	switch {
 	case inForce == nil:
-		explained.Used = "not decided yet"
+		explained.Used = "undecided"
 	case len(inForce.IPs) == 0:
 		explained.Used = "false"
 	default:
 		explained.Used = fmt.Sprintf("true (%s)", strings.Join(inForce.IPs, ","))
 	}
-	if len(clustersetip.Disagree(wishes, inForce)) > 0 {
+	if len(clustersetip.Disagree(requests, inForce)) > 0 {
 		explained.Rule, explained.Cluster, explained.Conflict = Oldest, inForce.DecidedBy, true
 	}
 	return explained

@@ -77,15 +77,15 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 			want: Property{Values: map[string]string{"cluster-1": "a=" + long}, Used: "a=" + long, Rule: Agreed},
 		},
 		{
-			name: "one IP in all clusters", exports: []Export{exported(1, asks(true)), exported(2, asks(false))},
-			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "not decided yet", Rule: Agreed},
+			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true)), exported(2, asks(false))},
+			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "undecided", Rule: Agreed},
 		},
 		{ // Whoever decided exports it no more.
-			name: "one IP in all clusters", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
+			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
 			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Rule: Oldest, Cluster: "gone", Conflict: true},
 		},
 		{
-			name: "one IP in all clusters", exports: []Export{exported(1, asks(false)), exported(2, asks(true))},
+			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(false)), exported(2, asks(true))},
 			want: Property{Values: map[string]string{"cluster-1": "false", "cluster-2": "true"}, Used: "false", Rule: Oldest, Cluster: "cluster-1", Conflict: true},
 		},
 	} {

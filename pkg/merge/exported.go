@@ -10,7 +10,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-// FromExported is an export as clusters tell it to each other.
+// FromExported returns the Export of an ExportedService.
 func FromExported(service *clusterset.ExportedService) Export {
 	spec := &service.Spec
 	export := Export{
@@ -26,7 +26,7 @@ func FromExported(service *clusterset.ExportedService) Export {
 			TrafficDistribution:   spec.TrafficDistribution,
 		},
 	}
-	if spec.EffectiveAt.IsZero() { // told by an older release
+	if spec.EffectiveAt.IsZero() { // exported by an older release
 		export.IP.At = export.Created
 	}
 	for _, port := range spec.Ports {
@@ -35,10 +35,10 @@ func FromExported(service *clusterset.ExportedService) Export {
 	return export
 }
 
-// FromV1alpha1 is an export as it is read from the API.
+// FromV1alpha1 returns the Export of an ExportedService that was read from the API.
 func FromV1alpha1(service *clustersetv1alpha1.ExportedService) Export {
 	var hub clusterset.ExportedService
-	// It copies equal structures, which cannot fail.
+	// The conversion copies identical structures and cannot fail.
 	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(service, &hub, nil)
 	return FromExported(&hub)
 }

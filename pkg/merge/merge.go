@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package merge decides what a service of the ClusterSet looks like when
-// several clusters export it. It is a pure function: every cluster that sees
-// the same exports comes to the same answer, without asking anybody.
+// Package merge determines the ServiceImport of a Service that several clusters
+// export. It is pure: every cluster that knows the same exports gets the same
+// result without any coordination.
 package merge
 
 import (
@@ -22,37 +22,36 @@ import (
 
 // Export is a service as one cluster exports it.
 type Export struct {
-	// Cluster is the id of the exporting cluster.
+	// Cluster is the ID of the exporting cluster.
 	Cluster string
-	// Created is when the ServiceExport was created. The oldest counts most.
+	// Created is when the ServiceExport was created. The oldest takes precedence.
 	Created time.Time
-	// Spec is what the import would be if nobody else exported the service.
-	// IPs do not count: they belong to the importing cluster.
+	// Spec is the spec of the import if this were the only export. Its IPs are
+	// ignored: they belong to the importing cluster.
 	Spec multicluster.ServiceImportSpec
-	// Labels and Annotations are those that the export names.
+	// Labels and Annotations are the exported ones.
 	Labels, Annotations map[string]string
-	// IP is what the export has to say about one IP in all clusters.
+	// IP is the part of the export that concerns the shared ClusterSet IP.
 	IP clustersetip.Export
 }
 
-// Result is a service as all clusters see it.
+// Result is the merged Service.
 type Result struct {
 	// Spec has no IPs, and all IP families of the oldest export: an importing
-	// cluster leaves out what it does not support.
+	// cluster omits those that it does not support.
 	Spec                multicluster.ServiceImportSpec
 	Labels, Annotations map[string]string
-	// Clusters are the ids of all exporting clusters, in alphabetical order.
+	// Clusters are the IDs of all exporting clusters, sorted.
 	Clusters []string
-	// IP is what was decided about one IP in all clusters; nil until it is.
+	// IP is the decision about the shared ClusterSet IP, or nil if undecided.
 	IP *clustersetip.Decision
 	// Conflicts are all differences that could not be merged.
 	Conflicts []Conflict
 }
 
-// Merge merges the exports of one service, of which there must be at least
-// one. What the oldest export says counts, except for ports, of which it is
-// the union; neither the order of the exports nor one that is given twice
-// changes anything.
+// Merge merges the exports of one Service, at least one. The oldest export takes
+// precedence, except for ports, whose union is used. The result does not depend
+// on the order of the exports or on duplicates.
 func Merge(exports []Export) Result {
 	exports = byPrecedence(exports)
 	oldest := exports[0]
@@ -72,7 +71,8 @@ func Merge(exports []Export) Result {
 	return result
 }
 
-// byPrecedence returns copies of the exports, the oldest first, one per cluster.
+// byPrecedence returns normalized copies of the exports, one per cluster, in the
+// order of their precedence.
 func byPrecedence(exports []Export) []Export {
 	ordered := make([]Export, 0, len(exports))
 	for _, export := range exports {
@@ -88,9 +88,8 @@ func byPrecedence(exports []Export) []Export {
 	})
 }
 
-// normalize makes equal what means the same, and drops keys that only the
-// implementation may set: a member that is not to be trusted, or that runs
-// another release, could have let them through.
+// normalize sets defaults, so that equivalent exports are equal, and removes
+// reserved keys, which an untrusted member or another release may have exported.
 func normalize(export Export) Export {
 	export.Spec.Ports = slices.Clone(export.Spec.Ports)
 	for i := range export.Spec.Ports {
@@ -111,8 +110,8 @@ func withoutReserved(keys map[string]string) map[string]string {
 	return kept
 }
 
-// SupportedFamilies are the IP families of a service that a cluster can serve
-// it with, in the service's order. There may be none.
+// SupportedFamilies returns the IP families that a cluster supports, in their
+// original order. The result may be empty.
 func SupportedFamilies(families, supported []corev1.IPFamily) []corev1.IPFamily {
 	return slices.DeleteFunc(slices.Clone(families), func(family corev1.IPFamily) bool {
 		return !slices.Contains(supported, family)

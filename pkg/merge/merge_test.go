@@ -339,8 +339,8 @@ func TestIPConflictNamesWhoDecided(t *testing.T) {
 		return func(e *Export) { e.IP = clustersetip.Export{Cluster: e.Cluster, Wants: wants, Decision: decided} }
 	}
 	result := Merge([]Export{exported(1, asking(false)), exported(2, asking(true))})
-	want := `Conflicting use of one IP in all clusters. Using "true", which "gone" decided with the first export of the service, ` +
-		`until all of its exports have been deleted. 1/2 clusters disagree.`
+	want := `Conflicting use of a shared ClusterSet IP. Using "true", decided by "gone" with the founding export, ` +
+		`until all exports of the Service are deleted. 1/2 clusters disagree.`
 	if reasons(result) != "ClusterSetIPConflict" || result.Conflicts[0].Message != want {
 		t.Errorf("conflicts %+v, want %q", result.Conflicts, want)
 	}

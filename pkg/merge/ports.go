@@ -16,8 +16,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
-// mergePorts is the union of all ports. Of two ports with the same name, or
-// with the same protocol and number, that of the older export stays.
+// mergePorts returns the union of all ports. Of two ports with the same name, or
+// with the same protocol and number, the one of the older export is used.
 func mergePorts(exports []Export) []multicluster.ServicePort {
 	merged := []multicluster.ServicePort{}
 	for _, export := range exports {
@@ -32,8 +32,8 @@ func mergePorts(exports []Export) []multicluster.ServicePort {
 	return nameAll(merged)
 }
 
-// nameAll names a port without a name, unless it is the only one: Services
-// with several ports must name them all.
+// nameAll names unnamed ports unless there is only one port: all ports of a
+// Service with several ports need names.
 func nameAll(ports []multicluster.ServicePort) []multicluster.ServicePort {
 	if len(ports) < 2 {
 		return ports
@@ -91,7 +91,7 @@ func samePort(protocolA corev1.Protocol, numberA int32, protocolB corev1.Protoco
 	return numberA == numberB && cmp.Or(protocolA, corev1.ProtocolTCP) == cmp.Or(protocolB, corev1.ProtocolTCP)
 }
 
-// hasPortsOf says whether two exports have the same ports, in any order.
+// hasPortsOf reports whether two exports have the same ports, in any order.
 func hasPortsOf(oldest, later Export) bool {
 	a, b := slices.SortedFunc(slices.Values(oldest.Spec.Ports), comparePorts), slices.SortedFunc(slices.Values(later.Spec.Ports), comparePorts)
 	return slices.EqualFunc(a, b, func(a, b multicluster.ServicePort) bool { return comparePorts(a, b) == 0 })

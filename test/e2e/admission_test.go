@@ -10,9 +10,10 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// The administrator of a namespace can neither change derived objects nor create
-// objects that resemble them. The cluster's own controllers can still work.
-func TestNamespaceAdminsCannotForgeDerivedObjects(t *testing.T) {
+// The administrator of a namespace can neither change what was made of its
+// imports nor make something that passes for it. The cluster's own controllers
+// do their work.
+func TestNamespaceAdminsCannotForgeWhatIsImported(t *testing.T) {
 	ns := namespace(t, "guarded")
 	deploy(t, east, ns, workload(east, 1, usual)+"---"+exportWeb)
 	awaitReady(t, west, ns, "web")
@@ -32,7 +33,7 @@ func TestNamespaceAdminsCannotForgeDerivedObjects(t *testing.T) {
 		args []string
 	}{
 		{"edit the Service", []string{"patch", "service", derived, "--type=merge", "-p", `{"spec":{"sessionAffinity":"ClientIP"}}`}},
-		{"set a selector on the Service", []string{"patch", "service", derived, "--type=merge", "-p", `{"spec":{"selector":{"app":"evil"}}}`}},
+		{"give it a selector", []string{"patch", "service", derived, "--type=merge", "-p", `{"spec":{"selector":{"app":"evil"}}}`}},
 		{"relabel the Service", []string{"label", "service", derived, "multicluster.kubernetes.io/service-name-", "--overwrite"}},
 		{"delete the Service", []string{"delete", "service", derived}},
 		{"edit a slice", []string{"patch", "endpointslice", slice, "--type=merge", "-p", `{"endpoints":[]}`}},
@@ -48,11 +49,11 @@ func TestNamespaceAdminsCannotForgeDerivedObjects(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			output, err := west.Kubectl(t.Context(), append(test.args, "-n", ns, "--as=ann")...)
 			if err == nil || !strings.Contains(output, "materialized.mcs-apiserver.io") {
-				t.Errorf("request was not refused by the policy: %v %s", err, output)
+				t.Errorf("it was not refused by the policy: %v %s", err, output)
 			}
 		})
 	}
-	// Objects of the administrator's own are not restricted.
+	// What is their own they may do.
 	for _, args := range [][]string{
 		{"create", "service", "clusterip", "mine", "--tcp=80"}, {"label", "service", "mine", "a=b"}, {"delete", "service", "mine"},
 		{"create", "-f", forgedSlice("kubernetes.io/service-name: mine")}, {"delete", "endpointslice", "forged"},
@@ -61,6 +62,6 @@ func TestNamespaceAdminsCannotForgeDerivedObjects(t *testing.T) {
 			t.Errorf("kubectl %s: %s", strings.Join(args, " "), output)
 		}
 	}
-	// The namespace controller and the garbage collector can delete the objects.
+	// The namespace controller and the garbage collector clean up.
 	kubectl(t, west, "delete", "namespace", ns, "--timeout=60s")
 }

@@ -1,7 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the command mcs-apiserver: complete, validate, configure, run.
+// Package app implements the command mcs-apiserver: it completes and validates
+// the options, configures the server and runs it.
 package app
 
 import (
@@ -18,8 +19,8 @@ import (
 )
 
 const long = `mcs-apiserver extends the Kubernetes API of a cluster with the Multi-Cluster
-Services API: ServiceExports, ServiceImports and ClusterClaims. It is reached
-through the cluster's kube-apiserver, which mcs-controller registers it with.`
+Services API: ServiceExports, ServiceImports and ClusterClaims. Clients access it
+through the kube-apiserver of the cluster, with which mcs-controller registers it.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {
@@ -36,14 +37,14 @@ func NewCommand() *cobra.Command {
 	})
 }
 
-// Run serves until the context ends, and then shuts down in order: requests
-// under way first, storage last.
+// Run serves until the context ends and then shuts down in order: active
+// requests first, storage last.
 func Run(ctx context.Context, opts options.Completed) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
 	if opts.Storage.Embedded {
-		klog.FromContext(ctx).Info("Starting the embedded etcd", "dataDir", opts.Storage.DataDir)
+		klog.FromContext(ctx).Info("Starting embedded etcd", "dataDir", opts.Storage.DataDir)
 		embedded, err := etcd.StartEmbedded(ctx, opts.Storage.DataDir)
 		if err != nil {
 			return err
@@ -52,7 +53,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 		go func() {
 			select {
 			case err := <-embedded.Failed():
-				cancel(fmt.Errorf("the embedded etcd failed: %w", err))
+				cancel(fmt.Errorf("embedded etcd failed: %w", err))
 			case <-ctx.Done():
 			}
 		}()

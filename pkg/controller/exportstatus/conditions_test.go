@@ -89,23 +89,23 @@ func TestConditions(t *testing.T) {
 		{"R20: healthy", facts{service: newService(), self: self("set"), exported: exports{own}}, []string{isValid, isReady, noConflicts}},
 		{"R20: healthy with others", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 0), exported("west", "y", 2)}}, []string{isValid, isReady, noConflicts}},
 		{"R19: no Service", facts{service: nil, self: self("set"), exported: nil}, []string{
-			`Valid=False/NoService: nothing is exported until there is a Service "web" in namespace "shop"`,
-			`Ready=False/Failed: export is not valid: nothing is exported until there is a Service "web" in namespace "shop"`, noConflicts,
+			`Valid=False/NoService: Service "web" does not exist in namespace "shop"; nothing is exported until it is created`,
+			`Ready=False/Failed: export is not valid: Service "web" does not exist in namespace "shop"; nothing is exported until it is created`, noConflicts,
 		}},
 		{"R18: ExternalName, although others disagree among themselves", facts{
 			service: newService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), self: self("set"),
 			exported: exports{exported("east", "x", 0), exported("west", "y", 2, headless)},
 		}, []string{
-			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`,
-			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" is of type ExternalName, which cannot be exported: export a Service that has endpoints`, noConflicts,
+			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" has type ExternalName and cannot be exported; export a Service that has endpoints`,
+			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" has type ExternalName and cannot be exported; export a Service that has endpoints`, noConflicts,
 		}},
 		{"R23: a derived Service", facts{
 			service: newService(func(s *corev1.Service) {
 				s.Name, s.Labels = multicluster.DerivedServiceName("shop", "db"), map[string]string{multicluster.ServiceNameLabel: "db"}
 			}), self: self("set"),
 		}, []string{
-			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`,
-			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" stands for the ServiceImport "db" and cannot be exported again: export a Service "db" of this cluster instead`, noConflicts,
+			`Valid=False/InvalidServiceType: Service "web" in namespace "shop" is the derived Service of ServiceImport "db" and cannot be exported; export Service "db" of this cluster instead`,
+			`Ready=False/Failed: export is not valid: Service "web" in namespace "shop" is the derived Service of ServiceImport "db" and cannot be exported; export Service "db" of this cluster instead`, noConflicts,
 		}},
 		{"R21: no id", facts{service: newService(), self: nil, exported: nil}, []string{isValid, inNoSet, noConflicts}},
 		{"R21: no ClusterSet", facts{service: newService(), self: self(""), exported: nil}, []string{isValid, inNoSet, noConflicts}},

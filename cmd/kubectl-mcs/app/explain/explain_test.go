@@ -76,7 +76,7 @@ What they export, and what is used of it (! is a conflict):
     IP families               IPv4            IPv4,IPv6                      IPv4           IPv4                           oldest, east
   ! exported labels           team=a          -                              -              team=a                         oldest, east
     exported annotations      -               -                              -              -                              all agree
-    one IP in all clusters    false           false                          false          false                          all agree
+    shared ClusterSet IP      false           false                          false          false                          all agree
   PortConflict: Conflicting ports. Using "http:80/TCP,metrics:9090/TCP", preferring those of the oldest service export in "east". 1/3 clusters disagree.
   SessionAffinityConflict: Conflicting session affinity. Using "ClientIP" from oldest service export in "east". 2/3 clusters disagree.
   SessionAffinityConfigConflict: Conflicting session affinity config. Using "timeout 600 s" from oldest service export in "east". 2/3 clusters disagree.

@@ -78,7 +78,7 @@ func TestWhatCannotBeExportedIsRefused(t *testing.T) {
 		{"no Service", nil, `there is no Service "web" in namespace "shop" of context "east": create it first, or choose another namespace with -n`},
 		{
 			"ExternalName", []runtime.Object{clustertest.NewService("web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
-			"is of type ExternalName, which cannot be exported: export a Service that has endpoints",
+			"has type ExternalName and cannot be exported; export a Service that has endpoints",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
