@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command node-agent is a stand-in for kubelet, container runtime and scheduler
-// for tests: it makes real control planes run Pods as plain processes, without
-// a container engine. See README.md.
+// Command node-agent replaces the kubelet, the container runtime and the scheduler
+// in tests: Pods of a real control plane run as plain processes, without a
+// container engine. See README.md.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
 )
 
-// The main thread stands for the process in /proc, so nothing but main may
-// change its namespaces: see package osthread.
+// The main thread represents the process in /proc, so only main may change its
+// namespaces: see package osthread.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -48,49 +48,49 @@ func run() error {
 	if config.Kubernetes, err = clientcmd.BuildConfigFromFlags("", *kubeconfig); err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	config.Kubernetes.QPS = -1 // as fast as it goes
+	config.Kubernetes.QPS = -1 // no client-side rate limit
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
 	return agent.Run(klog.NewContext(ctx, klog.Background()), config)
 }
 
 func addFlags(flags *pflag.FlagSet, config *agent.Config) (kubeconfig *string) {
-	kubeconfig = flags.String("kubeconfig", "", "kubeconfig of somebody who may do everything")
+	kubeconfig = flags.String("kubeconfig", "", "kubeconfig of a cluster administrator")
 	flags.StringVar(&config.NodeName, "node-name", "", "name of the Node")
 	flags.StringVar(&config.Zone, "zone", "", "label topology.kubernetes.io/zone of the Node")
 	flags.StringSliceVar(&config.NodeIPs, "node-ips", nil, "addresses of the Node, the primary family first")
 	flags.StringVar(&config.RootDir, "root-dir", "", "directory for all state: pods, claims, logs")
-	flags.StringVar(&config.Images, "images", "", "directory with a program for each image, of the last part of its name")
+	flags.StringVar(&config.Images, "images", "", "directory with a program per image, named like the last part of the image name")
 	flags.StringSliceVar(&config.PodCIDRs, "pod-cidrs", []string{"10.81.0.0/16", "fd00:81::/64"}, "networks of the Pods, the primary family first")
-	flags.StringVar(&config.Bridge, "bridge", "cbr0", "interface that connects the Pods; made if absent")
+	flags.StringVar(&config.Bridge, "bridge", "cbr0", "bridge that connects the Pods; created if it does not exist")
 	flags.StringSliceVar(&config.ClusterDNS, "cluster-dns", nil, "addresses of the DNS servers of the cluster")
 	flags.StringVar(&config.ClusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")
 	flags.IntVar(&config.API.Port, "kubelet-port", 10250, "port of the kubelet API")
 	flags.StringVar(&config.API.CertFile, "tls-cert-file", "", "certificate of the kubelet API; without it, the API is not served")
 	flags.StringVar(&config.API.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
-	flags.StringVar(&config.API.ClientCAFile, "client-ca-file", "", "authorities of those who may use the kubelet API")
+	flags.StringVar(&config.API.ClientCAFile, "client-ca-file", "", "certificate authorities of clients of the kubelet API")
 	logging := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(logging)
 	flags.AddGoFlag(logging.Lookup("v"))
 	return kubeconfig
 }
 
-// ownMountsVariable tells that the mount namespace is that of the agent alone.
+// ownMountsVariable is set if the agent runs in a mount namespace of its own.
 const ownMountsVariable = "NODE_AGENT_OWN_MOUNTS"
 
-// ownMounts runs this program again, from its start, in a mount namespace of
-// its own. What the agent mounts is then seen by nobody else and gone with it,
-// even if it is killed. The process stays the same.
+// ownMounts runs this program again in a mount namespace of its own. Mounts of the
+// agent are then invisible to others and are removed when the agent exits, even if
+// it is killed. The process ID stays the same.
 func ownMounts() error {
 	if os.Getenv(ownMountsVariable) != "" {
 		return nil
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("make a mount namespace, which needs root: %w", err)
+		return fmt.Errorf("create mount namespace, which requires root: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make the mounts private: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	err := unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), ownMountsVariable+"=1"))
-	return fmt.Errorf("run the agent again: %w", err)
+	return fmt.Errorf("execute node agent again: %w", err)
 }

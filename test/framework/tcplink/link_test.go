@@ -134,7 +134,7 @@ func TestCutResetsConnectionsAndRefusesNewOnes(t *testing.T) {
 	}
 	link.Cut()
 	if _, err := before.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a connection ended with %v, want it reset", err)
+		t.Errorf("connection: got %v, want connection reset", err)
 	}
 	if connection, err := net.Dial("tcp", link.Address()); !errors.Is(err, syscall.ECONNREFUSED) {
 		if err == nil {

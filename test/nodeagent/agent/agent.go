@@ -30,8 +30,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/volumes"
 )
 
-// Run runs an agent until the context ends. Then it ends all Pods and removes
-// what it made. It needs root, a mount namespace that ends with this process,
+// Run runs an agent until the context is done. It then stops all Pods and removes
+// what it created. It requires root, a mount namespace that ends with this process,
 // and the network namespace of the cluster.
 func Run(ctx context.Context, config Config) (err error) {
 	if err := config.Complete(); err != nil {
@@ -44,7 +44,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	defer unlock()
 	// An agent that was killed has left files, but neither processes nor mounts.
 	if err := os.RemoveAll(config.podsDir()); err != nil {
-		return fmt.Errorf("remove what an earlier agent has left: %w", err)
+		return fmt.Errorf("remove leftovers of an earlier agent: %w", err)
 	}
 	client, err := kubernetes.NewForConfig(config.Kubernetes)
 	if err != nil {
@@ -56,7 +56,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	}
 	net, err := network.SetUp(ctx, config.Bridge, config.PodCIDRs)
 	if err != nil {
-		return fmt.Errorf("set up the network of the Pods: %w", err)
+		return fmt.Errorf("set up Pod network: %w", err)
 	}
 	defer func() { err = errors.Join(err, net.Remove(context.WithoutCancel(ctx))) }()
 	runtime := sandbox.NewRuntime(config.RootDir, config.Images)
@@ -78,14 +78,14 @@ func Run(ctx context.Context, config Config) (err error) {
 	}, objects)
 }
 
-// serve runs all parts of the agent until the context ends or one of them
-// fails, and returns when all have ended.
+// serve runs all parts of the agent until the context is done or one of them fails,
+// and returns when all have ended.
 func serve(ctx context.Context, s *services, objects metadata.Interface) error {
 	keeper := &nodeKeeper{config: s.config, client: s.client}
 	if err := keeper.register(ctx); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Registered the Node", "node", s.config.NodeName)
+	klog.FromContext(ctx).Info("Registered Node", "node", s.config.NodeName)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	p := &pods{services: s, workers: map[types.UID]*worker{}}
@@ -109,7 +109,7 @@ func serve(ctx context.Context, s *services, objects metadata.Interface) error {
 	return nil
 }
 
-// lock makes sure that there is one agent for a directory.
+// lock ensures that only one agent uses a directory.
 func lock(dir string) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -117,13 +117,13 @@ func lock(dir string) (unlock func(), err error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("another agent uses %s, stop it first: %w", dir, err)
+		return nil, fmt.Errorf("another agent uses %s; stop it first: %w", dir, err)
 	}
 	return func() { file.Close() }, nil
 }
 
-// dns is what the Pods are told about DNS.
+// dns returns the DNS configuration of Pods.
 func (c *Config) dns() etcfiles.DNS {
-	host, _ := os.ReadFile("/etc/resolv.conf") // a node may have none
+	host, _ := os.ReadFile("/etc/resolv.conf") // a node may not have this file
 	return etcfiles.DNS{Servers: c.ClusterDNS, Domain: c.ClusterDomain, Host: string(host)}
 }

@@ -18,14 +18,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// binder is the scheduler of a cluster with one node: it binds every Pod to it.
+// binder is the scheduler of a cluster with one node: it binds every Pod to that node.
 type binder struct {
 	node   string
 	client kubernetes.Interface
 	events record.EventRecorder
 }
 
-// run binds Pods until the context ends.
+// run binds Pods until the context is done.
 func (b *binder) run(ctx context.Context) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	informer := coreinformers.NewFilteredPodInformer(b.client, metav1.NamespaceAll, 0, nil, func(options *metav1.ListOptions) {
@@ -36,7 +36,7 @@ func (b *binder) run(ctx context.Context) {
 			queue.Add(cache.MetaObjectToName(pod))
 		}
 	}
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // only fails when stopped
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only when stopped
 		AddFunc:    enqueue,
 		UpdateFunc: func(_, current any) { enqueue(current) },
 	})
@@ -65,7 +65,7 @@ func (b *binder) process(ctx context.Context, queue workqueue.TypedRateLimitingI
 	}
 	if err := b.bind(ctx, object.(*corev1.Pod)); err != nil {
 		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The Pod cannot be bound", "pod", name)
+			klog.FromContext(ctx).Error(err, "Failed to bind Pod", "pod", name)
 			queue.AddRateLimited(name)
 		}
 		return
@@ -82,13 +82,13 @@ func (b *binder) bind(ctx context.Context, pod *corev1.Pod) error {
 	case err == nil:
 		b.events.Eventf(pod, corev1.EventTypeNormal, "Scheduled", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, b.node)
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		// It is gone, or another one of that name, or bound: news will follow.
+		// The Pod is gone, replaced or already bound: another event will follow.
 		return nil
 	}
 	return err
 }
 
-// needsBinding says whether a Pod waits for this scheduler.
+// needsBinding reports whether a Pod waits for this scheduler.
 func needsBinding(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
 		pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0

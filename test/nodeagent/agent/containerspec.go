@@ -16,11 +16,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/volumes"
 )
 
-// imageUser is the user of an image that must not run as root, if the Pod does
-// not say which one. Usual base images have it.
+// imageUser is the user of a container that must not run as root if the Pod does not
+// set a user. Common base images have it.
 const imageUser = 65532
 
-// problem is why a container cannot run, in the words of a kubelet.
+// problem is why a container cannot run, with the reason that a kubelet would use.
 type problem struct {
 	reason string
 	err    error
@@ -29,18 +29,17 @@ type problem struct {
 func (p *problem) Error() string { return p.err.Error() }
 func (p *problem) Unwrap() error { return p.err }
 
-// checkImage makes sure that there is something to run.
+// checkImage returns a problem if the container has nothing to run.
 func checkImage(directory images.Directory, container *corev1.Container) error {
 	if _, known := directory.Program(container.Image); known || len(container.Command)+len(container.Args) > 0 {
 		return nil
 	}
-	return &problem{"ErrImagePull", fmt.Errorf("the image %q stands for the program %q, which is not in the directory of images %q, and the container has neither command nor arguments",
+	return &problem{"ErrImagePull", fmt.Errorf("image %q needs the program %q, which is not in the image directory %q, and the container has neither command nor args",
 		container.Image, images.Name(container.Image), directory)}
 }
 
-// arguments are the program of a container and its arguments. An image that is
-// not known is taken for one without an entry point, such as busybox: its
-// arguments are what runs.
+// arguments returns the program of a container with its arguments. An unknown image is
+// treated as one without an entry point, such as busybox: its args are the command.
 func arguments(directory images.Directory, container *corev1.Container, env map[string]string) []string {
 	command := container.Command
 	if program, known := directory.Program(container.Image); known && len(command) == 0 {
@@ -49,7 +48,7 @@ func arguments(directory images.Directory, container *corev1.Container, env map[
 	return slices.Concat(environment.ExpandAll(command, env), environment.ExpandAll(container.Args, env))
 }
 
-// baseEnvironment is what every container has.
+// baseEnvironment returns the environment that every container has.
 func baseEnvironment(imagesDirectory, hostname string, uid uint32) map[string]string {
 	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	if imagesDirectory != "" {
@@ -62,8 +61,8 @@ func baseEnvironment(imagesDirectory, hostname string, uid uint32) map[string]st
 	return map[string]string{"PATH": path, "HOME": home, "HOSTNAME": hostname}
 }
 
-// setUser says whom a container runs as. The settings of a container count
-// more than those of its Pod.
+// setUser sets the user of a container. Settings of the container have precedence over
+// those of its Pod.
 func setUser(process *sandbox.Process, pod *corev1.PodSecurityContext, container *corev1.SecurityContext) error {
 	if pod == nil {
 		pod = &corev1.PodSecurityContext{}
@@ -96,7 +95,7 @@ func setUser(process *sandbox.Process, pod *corev1.PodSecurityContext, container
 	return nil
 }
 
-// mountsOf are the mounts of a container, outer ones before inner ones.
+// mountsOf returns the mounts of a container, outer mounts before inner ones.
 func mountsOf(container *corev1.Container, set *volumes.Set, env map[string]string) ([]sandbox.Mount, error) {
 	var mounts []sandbox.Mount
 	for _, mount := range container.VolumeMounts {
@@ -114,7 +113,7 @@ func mountsOf(container *corev1.Container, set *volumes.Set, env map[string]stri
 	return mounts, nil
 }
 
-// readOnlyRoot says whether a container must not write to its own files.
+// readOnlyRoot reports whether the root file system of a container is read-only.
 func readOnlyRoot(container *corev1.Container) bool {
 	context := container.SecurityContext
 	return context != nil && context.ReadOnlyRootFilesystem != nil && *context.ReadOnlyRootFilesystem

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// heartbeat is how old the conditions of the Node may become.
+// heartbeat is the maximum age of the conditions of the Node.
 const heartbeat = time.Minute
 
-// capacity is what the Node claims to have. Nothing is enforced.
+// capacity is the reported capacity of the Node. It is not enforced.
 func capacity() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("64"),
@@ -28,7 +28,7 @@ func capacity() corev1.ResourceList {
 	}
 }
 
-// labels are the labels that the Node has to have.
+// labels returns the required labels of the Node.
 func (c *Config) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname:   c.NodeName,
@@ -41,8 +41,8 @@ func (c *Config) labels() map[string]string {
 	return labels
 }
 
-// desiredNode is a Node as its metadata and spec should be. What others added
-// stays, except for taints that keep Pods away from a node that is ready.
+// desiredNode returns a Node with the desired metadata and spec. Additions of others
+// stay, except taints that keep Pods from a ready node.
 func (c *Config) desiredNode(current *corev1.Node) *corev1.Node {
 	node := current.DeepCopy()
 	if node.Labels == nil {
@@ -51,7 +51,7 @@ func (c *Config) desiredNode(current *corev1.Node) *corev1.Node {
 	for key, value := range c.labels() {
 		node.Labels[key] = value
 	}
-	if len(node.Spec.PodCIDRs) == 0 { // they cannot be changed
+	if len(node.Spec.PodCIDRs) == 0 { // immutable
 		node.Spec.PodCIDR, node.Spec.PodCIDRs = c.PodCIDRs[0], slices.Clone(c.PodCIDRs)
 	}
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
@@ -63,8 +63,8 @@ func (c *Config) desiredNode(current *corev1.Node) *corev1.Node {
 	return node
 }
 
-// desiredStatus is the status that a Node should have now. It is the current
-// one as long as that is right and fresh.
+// desiredStatus returns the desired status of a Node. It is the current status if that
+// is correct and recent.
 func (c *Config) desiredStatus(current corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
 	status := *current.DeepCopy()
 	status.Capacity, status.Allocatable = capacity(), capacity()
@@ -76,7 +76,7 @@ func (c *Config) desiredStatus(current corev1.NodeStatus, now metav1.Time) corev
 		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "NotMeasured"},
 		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "NotMeasured"},
 		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "NotMeasured"},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "AgentReady", Message: "the test node agent runs"},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "AgentReady", Message: "test node agent is running"},
 	} {
 		setNodeCondition(&status, condition, now)
 	}
@@ -108,14 +108,14 @@ func setNodeCondition(status *corev1.NodeStatus, condition corev1.NodeCondition,
 	status.Conditions[i] = condition
 }
 
-// nodeIsRight says whether there is nothing to write.
+// nodeIsRight reports whether the Node needs no update.
 func (c *Config) nodeIsRight(node *corev1.Node, now metav1.Time) (meta, status bool) {
 	desired := c.desiredNode(node)
 	meta = equality.Semantic.DeepEqual(node.Labels, desired.Labels) && equality.Semantic.DeepEqual(node.Spec, desired.Spec)
 	return meta, equality.Semantic.DeepEqual(node.Status, c.desiredStatus(node.Status, now))
 }
 
-// hostIPs are the addresses of the Node as a Pod status has them.
+// hostIPs returns the addresses of the Node for a Pod status.
 func (c *Config) hostIPs() []corev1.HostIP {
 	var ips []corev1.HostIP
 	for _, ip := range c.NodeIPs {
@@ -127,7 +127,7 @@ func (c *Config) hostIPs() []corev1.HostIP {
 func (c *Config) nodeAddresses() []netip.Addr {
 	var addresses []netip.Addr
 	for _, ip := range c.NodeIPs {
-		addresses = append(addresses, netip.MustParseAddr(ip)) // Complete has checked them
+		addresses = append(addresses, netip.MustParseAddr(ip)) // Complete has validated them
 	}
 	return addresses
 }

@@ -29,7 +29,7 @@ func TestNodeBecomesRightAndStaysSo(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"other": "label"}}}
 	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady}, {Key: "other"}, {Key: corev1.TaintNodeUnreachable}}
 	if meta, status := config.nodeIsRight(node, now); meta || status {
-		t.Error("a new Node is right")
+		t.Error("a new Node needs no update")
 	}
 	node = config.desiredNode(node)
 	node.Status = config.desiredStatus(node.Status, now)
@@ -45,10 +45,10 @@ func TestNodeBecomesRightAndStaysSo(t *testing.T) {
 		}
 	}
 	if _, status := config.nodeIsRight(node, metav1.NewTime(now.Add(2*heartbeat))); status {
-		t.Error("an old heartbeat is right")
+		t.Error("an old heartbeat needs no update")
 	}
 	if _, status := config.nodeIsRight(node, metav1.NewTime(now.Add(heartbeat/2))); !status {
-		t.Error("a fresh heartbeat is not right")
+		t.Error("a recent heartbeat needs an update")
 	}
 }
 

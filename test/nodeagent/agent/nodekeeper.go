@@ -22,44 +22,44 @@ import (
 )
 
 const (
-	// leasePeriod is how often the lease is renewed, as a kubelet does.
+	// leasePeriod is the renewal interval of the Lease, as for a kubelet.
 	leasePeriod = 10 * time.Second
-	// leaseSeconds is how long a lease lasts.
+	// leaseSeconds is the duration of the Lease.
 	leaseSeconds = 40
-	// retryPeriod is how long to wait when the API server does not answer.
+	// retryPeriod is the delay between attempts while the API server does not respond.
 	retryPeriod = time.Second
 )
 
-// nodeKeeper keeps the Node as it should be, and its lease.
+// nodeKeeper maintains the Node and its Lease.
 type nodeKeeper struct {
 	config *Config
 	client kubernetes.Interface
 }
 
-// register makes the Node, or brings that of an earlier agent up to date. It
-// waits for the API server as long as the context lasts.
+// register creates the Node, or updates that of an earlier agent. It waits for the API
+// server until the context is done.
 func (k *nodeKeeper) register(ctx context.Context) error {
 	for {
 		err := k.keep(ctx)
 		if err == nil {
 			return nil
 		}
-		klog.FromContext(ctx).Info("The Node cannot be registered yet", "reason", err.Error())
+		klog.FromContext(ctx).Info("Failed to register Node, retrying", "reason", err.Error())
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("register the Node %s: %w", k.config.NodeName, err)
+			return fmt.Errorf("register Node %s: %w", k.config.NodeName, err)
 		case <-time.After(retryPeriod):
 		}
 	}
 }
 
-// run keeps Node and lease until the context ends.
+// run maintains Node and Lease until the context is done.
 func (k *nodeKeeper) run(ctx context.Context) {
 	changed := make(chan struct{}, 1)
 	informer := coreinformers.NewFilteredNodeInformer(k.client, 0, nil, func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.config.NodeName).String()
 	})
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // only fails when stopped
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only when stopped
 		UpdateFunc: func(_, current any) {
 			if meta, status := k.config.nodeIsRight(current.(*corev1.Node), metav1.Now()); !meta || !status {
 				signal(changed)
@@ -86,29 +86,29 @@ func (k *nodeKeeper) run(ctx context.Context) {
 			continue
 		}
 		if err := k.keep(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The Node cannot be updated")
+			klog.FromContext(ctx).Error(err, "Failed to update Node")
 		}
 	}
 }
 
-// beat is what is due regularly. It returns when it is due again.
+// beat performs periodic updates and returns when it is due again.
 func (k *nodeKeeper) beat(ctx context.Context) time.Duration {
 	if err := k.renewLease(ctx); err != nil {
 		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The lease of the Node cannot be renewed")
+			klog.FromContext(ctx).Error(err, "Failed to renew Lease of Node")
 		}
 		return retryPeriod
 	}
 	if err := k.keep(ctx); err != nil {
 		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The Node cannot be updated")
+			klog.FromContext(ctx).Error(err, "Failed to update Node")
 		}
 		return retryPeriod
 	}
 	return leasePeriod
 }
 
-// keep writes what is not as it should be.
+// keep updates the Node if needed.
 func (k *nodeKeeper) keep(ctx context.Context) error {
 	nodes := k.client.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -153,7 +153,7 @@ func (k *nodeKeeper) renewLease(ctx context.Context) error {
 	return err
 }
 
-// signal wakes the reader of a channel of size 1, if it is not awake already.
+// signal wakes the reader of a channel of size 1 unless it is already signaled.
 func signal(channel chan<- struct{}) {
 	select {
 	case channel <- struct{}{}:

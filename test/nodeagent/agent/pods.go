@@ -34,15 +34,15 @@ type pods struct {
 	workers map[types.UID]*worker
 }
 
-// run runs the Pods of the node until the context ends, and ends them then.
+// run runs the Pods of the node until the context is done, and then stops them.
 func (p *pods) run(ctx context.Context) {
 	informer := coreinformers.NewFilteredPodInformer(p.services.client, metav1.NamespaceAll, 0, nil, func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", p.services.config.NodeName).String()
 	})
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // only fails when stopped
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only when stopped
 		AddFunc: func(object any) { p.update(ctx, object.(*corev1.Pod)) },
 		UpdateFunc: func(before, object any) {
-			// A Pod may have been replaced without anybody having seen it go.
+			// A Pod may have been replaced without an observed deletion.
 			if uid := before.(*corev1.Pod).UID; uid != object.(*corev1.Pod).UID {
 				p.remove(uid)
 			}
@@ -59,7 +59,7 @@ func (p *pods) run(ctx context.Context) {
 	p.running.Wait()
 }
 
-// update tells the worker of a Pod, which is made if there is none.
+// update notifies the worker of a Pod, and creates the worker if needed.
 func (p *pods) update(ctx context.Context, pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *pods) remove(uid types.UID) {
 	}
 }
 
-// refresh tells the workers of Pods that refer to an object.
+// refresh notifies the workers of Pods that refer to an object.
 func (p *pods) refresh(namespace string, changed object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +106,8 @@ func (w *worker) current() *corev1.Pod {
 	return w.pod
 }
 
-// find is the worker of the Pod of that name. While a Pod that was deleted by
-// force still ends, there may be a younger one of its name.
+// find returns the worker of the Pod of that name. While a force-deleted Pod still
+// terminates, a newer Pod of the same name has precedence.
 func (p *pods) find(namespace, name string) (*worker, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *pods) Container(namespace, pod, container string) (*sandbox.Container, 
 		return nil, fmt.Errorf("container %s of Pod %s/%s: %w", container, namespace, pod, kubeletapi.ErrNotFound)
 	}
 	if r.run == nil {
-		return nil, fmt.Errorf("container %s of Pod %s/%s does not run", container, namespace, pod)
+		return nil, fmt.Errorf("container %s of Pod %s/%s is not running", container, namespace, pod)
 	}
 	return r.run.container, nil
 }
@@ -188,18 +188,18 @@ func (p *pods) Dial(ctx context.Context, namespace, pod string, port int32) (net
 	sandbox := w.sandbox
 	w.mu.Unlock()
 	if sandbox == nil {
-		return nil, fmt.Errorf("the Pod %s/%s does not run", namespace, pod)
+		return nil, fmt.Errorf("Pod %s/%s is not running", namespace, pod)
 	}
 	return dial(ctx, sandbox, port)
 }
 
-// dial tries both families, as programs listen on either.
+// dial tries both families, since programs may listen on either.
 func dial(ctx context.Context, pod *network.Pod, port int32) (net.Conn, error) {
 	var connection net.Conn
 	err := pod.Do(func() error {
 		var errs []error
 		for _, host := range []string{"127.0.0.1", "::1"} {
-			// With a single address, the connection is made by this goroutine.
+			// With a single address, this goroutine makes the connection.
 			var err error
 			connection, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
 			if err == nil {

@@ -31,7 +31,7 @@ func (w *worker) publish(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	written, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the Pod is gone or was replaced
 		return nil
 	}
 	if err != nil {
@@ -41,8 +41,8 @@ func (w *worker) publish(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// statusPatch changes one status to another. Conditions of others are left
-// alone, and so is another Pod of the same name.
+// statusPatch returns a patch from one status to another. It leaves conditions of others
+// and another Pod of the same name unchanged.
 func statusPatch(uid types.UID, before, after corev1.PodStatus) ([]byte, error) {
 	old, err := json.Marshal(corev1.Pod{Status: before})
 	if err != nil {
@@ -55,12 +55,11 @@ func statusPatch(uid types.UID, before, after corev1.PodStatus) ([]byte, error) 
 	return strategicpatch.CreateTwoWayMergePatch(old, changed, corev1.Pod{})
 }
 
-// newStatus is what the status should be: what the API server knows, and what
-// has become of the Pod since.
+// newStatus returns the desired status: the last known one, with the changes since.
 func (w *worker) newStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	status := *w.status.DeepCopy()
 	observed := w.observe(now)
-	// Conditions of others are as the API server has them.
+	// Conditions of others are those of the API server.
 	known := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 	known.Status.Conditions = mergeConditions(pod.Status.Conditions, slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool {
 		return !slices.Contains(ownConditions, c.Type)
@@ -106,7 +105,7 @@ func mergeConditions(conditions, more []corev1.PodCondition) []corev1.PodConditi
 	return merged
 }
 
-// ownConditions are those that a kubelet sets.
+// ownConditions returns the conditions that a kubelet sets.
 var ownConditions = []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady}
 
 func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {

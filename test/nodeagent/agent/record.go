@@ -21,22 +21,22 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
 )
 
-// containerRecord is what a worker remembers of a container. The mutex of the worker
-// guards it.
+// containerRecord is the state of a container in a worker. The mutex of the worker guards
+// it.
 type containerRecord struct {
 	spec   *corev1.Container
 	kind   lifecycle.Kind
 	policy corev1.ContainerRestartPolicy
 
-	// run is the run that is going on, or nil.
+	// run is the current run, or nil.
 	run *run
-	// exited is how the last run ended, and before how the one before did.
+	// exited is the result of the last run, before that of the previous one.
 	exited, before *corev1.ContainerStateTerminated
-	// log is that of the current or last run, previous that of the one before.
+	// log is the log of the current or last run, previous that of the one before.
 	log, previous *logs.Log
 	id            string
 	restarts      int32
-	// problem is why the container could not even be tried to run.
+	// problem is why the container could not be started.
 	problem *problem
 	retryAt time.Time
 	backoff lifecycle.Backoff
@@ -45,14 +45,14 @@ type containerRecord struct {
 // run is one run of a container.
 type run struct {
 	container *sandbox.Container
-	// endProbes ends all probes, endRestart those that may restart it.
+	// endProbes ends all probes, endRestart those that may restart the container.
 	endProbes, endRestart context.CancelFunc
 	startedAt             time.Time
 
 	started, ready bool
-	// failed is the probe that wants it to be restarted, if any.
+	// failed is the probe that requests a restart, if any.
 	failed probes.Kind
-	// stopping: it was asked to end, and is killed at some time.
+	// stopping is set when the container was asked to terminate; it is killed later.
 	stopping bool
 	killAt   time.Time
 }
@@ -71,8 +71,8 @@ func newRecords(pod *corev1.Pod) []*containerRecord {
 	return records
 }
 
-// inherit takes over what an earlier agent has written about a container. The
-// processes of that agent are gone.
+// inherit adopts the container status that an earlier agent wrote. The processes of that
+// agent are gone.
 func (r *containerRecord) inherit(status corev1.ContainerStatus, now metav1.Time) {
 	r.restarts = status.RestartCount
 	r.id = status.ContainerID
@@ -83,7 +83,7 @@ func (r *containerRecord) inherit(status corev1.ContainerStatus, now metav1.Time
 	case status.State.Running != nil:
 		r.exited = &corev1.ContainerStateTerminated{
 			ExitCode: 128 + int32(syscall.SIGKILL), Reason: "ContainerStatusUnknown",
-			Message:   "the node agent was restarted, and its processes ended with it",
+			Message:   "processes were terminated by a restart of the node agent",
 			StartedAt: status.State.Running.StartedAt, FinishedAt: now, ContainerID: status.ContainerID,
 		}
 	default: // waiting
@@ -95,7 +95,7 @@ func (r *containerRecord) inherit(status corev1.ContainerStatus, now metav1.Time
 	}
 }
 
-// plan is what package lifecycle has to know.
+// plan returns the input of package lifecycle.
 func (r *containerRecord) plan() lifecycle.Container {
 	c := lifecycle.Container{Name: r.spec.Name, Kind: r.kind, Policy: r.policy, RetryAt: r.retryAt}
 	switch {
@@ -107,7 +107,7 @@ func (r *containerRecord) plan() lifecycle.Container {
 	return c
 }
 
-// status is the status of the container. A Pod that is over starts nothing.
+// status returns the status of the container. Containers of a finished Pod are not restarted.
 func (r *containerRecord) status(initialized, over bool, now time.Time) corev1.ContainerStatus {
 	status := corev1.ContainerStatus{
 		Name: r.spec.Name, Image: r.spec.Image, ImageID: "test://" + images.Name(r.spec.Image),
@@ -142,7 +142,7 @@ func (r *containerRecord) waiting(initialized bool, now time.Time) *corev1.Conta
 	return &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 }
 
-// stopSignal is the signal that asks the container to end.
+// stopSignal returns the signal that asks the container to terminate.
 func (r *containerRecord) stopSignal() syscall.Signal {
 	if lifecycle := r.spec.Lifecycle; lifecycle != nil && lifecycle.StopSignal != nil {
 		if number := unix.SignalNum(string(*lifecycle.StopSignal)); number != 0 {
@@ -152,7 +152,7 @@ func (r *containerRecord) stopSignal() syscall.Signal {
 	return unix.SIGTERM
 }
 
-// grace is how long the container may take to end after a probe has failed.
+// grace returns how long the container may take to terminate after a failed probe.
 func (r *containerRecord) grace(pod *corev1.Pod) time.Duration {
 	probe := r.spec.LivenessProbe
 	if r.run != nil && r.run.failed == probes.Startup {
@@ -167,5 +167,5 @@ func (r *containerRecord) grace(pod *corev1.Pod) time.Duration {
 	return 30 * time.Second
 }
 
-// stamp is a time as the API stores it: with nothing below a second.
+// stamp returns a time with the resolution of the API, one second.
 func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

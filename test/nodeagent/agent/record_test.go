@@ -55,7 +55,7 @@ func TestRecordStatus(t *testing.T) {
 	}
 }
 
-// describe puts a status in a few words.
+// describe summarizes a status.
 func describe(status corev1.ContainerStatus) string {
 	text := "terminated"
 	switch {
@@ -142,7 +142,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func TestStatusPatchIsAboutOurOwn(t *testing.T) {
+func TestStatusPatchLeavesOtherConditionsUnchanged(t *testing.T) {
 	before := corev1.PodStatus{
 		Phase:      corev1.PodPending,
 		Conditions: []corev1.PodCondition{{Type: "other", Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionFalse}},

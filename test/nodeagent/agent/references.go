@@ -8,13 +8,13 @@ import corev1 "k8s.io/api/core/v1"
 // object is a ConfigMap or Secret in the namespace of a Pod.
 type object struct{ resource, name string }
 
-// The resources that Pods refer to.
+// Resources that Pods refer to.
 const (
 	configMaps = "configmaps"
 	secrets    = "secrets"
 )
 
-// references are the objects whose content a Pod gets.
+// references returns the objects whose content a Pod uses.
 func references(pod *corev1.Pod) map[object]bool {
 	found := map[object]bool{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -14,8 +14,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/network"
 )
 
-// prepare gives the Pod its network and volumes, and keeps these up to date. A
-// Pod that has its volumes runs on if they cannot be updated.
+// prepare creates the network and the volumes of the Pod, and updates the volumes. A Pod
+// that has its volumes keeps running if an update fails.
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, stale bool) error {
 	now := time.Now()
 	due := !w.mounted || !w.setUpAt.IsZero() || !w.renewAt.IsZero() && !w.renewAt.After(now)
@@ -61,8 +61,8 @@ func (w *worker) connect(ctx context.Context, pod *corev1.Pod) (err error) {
 	return nil
 }
 
-// finish removes all that the Pod has on the node, except its logs. Nothing of
-// it may run.
+// finish removes the state of the Pod from the node, except its logs. No process of the
+// Pod may be running.
 func (w *worker) finish(ctx context.Context) {
 	w.tasks.Wait()
 	w.finished = true
@@ -77,7 +77,7 @@ func (w *worker) finish(ctx context.Context) {
 	}
 	if err := w.set.Remove(); err != nil {
 		w.logError(ctx, err, "The volumes of the Pod cannot be removed")
-		return // the directory may have mounts
+		return // the directory may still have mounts
 	}
 	if err := os.RemoveAll(w.dir); err != nil {
 		w.logError(ctx, err, "The state of the Pod cannot be removed")

@@ -26,8 +26,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
 )
 
-// start starts a container, or remembers why that is not possible. The Pod has
-// its addresses.
+// start starts a container, or records why it cannot be started. The Pod has its
+// addresses.
 func (w *worker) start(ctx context.Context, pod *corev1.Pod, r *containerRecord) {
 	spec, err := w.containerSpec(ctx, pod, r)
 	var log *logs.Log
@@ -52,14 +52,14 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, r *containerRecord)
 		_ = log.Close()
 		return
 	}
-	klog.FromContext(ctx).Info("Started a container", "container", r.spec.Name, "program", spec.Process.Args[0])
+	klog.FromContext(ctx).Info("Started container", "container", r.spec.Name, "program", spec.Process.Args[0])
 	w.events.Eventf(pod, corev1.EventTypeNormal, "Started", "Started container %s", r.spec.Name)
 	w.watch(ctx, pod, r, container, startedAt)
 	w.tasks.Go(func() {
 		<-container.Done()
 		for _, close := range []func() error{stdout.Close, stderr.Close, log.Close} {
 			if err := close(); err != nil {
-				klog.FromContext(ctx).Error(err, "The log of a container has no end", "container", r.spec.Name)
+				klog.FromContext(ctx).Error(err, "Failed to close log of container", "container", r.spec.Name)
 			}
 		}
 		code, finishedAt := container.Exit()
@@ -67,7 +67,7 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, r *containerRecord)
 	})
 }
 
-// runNumber counts the runs of a container.
+// runNumber returns the number of the next run of a container.
 func (w *worker) runNumber(r *containerRecord) int32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *worker) runNumber(r *containerRecord) int32 {
 	return r.restarts
 }
 
-// begin notes that a container has been tried to run.
+// begin records an attempt to run a container.
 func (w *worker) begin(r *containerRecord, log *logs.Log) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *worker) begin(r *containerRecord, log *logs.Log) {
 	r.problem = nil
 }
 
-// cannotRun notes that a container lacks something.
+// cannotRun records why a container cannot be started.
 func (w *worker) cannotRun(ctx context.Context, pod *corev1.Pod, r *containerRecord, err error) {
 	var known *problem
 	if !errors.As(err, &known) {
@@ -106,7 +106,7 @@ func (w *worker) cannotRun(ctx context.Context, pod *corev1.Pod, r *containerRec
 	r.retryAt = time.Now().Add(r.backoff.Next(0))
 }
 
-// containerSpec collects all that a container needs.
+// containerSpec returns the complete specification of a container.
 func (w *worker) containerSpec(ctx context.Context, pod *corev1.Pod, r *containerRecord) (*sandbox.Spec, error) {
 	if err := checkImage(w.images, r.spec); err != nil {
 		return nil, err
@@ -142,12 +142,12 @@ func (w *worker) containerSpec(ctx context.Context, pod *corev1.Pod, r *containe
 	return spec, w.makeStage(spec, r)
 }
 
-// messageFile is where a container may say why it ends. It is beside the stage
-// of the container, since nothing but the container sees what is in that.
+// messageFile returns the termination message file. It is beside the stage of the
+// container, whose content only the container sees.
 func messageFile(stage string) string { return stage + ".message" }
 
-// makeStage makes the directory of the container, and the file for its last
-// message, which any user may write.
+// makeStage creates the directory of the container and its termination message file,
+// which any user may write.
 func (w *worker) makeStage(spec *sandbox.Spec, r *containerRecord) error {
 	spec.Stage = filepath.Join(w.dir, "containers", r.spec.Name)
 	if err := os.MkdirAll(spec.Stage, 0o755); err != nil {
@@ -163,7 +163,7 @@ func (w *worker) makeStage(spec *sandbox.Spec, r *containerRecord) error {
 	return os.Chmod(file, 0o666)
 }
 
-// watch notes that a container runs, and runs its probes and hooks.
+// watch records a running container and runs its probes and hooks.
 func (w *worker) watch(ctx context.Context, pod *corev1.Pod, r *containerRecord, container *sandbox.Container, startedAt time.Time) {
 	ctx, endProbes := context.WithCancel(ctx)
 	restart, endRestart := context.WithCancel(ctx)
@@ -195,7 +195,7 @@ func (w *worker) watch(ctx context.Context, pod *corev1.Pod, r *containerRecord,
 	}
 }
 
-// target is a container as its probes see it.
+// target returns a container as the target of its probes.
 func (w *worker) target(r *containerRecord, container *sandbox.Container) probes.Target {
 	return probes.Target{
 		Host:  w.addresses[0].String(),
@@ -208,7 +208,7 @@ func (w *worker) target(r *containerRecord, container *sandbox.Container) probes
 	}
 }
 
-// hasExited notes the end of a container, and when it may run again.
+// hasExited records the exit of a container and when it may be restarted.
 func (w *worker) hasExited(pod *corev1.Pod, r *containerRecord, state *corev1.ContainerStateTerminated, startedAt time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,7 +226,7 @@ func (w *worker) hasExited(pod *corev1.Pod, r *containerRecord, state *corev1.Co
 	signal(w.wake)
 }
 
-// terminated is how a container ended.
+// terminated returns the terminated state of a container.
 func terminated(container *corev1.Container, code int, startedAt, finishedAt time.Time, stage string, log *logs.Log) *corev1.ContainerStateTerminated {
 	state := &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: "Completed", StartedAt: stamp(startedAt), FinishedAt: stamp(finishedAt)}
 	if code != 0 {

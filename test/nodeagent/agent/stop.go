@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// goneGrace is for Pods that were deleted without grace.
+	// goneGrace is the grace period of Pods that were deleted without one.
 	goneGrace = time.Second
-	// shutDownGrace is for all Pods when the agent ends.
+	// shutDownGrace is the grace period of all Pods when the agent stops.
 	shutDownGrace = 5 * time.Second
 )
 
-// end brings a deleted Pod to its end.
+// end terminates a deleted Pod.
 func (w *worker) end(ctx context.Context, pod *corev1.Pod) (again time.Time, done bool) {
 	w.mu.Lock()
 	gone := w.gone
@@ -54,8 +54,8 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod) (again time.Time, don
 	return time.Time{}, false
 }
 
-// deadline is when the containers of a deleted Pod are killed. The time may
-// have become shorter since the Pod was deleted first.
+// deadline returns when the containers of a deleted Pod are killed. The grace period may
+// have been shortened since the deletion.
 func deadline(pod *corev1.Pod, ending, gone time.Time) time.Time {
 	var times []time.Time
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -67,7 +67,7 @@ func deadline(pod *corev1.Pod, ending, gone time.Time) time.Time {
 	return earliest(times...)
 }
 
-// delete writes the last status and then deletes the Pod for good.
+// delete writes the final status and then deletes the Pod.
 func (w *worker) delete(ctx context.Context, pod *corev1.Pod) error {
 	if err := w.publish(ctx, pod); err != nil {
 		return err
@@ -76,19 +76,19 @@ func (w *worker) delete(ctx context.Context, pod *corev1.Pod) error {
 		GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the Pod is gone or was replaced
 		return nil
 	}
 	return err
 }
 
-// stop asks containers to end.
+// stop asks containers to terminate.
 func (w *worker) stop(ctx context.Context, pod *corev1.Pod, names []string) {
 	for _, name := range names {
 		r := w.record(name)
 		w.mu.Lock()
 		current := r.run
-		if current == nil { // it has ended by itself
+		if current == nil { // the container has already exited
 			w.mu.Unlock()
 			continue
 		}
@@ -101,12 +101,12 @@ func (w *worker) stop(ctx context.Context, pod *corev1.Pod, names []string) {
 			w.events.Eventf(pod, corev1.EventTypeNormal, "Killing", "Stopping container %s", name)
 		}
 		w.mu.Unlock()
-		klog.FromContext(ctx).Info("Stopping a container", "container", name)
+		klog.FromContext(ctx).Info("Stopping container", "container", name)
 		w.tasks.Go(func() { w.ask(ctx, pod, r, current, grace) })
 	}
 }
 
-// ask runs the hook of a container and then sends it the signal to end.
+// ask runs the hook of a container and then sends the signal to terminate.
 func (w *worker) ask(ctx context.Context, pod *corev1.Pod, r *containerRecord, current *run, grace time.Duration) {
 	if hooks := r.spec.Lifecycle; hooks != nil && hooks.PreStop != nil {
 		ctx, cancel := context.WithTimeout(ctx, grace)
@@ -125,7 +125,7 @@ func (w *worker) ask(ctx context.Context, pod *corev1.Pod, r *containerRecord, c
 	current.container.Signal(r.stopSignal())
 }
 
-// hook runs a hook of a container to its end.
+// hook runs a hook of a container to completion.
 func (w *worker) hook(ctx context.Context, handler *corev1.LifecycleHandler, target probes.Target) error {
 	switch {
 	case handler.Exec != nil:
@@ -140,10 +140,10 @@ func (w *worker) hook(ctx context.Context, handler *corev1.LifecycleHandler, tar
 			return nil
 		}
 	}
-	return errors.New("the node agent does not know this kind of hook")
+	return errors.New("unsupported kind of lifecycle hook")
 }
 
-// killBefore gives containers that were asked to end less time, never more.
+// killBefore shortens the deadline of stopping containers, but never extends it.
 func (w *worker) killBefore(deadline time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *worker) killBefore(deadline time.Time) {
 	}
 }
 
-// kill kills containers whose time is over, and returns when the next one's is.
+// kill kills containers whose deadline has passed and returns the next deadline.
 func (w *worker) kill() (next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,8 +171,8 @@ func (w *worker) kill() (next time.Time) {
 	return next
 }
 
-// shutDown ends all containers because the agent ends. The Pod stays as it is
-// for the API server: another agent will run it.
+// shutDown stops all containers because the agent stops. The Pod stays unchanged in the
+// API: another agent will run it.
 func (w *worker) shutDown(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	timeout := time.NewTimer(shutDownGrace)
@@ -192,7 +192,7 @@ func (w *worker) shutDown(ctx context.Context) {
 	w.finish(ctx)
 }
 
-// each does something with all containers that run.
+// each calls a function for all running containers.
 func (w *worker) each(do func(*containerRecord)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

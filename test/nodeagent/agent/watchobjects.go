@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watchObjects tells of ConfigMaps and Secrets that change, until the context
-// ends. It only looks at their metadata: whoever needs the content reads it
-// from the API server and has never less than was there when it was told.
+// watchObjects reports changed ConfigMaps and Secrets until the context is done. It watches
+// their metadata only: consumers read the content from the API server, which is at least as
+// recent as the reported change.
 func watchObjects(ctx context.Context, client metadata.Interface, changed func(namespace string, changed object)) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -29,7 +29,7 @@ func watchObjects(ctx context.Context, client metadata.Interface, changed func(n
 			changed(meta.Namespace, object{resource, meta.Name})
 		}
 		informer := metadatainformer.NewFilteredMetadataInformer(client, corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll, 0, nil, nil).Informer()
-		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // only fails when stopped
+		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only when stopped
 			AddFunc:    tell,
 			UpdateFunc: func(_, item any) { tell(item) },
 			DeleteFunc: tell,

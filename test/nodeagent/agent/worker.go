@@ -27,7 +27,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/volumes"
 )
 
-// services is what all workers share.
+// services are shared by all workers.
 type services struct {
 	config      *Config
 	client      kubernetes.Interface
@@ -40,44 +40,44 @@ type services struct {
 	dns         etcfiles.DNS
 }
 
-// worker runs one Pod: a goroutine that looks at what is wanted and what is
-// there, does what is to be done, and waits for something to happen.
+// worker runs one Pod in a goroutine that compares desired and actual state, acts on the
+// difference, and waits for the next event.
 type worker struct {
 	*services
-	// dir takes the volumes and other state of the Pod, logDir its logs.
+	// dir holds the volumes and other state of the Pod, logDir its logs.
 	dir, logDir string
 	hostname    string
-	// wake tells the goroutine that something has happened.
+	// wake signals the goroutine.
 	wake chan struct{}
 
-	// mu guards what others see or change.
+	// mu guards the fields that other goroutines use.
 	mu      sync.Mutex
-	pod     *corev1.Pod // as the API server has it
-	gone    time.Time   // when the API server was found to have it no longer
-	stale   bool        // something has changed that volumes or containers get
+	pod     *corev1.Pod // as in the API server
+	gone    time.Time   // when its deletion from the API server was observed
+	stale   bool        // an object that volumes or containers use has changed
 	records []*containerRecord
 	sandbox *network.Pod
 
-	// What follows is for the goroutine alone.
+	// The following fields belong to the goroutine.
 
-	// tasks are goroutines for running containers: they end with them.
+	// tasks are goroutines of running containers, which end with them.
 	tasks sync.WaitGroup
 	set   *volumes.Set
-	// mounted: all volumes are there. renewAt is when they need an update.
+	// mounted is set if all volumes exist. renewAt is when they need an update.
 	mounted bool
 	renewAt time.Time
-	// setUpAt is when to try again what has failed: to connect, or to mount.
+	// setUpAt is when to retry a failed setup of network or volumes.
 	setUpAt      time.Time
 	setUpBackoff lifecycle.Backoff
 	initialized  bool
-	// finished: nothing of the Pod runs, nor ever will.
+	// finished is set if no process of the Pod runs or will ever run.
 	finished bool
-	// ending is when the Pod was first found to have been deleted.
+	// ending is when the deletion of the Pod was first observed.
 	ending  time.Time
 	deleted bool
-	// addresses are those that the Pod has, or had before it ended.
+	// addresses are those of the Pod, kept after it has ended.
 	addresses []netip.Addr
-	// status is what the API server knows.
+	// status is the last status in the API server.
 	status corev1.PodStatus
 }
 
@@ -99,7 +99,7 @@ func newWorker(s *services, pod *corev1.Pod) *worker {
 	return w
 }
 
-// inherit takes over what an earlier agent has written.
+// inherit adopts the status that an earlier agent wrote.
 func (w *worker) inherit() {
 	now := stamp(time.Now())
 	for _, r := range w.records {
@@ -118,11 +118,11 @@ func (w *worker) inherit() {
 	}
 }
 
-// update tells the worker that the Pod has changed.
+// update notifies the worker of a changed Pod.
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// They may be in a volume.
+	// Labels and annotations may be used in a volume.
 	if !maps.Equal(w.pod.Labels, pod.Labels) || !maps.Equal(w.pod.Annotations, pod.Annotations) {
 		w.stale = true
 	}
@@ -130,7 +130,7 @@ func (w *worker) update(pod *corev1.Pod) {
 	signal(w.wake)
 }
 
-// remove tells the worker that the API server no longer has the Pod.
+// remove notifies the worker that the Pod was deleted from the API server.
 func (w *worker) remove() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *worker) remove() {
 	signal(w.wake)
 }
 
-// refresh tells the worker that an object has changed that the Pod refers to.
+// refresh notifies the worker that an object changed to which the Pod refers.
 func (w *worker) refresh() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *worker) refresh() {
 	signal(w.wake)
 }
 
-// run runs the Pod until it is gone, or ends it when the context does.
+// run runs the Pod until it is gone, or stops it when the context is done.
 func (w *worker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -171,8 +171,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// sync does what is to be done now. It returns when to do so again even if
-// nothing happens, or no time, and whether there is nothing to do ever again.
+// sync performs the pending actions. It returns when to run again without an event, or the
+// zero time, and whether the worker is done.
 func (w *worker) sync(ctx context.Context) (again time.Time, done bool) {
 	w.mu.Lock()
 	pod, gone := w.pod, !w.gone.IsZero()
@@ -193,7 +193,7 @@ func (w *worker) sync(ctx context.Context) (again time.Time, done bool) {
 	return again, done
 }
 
-// advance brings the Pod further on its way.
+// advance performs the next step of the Pod.
 func (w *worker) advance(ctx context.Context, pod *corev1.Pod) (again time.Time) {
 	if err := w.prepare(ctx, pod, w.takeStale()); err != nil {
 		w.setUpAt = time.Now().Add(w.setUpBackoff.Next(0))
@@ -212,14 +212,14 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod) (again time.Time)
 		return time.Time{}
 	}
 	again = earliest(plan.Again, cmp.Or(w.setUpAt, w.renewAt), w.kill())
-	if len(plan.Start) > 0 { // those that could not start have to be planned for
+	if len(plan.Start) > 0 { // containers that failed to start need another plan
 		again = time.Now()
 	}
 	return again
 }
 
-// takeStale says whether something has changed since it was asked last. Then
-// containers that lacked something may be tried at once.
+// takeStale reports whether an object changed since the last call. Containers with a problem
+// may then be retried at once.
 func (w *worker) takeStale() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -233,7 +233,7 @@ func (w *worker) takeStale() bool {
 	return stale
 }
 
-// snapshot is what package lifecycle has to know.
+// snapshot returns the input of package lifecycle.
 func (w *worker) snapshot() lifecycle.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,8 +253,7 @@ func (w *worker) record(name string) *containerRecord {
 	return nil
 }
 
-// withAddresses is the Pod with the addresses that it has, which the API
-// server may not know yet.
+// withAddresses returns the Pod with its addresses, which the API server may not have yet.
 func (w *worker) withAddresses(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	setAddresses(&pod.Status, w.addresses, w.config.hostIPs())
@@ -267,7 +266,7 @@ func (w *worker) logError(ctx context.Context, err error, message string) {
 	}
 }
 
-// earliest is the first of several times, of which zero ones are never.
+// earliest returns the earliest of several times, ignoring zero times.
 func earliest(times ...time.Time) time.Time {
 	var first time.Time
 	for _, t := range times {

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environment makes the environment variables of containers.
+// Package environment computes the environment variables of containers.
 package environment
 
 import (
@@ -22,13 +22,13 @@ import (
 // Builder builds environments.
 type Builder struct {
 	Client kubernetes.Interface
-	// Node is what the node has.
+	// Node has the allocatable resources of the node.
 	Node corev1.ResourceList
 }
 
-// Build is the environment of a container: the base, then envFrom, then env,
-// where later values count. Everything is read anew, so that a container sees
-// what was written before it was started. The status of the Pod must have its
+// Build returns the environment of a container: the base, then envFrom, then env; later
+// values have precedence. Objects are read from the API server, so that a container sees
+// everything that was written before its start. The status of the Pod must have its
 // addresses.
 func (b *Builder) Build(ctx context.Context, pod *corev1.Pod, container *corev1.Container, base map[string]string) (map[string]string, error) {
 	values := maps.Clone(base)
@@ -53,7 +53,7 @@ func (b *Builder) Build(ctx context.Context, pod *corev1.Pod, container *corev1.
 	return values, nil
 }
 
-// List is an environment as a process has it, sorted.
+// List returns an environment in the form of os.Environ, sorted.
 func List(values map[string]string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -84,7 +84,7 @@ func (b *Builder) from(ctx context.Context, namespace string, source corev1.EnvF
 	return nil, nil
 }
 
-// value is the value of a variable, or nil if it is optional and absent.
+// value returns the value of a variable, or nil if it is optional and missing.
 func (b *Builder) value(ctx context.Context, pod *corev1.Pod, container *corev1.Container, variable corev1.EnvVar, before map[string]string) (*string, error) {
 	source := variable.ValueFrom
 	if source == nil {
@@ -103,7 +103,7 @@ func (b *Builder) value(ctx context.Context, pod *corev1.Pod, container *corev1.
 	case source.SecretKeyRef != nil:
 		return b.secretKey(ctx, pod.Namespace, source.SecretKeyRef)
 	default:
-		err = fmt.Errorf("the node agent does not know where its value comes from")
+		err = fmt.Errorf("unsupported source of the value")
 	}
 	return &value, err
 }
@@ -115,7 +115,7 @@ func (b *Builder) resource(pod *corev1.Pod, container *corev1.Container, ref *co
 				return fields.Resource(&pod.Spec.Containers[i], b.Node, ref)
 			}
 		}
-		return "", fmt.Errorf("there is no container %q", ref.ContainerName)
+		return "", fmt.Errorf("container %q does not exist", ref.ContainerName)
 	}
 	return fields.Resource(container, b.Node, ref)
 }
@@ -145,10 +145,10 @@ func key(kind, name, key, value string, found bool, optional *bool) (*string, er
 	case optional != nil && *optional:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("the %s %s has no key %q", kind, name, key)
+	return nil, fmt.Errorf("%s %s has no key %q", kind, name, key)
 }
 
-// unlessOptional is nil if the error says that something optional is absent.
+// unlessOptional returns nil if the error means that an optional object is missing.
 func unlessOptional(err error, optional *bool) error {
 	if apierrors.IsNotFound(err) && optional != nil && *optional {
 		return nil
@@ -156,7 +156,7 @@ func unlessOptional(err error, optional *bool) error {
 	return err
 }
 
-// ServiceVariables tell a container where the API server is.
+// ServiceVariables returns the variables with the address of the API server.
 func ServiceVariables(kubernetes *corev1.Service) map[string]string {
 	values := map[string]string{"KUBERNETES_SERVICE_HOST": kubernetes.Spec.ClusterIP}
 	for i, port := range kubernetes.Spec.Ports {

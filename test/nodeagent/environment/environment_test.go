@@ -83,11 +83,11 @@ func TestBuild(t *testing.T) {
 		t.Error(diff)
 	}
 	if len(base) != 1 {
-		t.Errorf("the base was changed: %v", base)
+		t.Errorf("base was changed: %v", base)
 	}
 }
 
-func TestBuildSaysWhatIsMissing(t *testing.T) {
+func TestBuildReportsMissingObjects(t *testing.T) {
 	for missing, container := range map[string]*corev1.Container{
 		`"gone"`: {EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: reference("gone")}}}},
 		`"lost"`: {EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: reference("lost")}}}},

@@ -5,8 +5,8 @@ package environment
 
 import "strings"
 
-// Expand replaces $(NAME) by the value of that variable. A name without a
-// value stays as it is, and $$ is a single $ that begins nothing.
+// Expand replaces $(NAME) with the value of that variable. A name without a value is kept,
+// and $$ is a literal $.
 func Expand(text string, values map[string]string) string {
 	var result strings.Builder
 	for {

@@ -1,8 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcfiles makes the files below /etc that tell a container its own
-// name and whom to ask for those of others.
+// Package etcfiles generates the files below /etc with which a container resolves names.
 package etcfiles
 
 import (
@@ -14,10 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxHostname is what Linux and the kubelet allow.
+// maxHostname is the limit of Linux and the kubelet.
 const maxHostname = 63
 
-// Hostname is the host name of a Pod.
+// Hostname returns the host name of a Pod.
 func Hostname(pod *corev1.Pod, node string) string {
 	name := pod.Name
 	switch {
@@ -32,7 +31,7 @@ func Hostname(pod *corev1.Pod, node string) string {
 	return name
 }
 
-// Hosts is the text of /etc/hosts.
+// Hosts returns the content of /etc/hosts.
 func Hosts(pod *corev1.Pod, hostname string, addresses []netip.Addr, domain string) string {
 	var text strings.Builder
 	text.WriteString("# Written by the test node agent.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
@@ -49,20 +48,20 @@ func Hosts(pod *corev1.Pod, hostname string, addresses []netip.Addr, domain stri
 	return text.String()
 }
 
-// DNS is what a node knows about the DNS of its cluster.
+// DNS is the DNS configuration of a node.
 type DNS struct {
 	Servers []string
 	Domain  string
-	// Host is the text of the node's own /etc/resolv.conf.
+	// Host is the content of the node's own /etc/resolv.conf.
 	Host string
 }
 
-// resolver is what a resolv.conf says.
+// resolver is the content of a resolv.conf.
 type resolver struct {
 	servers, searches, options []string
 }
 
-// Resolv is the text of a Pod's /etc/resolv.conf.
+// Resolv returns the content of a Pod's /etc/resolv.conf.
 func (d DNS) Resolv(pod *corev1.Pod) string {
 	policy := pod.Spec.DNSPolicy
 	if policy == corev1.DNSClusterFirst && pod.Spec.HostNetwork {
@@ -112,7 +111,7 @@ func parse(text string) resolver {
 		switch words[0] {
 		case "nameserver":
 			r.servers = append(r.servers, words[1])
-		case "search": // the last one counts
+		case "search": // the last one has precedence
 			r.searches = words[1:]
 		case "options":
 			r.options = append(r.options, words[1:]...)

@@ -1,8 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fields gives containers the fields of their Pod that they ask for:
-// the downward API.
+// Package fields implements the downward API.
 package fields
 
 import (
@@ -16,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Of is the value of a field, such as metadata.labels['app'].
+// Of returns the value of a field, such as metadata.labels['app'].
 func Of(pod *corev1.Pod, path string) (string, error) {
 	if base, key, ok := subscript(path); ok {
 		switch base {
@@ -54,8 +53,8 @@ func Of(pod *corev1.Pod, path string) (string, error) {
 	return "", unsupported(path)
 }
 
-// Resource is the value of a resource of a container, such as limits.memory.
-// Without a limit it is that of the node.
+// Resource returns the value of a resource of a container, such as limits.memory. Without a
+// limit, it is the resource of the node.
 func Resource(container *corev1.Container, node corev1.ResourceList, selector *corev1.ResourceFieldSelector) (string, error) {
 	kind, name, _ := strings.Cut(selector.Resource, ".")
 	var quantity resource.Quantity
@@ -91,7 +90,7 @@ func subscript(path string) (base, key string, ok bool) {
 	return base, strings.TrimSuffix(rest, "']"), true
 }
 
-// quoted is one line for each value.
+// quoted returns one line per value.
 func quoted(values map[string]string) string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -109,5 +108,5 @@ func joined[T any](values []T, text func(T) string) string {
 }
 
 func unsupported(path string) error {
-	return fmt.Errorf("the node agent cannot give containers the field %q", path)
+	return fmt.Errorf("unsupported field %q", path)
 }

@@ -71,6 +71,6 @@ func TestResource(t *testing.T) {
 		}
 	}
 	if _, err := Resource(container, node, &corev1.ResourceFieldSelector{Resource: "memory"}); err == nil {
-		t.Error("a resource of no kind was accepted")
+		t.Error("an unknown resource was accepted")
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package images maps the names of images to programs of a directory.
+// Package images maps image names to programs in a directory.
 package images
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Name is the last part of the name of an image, without tag and digest:
-// "foo" for registry:5000/team/foo:v1@sha256:abc.
+// Name returns the last part of an image name without tag and digest: "foo" for
+// registry:5000/team/foo:v1@sha256:abc.
 func Name(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	name := image[strings.LastIndex(image, "/")+1:]
@@ -19,10 +19,10 @@ func Name(image string) string {
 	return name
 }
 
-// Directory holds one program for each known image.
+// Directory is a directory with one program per known image.
 type Directory string
 
-// Program is the name of the program that an image stands for, if it is known.
+// Program returns the name of an image's program, and whether the program exists.
 func (d Directory) Program(image string) (string, bool) {
 	name := Name(image)
 	if d == "" || name == "" || name == "." || name == ".." {

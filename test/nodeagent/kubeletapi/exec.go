@@ -18,7 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
 )
 
-// idle is how long a stream may be silent.
+// idle is the idle timeout of a stream.
 const idle = 4 * time.Hour
 
 func (h handler) exec(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, args []st
 		defer cancel()
 	}
 	streams := sandbox.Streams{Stdin: stdin, Terminal: terminal}
-	// A nil of one interface type is not a nil of another one.
+	// A nil value of one interface type is not a nil value of another.
 	if stdout != nil {
 		streams.Stdout = stdout
 	}
@@ -63,12 +63,12 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, args []st
 		return err
 	}
 	if code != 0 {
-		return utilexec.CodeExitError{Err: fmt.Errorf("the command ended with the exit code %d", code), Code: code}
+		return utilexec.CodeExitError{Err: fmt.Errorf("command exited with code %d", code), Code: code}
 	}
 	return nil
 }
 
-// sizes translates the sizes of a terminal, until there are no more.
+// sizes converts the sizes of a terminal until the queue ends.
 func sizes(ctx context.Context, resize <-chan remotecommand.TerminalSize) <-chan sandbox.Size {
 	translated := make(chan sandbox.Size)
 	go func() {
@@ -84,7 +84,7 @@ func sizes(ctx context.Context, resize <-chan remotecommand.TerminalSize) <-chan
 	return translated
 }
 
-// run runs a command and answers with what it prints.
+// run runs a command and responds with its output.
 func (h handler) run(w http.ResponseWriter, r *http.Request) {
 	container, err := h.pods.Container(r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container"))
 	if err != nil {
@@ -94,7 +94,7 @@ func (h handler) run(w http.ResponseWriter, r *http.Request) {
 	var output Output
 	code, err := container.Exec(r.Context(), strings.Fields(r.FormValue("cmd")), sandbox.Streams{Stdout: &output, Stderr: &output})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("the command ended with the exit code %d: %s", code, output.String())
+		err = fmt.Errorf("command exited with code %d: %s", code, output.String())
 	}
 	if err != nil {
 		fail(w, err)
@@ -119,15 +119,14 @@ type forwarder struct {
 	namespace, pod string
 }
 
-// PortForward implements portforward.PortForwarder. It returns when the Pod has
-// nothing more to say.
+// PortForward implements portforward.PortForwarder. It returns when the Pod closes the connection.
 func (f forwarder) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	connection, err := f.pods.Dial(ctx, f.namespace, f.pod, port)
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	// What the client sends ends with its stream, which the caller closes.
+	// The input from the client ends with its stream, which the caller closes.
 	go func() {
 		_, _ = io.Copy(connection, stream)
 		if half, ok := connection.(interface{ CloseWrite() error }); ok {

@@ -28,11 +28,11 @@ func (h handler) logs(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	controller := http.NewResponseController(w)
-	_ = controller.Flush() // whoever follows wants to know that it works
+	_ = controller.Flush() // a client that follows the log expects headers at once
 	_ = log.Read(r.Context(), flushWriter{w, controller}, options)
 }
 
-// logOptions are the parameters of a request.
+// logOptions parses the parameters of a request.
 func logOptions(query url.Values, now time.Time) (logs.Options, error) {
 	var options logs.Options
 	number := func(name string) (*int64, error) {
@@ -69,7 +69,7 @@ func logOptions(query url.Values, now time.Time) (logs.Options, error) {
 	return options, nil
 }
 
-// flushWriter sends everything at once.
+// flushWriter flushes after every write.
 type flushWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Output collects what a command prints to both of its streams.
+// Output collects both output streams of a command.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeletapi serves the part of the kubelet's API that kubectl exec,
-// logs and port-forward need, to clients with a certificate.
+// Package kubeletapi serves the part of the kubelet API that kubectl exec, logs and port-forward use, to
+// clients with a certificate.
 package kubeletapi
 
 import (
@@ -25,29 +25,29 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
 )
 
-// ErrNotFound is the error for a Pod or container that the node does not have.
+// ErrNotFound is the error for a Pod or container that is not on the node.
 var ErrNotFound = errors.New("not found on this node")
 
 // Pods are the Pods of a node.
 type Pods interface {
 	List() []corev1.Pod
-	// Container is a container that runs.
+	// Container returns a running container.
 	Container(namespace, pod, container string) (*sandbox.Container, error)
-	// Log is what a container prints, or has printed before it was restarted.
+	// Log returns the log of a container, or of its previous run.
 	Log(namespace, pod, container string, previous bool) (*logs.Log, error)
-	// Dial connects to a port of a Pod, as from inside.
+	// Dial connects to a port of a Pod from inside its network namespace.
 	Dial(ctx context.Context, namespace, pod string, port int32) (net.Conn, error)
 }
 
-// Config says where to serve and to whom.
+// Config configures the server.
 type Config struct {
 	Port              int
 	CertFile, KeyFile string
-	// ClientCAFile has the authorities of the clients. All of them may do all.
+	// ClientCAFile has the certificate authorities of clients. All clients have full access.
 	ClientCAFile string
 }
 
-// Serve serves until the context ends.
+// Serve serves until the context is done.
 func Serve(ctx context.Context, config Config, pods Pods) error {
 	settings, err := config.tls()
 	if err != nil {
@@ -61,7 +61,7 @@ func Serve(ctx context.Context, config Config, pods Pods) error {
 		Handler:     NewHandler(pods),
 		TLSConfig:   settings,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		// Connections that are upgraded to streams need HTTP/1.1.
+		// Connections that are upgraded to streams require HTTP/1.1.
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          klog.NewStandardLogger("INFO"),
@@ -85,12 +85,12 @@ func (c Config) tls() (*tls.Config, error) {
 	}
 	clients := x509.NewCertPool()
 	if !clients.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("there is no certificate in %s", c.ClientCAFile)
+		return nil, fmt.Errorf("%s contains no certificate", c.ClientCAFile)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, MinVersion: tls.VersionTLS12}, nil
 }
 
-// NewHandler answers requests, whoever makes them.
+// NewHandler returns the handler without authentication.
 func NewHandler(pods Pods) http.Handler {
 	h := handler{pods: pods}
 	mux := http.NewServeMux()
@@ -117,7 +117,7 @@ func (h handler) list(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func fail(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if errors.Is(err, ErrNotFound) {

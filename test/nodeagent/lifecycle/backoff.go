@@ -8,17 +8,15 @@ import "time"
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
-	// forgiven is how long something must have worked for its former failures
-	// to count no longer.
+	// forgiven is how long a run must last for earlier failures to be ignored.
 	forgiven = 2 * maxDelay
 )
 
-// Backoff says how long to wait before something that has ended is tried
-// again: not at all at first, then longer and longer. The kubelet does the same
-// but waits ten times as long.
+// Backoff computes the delay before a restart: none at first, then longer and longer. The delays of
+// the kubelet are ten times as long.
 type Backoff struct{ delay time.Duration }
 
-// Next is how long to wait after something worked for some time.
+// Next returns the delay after a run of the given duration.
 func (b *Backoff) Next(worked time.Duration) time.Duration {
 	if worked >= forgiven {
 		b.delay = 0

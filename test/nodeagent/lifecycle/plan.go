@@ -1,9 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle decides what becomes of the containers of a Pod, as the
-// kubelet does. It does nothing itself: everything here depends on its
-// arguments alone.
+// Package lifecycle decides which containers of a Pod to start and stop, as the kubelet does. It is
+// pure: all results depend on the arguments only.
 package lifecycle
 
 import (
@@ -15,24 +14,24 @@ import (
 // Kind is the role of a container in its Pod.
 type Kind int
 
-// The kinds of containers, in the order in which they run.
+// Kinds of containers, in the order in which they run.
 const (
-	Init    Kind = iota // ends before the next one starts
-	Sidecar             // starts before the next one, and then runs on
+	Init    Kind = iota // exits before the next container starts
+	Sidecar             // starts before the next container and keeps running
 	Main
 )
 
-// State is what a container does.
+// State is the state of a container.
 type State int
 
-// The states of containers.
+// States of containers.
 const (
-	Waiting State = iota // has never run, or lost all that it did
+	Waiting State = iota // has not run, or its effects are lost
 	Running
 	Exited
 )
 
-// Container is all that matters about a container.
+// Container is the state of a container as far as it matters here.
 type Container struct {
 	Name   string
 	Kind   Kind
@@ -40,36 +39,35 @@ type Container struct {
 
 	State    State
 	ExitCode int32
-	// Started: it runs, and its startup probe has succeeded.
+	// Started is set if the container runs and its startup probe has succeeded.
 	Started bool
-	// Unhealthy: it runs, and a probe wants it to be restarted.
+	// Unhealthy is set if the container runs and a probe requests a restart.
 	Unhealthy bool
-	// Stopping: it runs, and was asked to end.
+	// Stopping is set if the container runs and was asked to terminate.
 	Stopping bool
-	// RetryAt is when it may run again.
+	// RetryAt is when the container may be restarted.
 	RetryAt time.Time
 }
 
-// Pod is the containers of a Pod in the order of its spec, those of
-// initContainers first.
+// Pod is the containers of a Pod in the order of its spec, initContainers first.
 type Pod struct {
-	// Initialized: all containers of initContainers have done their part.
+	// Initialized is set if all initContainers have completed or started.
 	Initialized bool
 	Containers  []Container
 }
 
-// Plan is what to do now.
+// Plan is the actions for a Pod.
 type Plan struct {
 	Start, Stop []string
-	// Initialized is what the Pod is from now on.
+	// Initialized is the new value of Pod.Initialized.
 	Initialized bool
-	// Finished: the Pod has come to its end, and nothing of it runs.
+	// Finished is set if the Pod has ended and none of its containers runs.
 	Finished bool
-	// Again is when to look again even if nothing happens. It may be never.
+	// Again is when to plan again without an event, or the zero time.
 	Again time.Time
 }
 
-// ContainersOf lists the containers of a Pod that has not run yet.
+// ContainersOf returns the containers of a Pod that has not run yet.
 func ContainersOf(spec *corev1.PodSpec) []Container {
 	var containers []Container
 	for _, c := range spec.InitContainers {
@@ -94,7 +92,7 @@ func ContainersOf(spec *corev1.PodSpec) []Container {
 	return containers
 }
 
-// Next plans for a Pod that shall run.
+// Next plans for a Pod that should run.
 func Next(pod Pod, now time.Time) Plan {
 	plan := Plan{Initialized: pod.Initialized}
 	if pod.ended() {
@@ -117,8 +115,7 @@ func Next(pod Pod, now time.Time) Plan {
 	return plan
 }
 
-// keepRunning starts a container that shall run and does not, and stops one
-// that runs and does not work.
+// keepRunning starts a container that should run but does not, and stops an unhealthy one.
 func (p *Plan) keepRunning(c Container, now time.Time) {
 	switch {
 	case c.State == Running && c.Unhealthy && !c.Stopping:
@@ -133,9 +130,9 @@ func (p *Plan) keepRunning(c Container, now time.Time) {
 	}
 }
 
-// Stop plans for a Pod that shall end: which containers to ask now, and
-// whether all have ended. Sidecars serve the others until these have ended, and
-// end in the opposite order of their start.
+// Stop plans for a Pod that should end: which containers to stop now, and whether all have exited.
+// Sidecars run until the other containers have exited, and are stopped in the reverse order of their
+// start.
 func Stop(pod Pod) (stop []string, stopped bool) {
 	stopped = true
 	var lastSidecar *Container
@@ -165,7 +162,7 @@ func (p Pod) othersRun() bool {
 	return false
 }
 
-// ended: nothing but sidecars will ever run again.
+// ended reports whether only sidecars could ever run again.
 func (p Pod) ended() bool {
 	for _, c := range p.Containers {
 		if c.Kind == Init && c.State == Exited && c.ExitCode != 0 && !c.RunsAgain() {
@@ -182,7 +179,7 @@ func (p Pod) ended() bool {
 
 func (c Container) succeeded() bool { return c.State == Exited && c.ExitCode == 0 }
 
-// RunsAgain: it does not run, but shall.
+// RunsAgain reports whether the container does not run but should.
 func (c Container) RunsAgain() bool {
 	switch c.State {
 	case Running:

@@ -11,19 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Observed is what a status says about a Pod.
+// Observed is the input of the status of a Pod.
 type Observed struct {
-	// Connected: the Pod has its network.
+	// Connected is set if the Pod has its network.
 	Connected bool
-	// Initialized: see Pod.
+	// Initialized is that of Pod.
 	Initialized bool
-	// Finished: nothing of it runs, nor ever will.
+	// Finished is set if no container runs or will ever run.
 	Finished bool
-	// Init and Main are the statuses of its containers.
+	// Init and Main are the container statuses.
 	Init, Main []corev1.ContainerStatus
 }
 
-// Phase is the phase of a Pod.
+// Phase returns the phase of a Pod.
 func (o Observed) Phase() corev1.PodPhase {
 	if o.Finished {
 		for _, status := range append(o.failedInit(), o.Main...) {
@@ -54,8 +54,8 @@ func (o Observed) failedInit() []corev1.ContainerStatus {
 	return failed
 }
 
-// Conditions are the conditions of a Pod that a kubelet sets. Those that it had
-// before tell since when.
+// Conditions returns the conditions of a Pod that a kubelet sets. Transition times of unchanged
+// conditions are kept.
 func (o Observed) Conditions(pod *corev1.Pod, now metav1.Time) []corev1.PodCondition {
 	containers := o.containersReady(pod)
 	conditions := []corev1.PodCondition{
@@ -105,7 +105,7 @@ func (o Observed) containersReady(pod *corev1.Pod) corev1.PodCondition {
 	return condition(corev1.ContainersReady, true, "", "")
 }
 
-// ready is also up to others, who set the conditions of readiness gates.
+// ready also depends on the conditions of readiness gates, which others set.
 func ready(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodCondition {
 	if containers.Status != corev1.ConditionTrue {
 		return condition(corev1.PodReady, false, containers.Reason, containers.Message)

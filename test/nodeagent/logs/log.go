@@ -1,9 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logs keeps what containers print, in files in the format of the
-// Container Runtime Interface: a time, a stream, F for a full line or P for a
-// part of one, and the text.
+// Package logs stores the output of containers in files in the format of the Container Runtime
+// Interface: a time, a stream, F for a full line or P for a partial one, and the text.
 package logs
 
 import (
@@ -15,7 +14,7 @@ import (
 	"time"
 )
 
-// maxLine is the length from which a line is written in parts.
+// maxLine is the length from which a line is split.
 const maxLine = 16 << 10
 
 // Log is the log of one run of a container.
@@ -24,11 +23,11 @@ type Log struct {
 
 	mu      sync.Mutex
 	file    *os.File
-	changed chan struct{} // closed, and replaced, when there is more
+	changed chan struct{} // closed and replaced when the log grows
 	closed  bool
 }
 
-// Create makes an empty log.
+// Create creates an empty log.
 func Create(path string) (*Log, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -40,10 +39,10 @@ func Create(path string) (*Log, error) {
 	return &Log{path: path, file: file, changed: make(chan struct{})}, nil
 }
 
-// Path is the file of the log.
+// Path returns the file of the log.
 func (l *Log) Path() string { return l.path }
 
-// Close ends the log. Readers that follow it come to an end.
+// Close closes the log. Readers that follow the log end.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +54,7 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
-// more is closed when the log has grown, or has ended, since this call.
+// more returns a channel that is closed when the log grows or is closed after this call.
 func (l *Log) more() (changed <-chan struct{}, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,17 +75,17 @@ func (l *Log) append(entries []byte) error {
 	return nil
 }
 
-// Stream takes the output of one stream of a container. It is for one writer.
+// Stream is the writer of one output stream of a container. It is not safe for concurrent use.
 type Stream struct {
 	log  *Log
 	name string
-	rest []byte // the beginning of a line
+	rest []byte // an incomplete line
 }
 
-// Stream is the stream with a name: stdout or stderr.
+// Stream returns the stream with the given name: stdout or stderr.
 func (l *Log) Stream(name string) *Stream { return &Stream{log: l, name: name} }
 
-// Write writes the full lines, and keeps the beginning of a line for later.
+// Write writes complete lines and keeps an incomplete line for later.
 func (s *Stream) Write(data []byte) (int, error) {
 	s.rest = append(s.rest, data...)
 	now := time.Now()
@@ -102,7 +101,7 @@ func (s *Stream) Write(data []byte) (int, error) {
 		format(&entries, now, s.name, full, line)
 		s.rest = rest
 	}
-	// Keep no reference to what was written.
+	// Do not retain the argument.
 	s.rest = bytes.Clone(s.rest)
 	if entries.Len() == 0 {
 		return len(data), nil
@@ -110,7 +109,7 @@ func (s *Stream) Write(data []byte) (int, error) {
 	return len(data), s.log.append(entries.Bytes())
 }
 
-// Close writes a last line that has no end.
+// Close writes the last line if it is incomplete.
 func (s *Stream) Close() error {
 	if len(s.rest) == 0 {
 		return nil

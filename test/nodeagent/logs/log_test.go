@@ -44,7 +44,7 @@ func read(t *testing.T, log *Log, options Options) string {
 	return out.String()
 }
 
-func TestReadGivesWhatWasWritten(t *testing.T) {
+func TestReadReturnsWhatWasWritten(t *testing.T) {
 	long := strings.Repeat("x", 3*maxLine+5)
 	for name, text := range map[string]string{
 		"empty":          "",

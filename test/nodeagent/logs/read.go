@@ -17,21 +17,21 @@ import (
 // timeFormat has a fixed width, unlike time.RFC3339Nano.
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// Options say which part of a log is wanted.
+// Options select a part of a log.
 type Options struct {
-	// Follow waits for more until the log ends.
+	// Follow waits for more entries until the log is closed.
 	Follow bool
-	// Tail leaves out all but the last lines.
+	// Tail selects the last lines.
 	Tail *int64
-	// Since leaves out what is older.
+	// Since selects entries from that time on.
 	Since time.Time
-	// Timestamps puts the time before each line.
+	// Timestamps adds the time to each line.
 	Timestamps bool
-	// Limit is how many bytes are written at most.
+	// Limit is the maximum number of bytes.
 	Limit *int64
 }
 
-var errLimit = errors.New("the limit is reached")
+var errLimit = errors.New("limit is reached")
 
 // Read writes a log to w.
 func (l *Log) Read(ctx context.Context, w io.Writer, options Options) error {
@@ -59,8 +59,8 @@ func (l *Log) Read(ctx context.Context, w io.Writer, options Options) error {
 	return err
 }
 
-// copy copies entries. An entry is always written at once, so what is after
-// the last line end has not been written completely.
+// copy copies entries. Entries are written atomically, so data after the last line end is an incomplete
+// entry.
 func (l *Log) copy(ctx context.Context, w io.Writer, reader *bufio.Reader, options Options) error {
 	var part []byte
 	for {
@@ -93,11 +93,11 @@ func (l *Log) copy(ctx context.Context, w io.Writer, reader *bufio.Reader, optio
 func writeEntry(w io.Writer, entry []byte, options Options) error {
 	fields := bytes.SplitN(bytes.TrimSuffix(entry, []byte("\n")), []byte(" "), 4)
 	if len(fields) != 4 {
-		return fmt.Errorf("the log has an entry that is none: %q", entry)
+		return fmt.Errorf("invalid log entry: %q", entry)
 	}
 	when, err := time.Parse(timeFormat, string(fields[0]))
 	if err != nil {
-		return fmt.Errorf("the log has an entry without a time: %w", err)
+		return fmt.Errorf("log entry without a time: %w", err)
 	}
 	if when.Before(options.Since) {
 		return nil
@@ -114,13 +114,13 @@ func writeEntry(w io.Writer, entry []byte, options Options) error {
 	return err
 }
 
-// tailStart is where the last lines begin.
+// tailStart returns the offset of the last lines.
 func tailStart(r io.Reader, lines int64) (int64, error) {
 	if lines <= 0 {
 		end, err := io.Copy(io.Discard, r)
 		return end, err
 	}
-	// starts is a ring: the place of the oldest is the one to overwrite.
+	// starts is a ring buffer: the oldest element is overwritten next.
 	var starts []int64
 	var count, offset int64
 	for reader := bufio.NewReader(r); ; {
@@ -148,7 +148,7 @@ func tailStart(r io.Reader, lines int64) (int64, error) {
 	return starts[count%lines], nil
 }
 
-// limitedWriter fails when it is full, unlike io.LimitedReader.
+// limitedWriter returns an error when the limit is reached.
 type limitedWriter struct {
 	w    io.Writer
 	left int64

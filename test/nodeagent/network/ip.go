@@ -17,11 +17,11 @@ import (
 	"strings"
 )
 
-// peerFile is how a command of ip calls the first file that is given to it.
+// peerFile is the name under which ip sees the first file that is passed to it.
 const peerFile = "/proc/self/fd/3"
 
-// runIP runs commands of ip in the network namespace of this thread. The
-// files are there from descriptor 3 on.
+// runIP runs ip commands in the network namespace of this thread. Files are passed from
+// descriptor 3 on.
 func runIP(ctx context.Context, commands []string, files ...*os.File) error {
 	cmd := exec.CommandContext(ctx, "ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
@@ -32,7 +32,7 @@ func runIP(ctx context.Context, commands []string, files ...*os.File) error {
 	return nil
 }
 
-// linkAlias is the description of an interface; it tells who made it.
+// linkAlias returns the alias of an interface, which tells what created it.
 func linkAlias(ctx context.Context, name string) (string, error) {
 	output, err := exec.CommandContext(ctx, "ip", "-json", "link", "show", "dev", name).Output()
 	if err != nil {
@@ -42,14 +42,14 @@ func linkAlias(ctx context.Context, name string) (string, error) {
 		Alias string `json:"ifalias"`
 	}
 	if err := json.Unmarshal(output, &links); err != nil || len(links) != 1 {
-		return "", fmt.Errorf("ip link show dev %s: unexpected answer %q", name, output)
+		return "", fmt.Errorf("ip link show dev %s: unexpected output %q", name, output)
 	}
 	return links[0].Alias, nil
 }
 
-// bridgeCommands give a bridge its addresses. Doing so again changes nothing.
-// A bridge whose hardware address was not set takes that of one of its ports,
-// and another one's when these change, while Pods still send to the former.
+// bridgeCommands return commands that set the addresses of a bridge; they are idempotent. A
+// bridge without a fixed hardware address takes that of one of its ports, and changes it with
+// the ports, while Pods still send to the former address.
 func bridgeCommands(bridge *net.Interface, gateways []netip.Prefix) []string {
 	commands := []string{fmt.Sprintf("link set dev %s address %s up", bridge.Name, bridge.HardwareAddr)}
 	for _, gateway := range gateways {
@@ -59,12 +59,12 @@ func bridgeCommands(bridge *net.Interface, gateways []netip.Prefix) []string {
 		}
 		commands = append(commands, command)
 	}
-	// Pods of an earlier agent may have had the addresses of those to come.
+	// Pods of an earlier agent may have had the same addresses.
 	return append(commands, "neighbour flush dev "+bridge.Name)
 }
 
-// attachCommands make a pair of interfaces: one at the bridge, the other one,
-// called eth0, in the namespace of a Pod, which is given as a file.
+// attachCommands returns commands that create a pair of interfaces: one at the bridge, and
+// eth0 in the namespace of a Pod, which is passed as a file.
 func attachCommands(bridge, link string) []string {
 	return []string{
 		fmt.Sprintf("link add dev %s type veth peer name %s netns %s", link, podInterface, peerFile),
@@ -72,9 +72,9 @@ func attachCommands(bridge, link string) []string {
 	}
 }
 
-// podCommands set up the inside of a Pod's namespace. Its addresses are alone
-// in their networks, so that what goes from Pod to Pod passes the node, where
-// kube-proxy translates the addresses of Services in both directions.
+// podCommands returns commands that set up the namespace of a Pod. Its addresses are single
+// hosts, so that traffic between Pods passes through the node, where kube-proxy translates the
+// addresses of Services in both directions.
 func podCommands(addresses, gateways []netip.Addr) []string {
 	commands := []string{"link set dev lo up", "link set dev " + podInterface + " up"}
 	for i, address := range addresses {
@@ -94,32 +94,32 @@ func podCommands(addresses, gateways []netip.Addr) []string {
 	return commands
 }
 
-// setSysctls sets kernel parameters of the network namespace of this thread.
+// setSysctls sets kernel parameters in the network namespace of this thread.
 func setSysctls(values [][2]string) error {
 	for _, value := range values {
 		path := filepath.Join("/proc/sys/net", value[0])
 		if err := os.WriteFile(path, []byte(value[1]), 0); err != nil {
-			return fmt.Errorf("set the kernel parameter %s to %s: %w", path, value[1], err)
+			return fmt.Errorf("set kernel parameter %s to %s: %w", path, value[1], err)
 		}
 	}
 	return nil
 }
 
-// routeOnly makes sure that packets between Pods are routed. Linux may otherwise
-// let the rules of kube-proxy act on the bridge itself, which then does not send
-// a packet back to the Pod that it came from, as a Service may want it to.
+// routeOnly ensures that packets between Pods are routed. Otherwise Linux may apply the rules of
+// kube-proxy on the bridge itself, which does not send a packet back to the Pod that it came
+// from, as a Service may require.
 func routeOnly() error {
 	for _, name := range []string{"bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"} {
 		err := setSysctls([][2]string{{name, "0"}})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // then Linux does not do so anyway
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // then Linux routes these packets anyway
 			return err
 		}
 	}
 	return nil
 }
 
-// nodeSysctls make a node forward between its Pods and everything else, and
-// not tell Pods of shorter ways that would pass kube-proxy by.
+// nodeSysctls enable forwarding between Pods and other networks, and disable redirects that
+// would bypass kube-proxy.
 func nodeSysctls(bridge string, ipv6 bool) [][2]string {
 	values := [][2]string{
 		{"ipv4/ip_forward", "1"},
@@ -130,15 +130,15 @@ func nodeSysctls(bridge string, ipv6 bool) [][2]string {
 		values = append(values,
 			[2]string{"ipv6/conf/all/forwarding", "1"},
 			[2]string{"ipv6/conf/" + bridge + "/disable_ipv6", "0"},
-			// Before it has made sure that nobody else has its link-local
-			// address, Linux does not ask for the neighbours of others.
+			// Before duplicate address detection of its link-local address has completed, Linux
+			// does not resolve neighbors.
 			[2]string{"ipv6/conf/" + bridge + "/accept_dad", "0"})
 	}
 	return values
 }
 
-// podSysctls are what usual container runtimes set, and no waiting for
-// somebody else with the same IPv6 address.
+// podSysctls are the settings of common container runtimes, without duplicate address detection
+// for IPv6.
 func podSysctls(ipv6 bool) [][2]string {
 	values := [][2]string{
 		{"ipv4/ip_unprivileged_port_start", "0"},

@@ -47,7 +47,7 @@ func TestBridgeHasTheGateways(t *testing.T) {
 func TestLinkNamesFit(t *testing.T) {
 	one, other := linkName("11111111-1111-1111-1111-111111111111"), linkName("11111111-1111-1111-1111-111111111112")
 	if one == other {
-		t.Errorf("two Pods have the interface %s", one)
+		t.Errorf("two Pods share the interface %s", one)
 	}
 	if len(one) > 15 {
 		t.Errorf("%s is too long for Linux", one)

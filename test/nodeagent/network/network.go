@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network connects Pods: every Pod has a network namespace with one
-// address of each family, and a bridge leads from it to the node.
+// Package network connects Pods: every Pod has a network namespace with one address per family,
+// connected to the node through a bridge.
 package network
 
 import (
@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// podInterface is the interface inside a Pod.
+	// podInterface is the name of the interface inside a Pod.
 	podInterface = "eth0"
-	// linkPrefix begins the names of the interfaces at the bridge.
+	// linkPrefix is the prefix of the interfaces at the bridge.
 	linkPrefix = "pod-"
-	// alias marks a bridge that an agent made and that it therefore removes.
+	// alias marks a bridge that an agent created and therefore removes.
 	alias = "made-by-node-agent"
 )
 
-// Network is the Pod network of a node. It lives in the network namespace of
-// the agent.
+// Network is the Pod network of a node in the network namespace of the agent.
 type Network struct {
 	bridge string
 	pools  []*Pool
 }
 
-// SetUp makes the bridge, unless it exists, and removes what the Pods of an
-// agent that was killed have left in this network namespace.
+// SetUp creates the bridge, unless it exists, and removes leftovers of an agent that was killed
+// from this network namespace.
 func SetUp(ctx context.Context, bridge string, cidrs []string) (*Network, error) {
 	n := &Network{bridge: bridge}
 	for _, cidr := range cidrs {
@@ -44,11 +43,11 @@ func SetUp(ctx context.Context, bridge string, cidrs []string) (*Network, error)
 		n.pools = append(n.pools, pool)
 	}
 	if err := removePodLinks(ctx); err != nil {
-		return nil, fmt.Errorf("remove the interfaces of an earlier agent: %w", err)
+		return nil, fmt.Errorf("remove interfaces of an earlier agent: %w", err)
 	}
 	link, err := makeBridge(ctx, bridge)
 	if err != nil {
-		return nil, fmt.Errorf("make the bridge %s: %w", bridge, err)
+		return nil, fmt.Errorf("create bridge %s: %w", bridge, err)
 	}
 	if err := setSysctls(nodeSysctls(bridge, n.ipv6())); err != nil {
 		return nil, err
@@ -57,12 +56,12 @@ func SetUp(ctx context.Context, bridge string, cidrs []string) (*Network, error)
 		return nil, err
 	}
 	if err := runIP(ctx, bridgeCommands(link, n.gateways())); err != nil {
-		return nil, fmt.Errorf("set up the bridge %s: %w", bridge, err)
+		return nil, fmt.Errorf("set up bridge %s: %w", bridge, err)
 	}
 	return n, nil
 }
 
-// makeBridge makes the bridge unless it exists.
+// makeBridge creates the bridge unless it exists.
 func makeBridge(ctx context.Context, bridge string) (*net.Interface, error) {
 	if link, err := net.InterfaceByName(bridge); err == nil {
 		return link, nil
@@ -77,7 +76,7 @@ func makeBridge(ctx context.Context, bridge string) (*net.Interface, error) {
 	return net.InterfaceByName(bridge)
 }
 
-// Remove removes the bridge if an agent made it. All Pods must be closed.
+// Remove removes the bridge if an agent created it. All Pods must be closed.
 func (n *Network) Remove(ctx context.Context) error {
 	mark, err := linkAlias(ctx, n.bridge)
 	if err != nil || mark != alias {
@@ -103,7 +102,7 @@ func (n *Network) ipv6() bool {
 	return false
 }
 
-// take takes an address of each family, or none.
+// take allocates an address of each family, or none.
 func (n *Network) take() ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, pool := range n.pools {
@@ -123,8 +122,8 @@ func (n *Network) release(addresses []netip.Addr) {
 	}
 }
 
-// linkName is the name of the interface at the bridge for a Pod. Linux allows
-// 15 characters, which is too few for a UID.
+// linkName returns the name of the interface at the bridge for a Pod. Linux allows 15
+// characters, which is too short for a UID.
 func linkName(uid string) string {
 	sum := sha256.Sum256([]byte(uid))
 	return linkPrefix + hex.EncodeToString(sum[:])[:15-len(linkPrefix)]
@@ -144,8 +143,8 @@ func removePodLinks(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeLink removes an interface. Linux may be doing so by itself already,
-// because the namespace at its other end is gone.
+// removeLink removes an interface. Linux may be removing it already, because the namespace at its
+// other end is gone.
 func removeLink(ctx context.Context, name string) error {
 	err := runIP(ctx, []string{"link delete dev " + name})
 	if err == nil {

@@ -15,21 +15,20 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/osthread"
 )
 
-// Pod is the network and UTS namespace of a Pod. Open files hold them: they
-// have no name and no mount, so nothing is left of them when the agent and
-// the processes of the Pod are gone, however they ended.
+// Pod is the network and UTS namespace of a Pod. Open files hold the namespaces: they have
+// no name and no mount, and are removed when the agent and the processes of the Pod are
+// gone, however they ended.
 type Pod struct {
-	// Net and UTS are for processes to join.
+	// Net and UTS are the namespaces for processes to join.
 	Net, UTS *os.File
-	// Addresses are in the order of the CIDRs. There are none if the Pod is in
-	// the network of the node.
+	// Addresses are in the order of the CIDRs. A Pod in the host network has none.
 	Addresses []netip.Addr
 
 	network *Network
 	link    string
 }
 
-// NewPod makes a network for the Pod with that UID.
+// NewPod creates the network of the Pod with the given UID.
 func (n *Network) NewPod(ctx context.Context, uid, hostname string) (_ *Pod, err error) {
 	pod := &Pod{network: n, link: linkName(uid)}
 	defer func() {
@@ -44,7 +43,7 @@ func (n *Network) NewPod(ctx context.Context, uid, hostname string) (_ *Pod, err
 		return nil, err
 	}
 	if err := runIP(ctx, attachCommands(n.bridge, pod.link), pod.Net); err != nil {
-		return nil, fmt.Errorf("connect the Pod with the bridge %s: %w", n.bridge, err)
+		return nil, fmt.Errorf("connect Pod to bridge %s: %w", n.bridge, err)
 	}
 	return pod, pod.Do(func() error {
 		if err := setSysctls(podSysctls(n.ipv6())); err != nil {
@@ -54,7 +53,7 @@ func (n *Network) NewPod(ctx context.Context, uid, hostname string) (_ *Pod, err
 	})
 }
 
-// NewHostPod gives a Pod the network of the node.
+// NewHostPod returns a Pod in the host network.
 func (n *Network) NewHostPod(hostname string) (*Pod, error) {
 	netns, uts, err := newNamespaces(unix.CLONE_NEWUTS, hostname)
 	if err != nil {
@@ -63,22 +62,22 @@ func (n *Network) NewHostPod(hostname string) (*Pod, error) {
 	return &Pod{Net: netns, UTS: uts, network: n}, nil
 }
 
-// Do runs f in the network of the Pod.
+// Do runs f in the network namespace of the Pod.
 func (p *Pod) Do(f func() error) error {
 	return osthread.Run(func() error {
 		if err := unix.Setns(int(p.Net.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter the network namespace of the Pod: %w", err)
+			return fmt.Errorf("enter network namespace of the Pod: %w", err)
 		}
 		return f()
 	})
 }
 
-// Close removes the network. The processes of the Pod must be gone.
+// Close removes the network. No process of the Pod may be running.
 func (p *Pod) Close(ctx context.Context) error {
 	var errs []error
 	if p.link != "" {
-		// With the last holder of the namespace, Linux would do so as well,
-		// but some time later.
+		// Linux removes the link with the last holder of the namespace, but with a
+		// delay.
 		errs = append(errs, removeLink(ctx, p.link))
 	}
 	for _, file := range []*os.File{p.Net, p.UTS} {
@@ -99,15 +98,15 @@ func (n *Network) gatewayAddresses() []netip.Addr {
 	return addresses
 }
 
-// newNamespaces makes the namespaces that the flags name, and opens the network
-// and UTS namespaces of the thread that did so.
+// newNamespaces creates the namespaces given by flags, and opens the network and UTS
+// namespaces of the thread.
 func newNamespaces(flags int, hostname string) (netns, uts *os.File, err error) {
 	err = osthread.Run(func() error {
 		if err := unix.Unshare(flags); err != nil {
-			return fmt.Errorf("make namespaces, which needs root: %w", err)
+			return fmt.Errorf("create namespaces, which requires root: %w", err)
 		}
 		if err := unix.Sethostname([]byte(hostname)); err != nil {
-			return fmt.Errorf("set the host name %q: %w", hostname, err)
+			return fmt.Errorf("set host name %q: %w", hostname, err)
 		}
 		if netns, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err

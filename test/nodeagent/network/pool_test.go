@@ -37,7 +37,7 @@ func TestPoolSkipsGatewayAndBroadcast(t *testing.T) {
 		}
 	}
 	if address, err := p.Take(); err == nil {
-		t.Errorf("got %s of a pool without free addresses", address)
+		t.Errorf("exhausted pool allocated %s", address)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestPoolReusesAddressesLate(t *testing.T) {
 	p.Release(first)
 	for range 5 { // ::3 to ::7
 		if got := take(t, p); got == first {
-			t.Fatalf("%s was used again while others were free", first)
+			t.Fatalf("%s was reused while other addresses were free", first)
 		}
 	}
 	if got := take(t, p); got != first {
@@ -55,7 +55,7 @@ func TestPoolReusesAddressesLate(t *testing.T) {
 	}
 }
 
-func TestPoolRefusesBadCIDRs(t *testing.T) {
+func TestPoolRejectsInvalidCIDRs(t *testing.T) {
 	for _, cidr := range []string{"", "10.81.0.0", "10.81.0.0/31", "fd00:81::/127"} {
 		if _, err := NewPool(cidr); err == nil {
 			t.Errorf("%q was accepted", cidr)

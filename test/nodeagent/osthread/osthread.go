@@ -1,22 +1,21 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package osthread gives a function an operating system thread of its own, so
-// that it may change what Linux keeps per thread: namespaces, root directory.
+// Package osthread runs a function on an operating system thread of its own, so that the function
+// may change attributes that Linux keeps per thread, such as namespaces and the root directory.
 package osthread
 
 import "runtime"
 
-// Run runs f on a thread that nothing else uses and that ends with f. What f
-// does to its thread is gone with it: no other goroutine ever sees it.
+// Run runs f on a thread that is not shared and that ends with f, so that no other goroutine
+// observes changes that f makes to its thread.
 //
-// The main thread stands for the whole process in /proc. A program that uses
-// this package must keep it: its main package calls runtime.LockOSThread in an
-// init function.
+// The main thread represents the process in /proc. A program that uses this package must keep the
+// main thread: its main package calls runtime.LockOSThread in an init function.
 func Run(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// Without an unlock the runtime ends the thread with the goroutine.
+		// The thread stays locked, so that the runtime ends it with the goroutine.
 		runtime.LockOSThread()
 		result <- f()
 	}()

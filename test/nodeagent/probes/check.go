@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probes finds out whether containers work.
+// Package probes runs the probes of containers.
 package probes
 
 import (
@@ -25,15 +25,15 @@ import (
 
 // Target is a running container.
 type Target struct {
-	// Host is the address of its Pod.
+	// Host is the address of the Pod.
 	Host string
-	// Ports are those that it has names for.
+	// Ports are the named ports of the container.
 	Ports []corev1.ContainerPort
-	// Exec runs a command in it.
+	// Exec runs a command in the container.
 	Exec func(ctx context.Context, args []string) (code int, output string, err error)
 }
 
-// Check makes one attempt. It is nil if the container works.
+// Check runs a probe once. It returns nil if the probe succeeds.
 func (t Target) Check(ctx context.Context, handler corev1.ProbeHandler) error {
 	switch {
 	case handler.Exec != nil:
@@ -45,7 +45,7 @@ func (t Target) Check(ctx context.Context, handler corev1.ProbeHandler) error {
 	case handler.GRPC != nil:
 		return t.grpc(ctx, handler.GRPC)
 	}
-	return errors.New("the probe says nothing about what to try")
+	return errors.New("probe has no handler")
 }
 
 func (t Target) exec(ctx context.Context, action *corev1.ExecAction) error {
@@ -54,13 +54,12 @@ func (t Target) exec(ctx context.Context, action *corev1.ExecAction) error {
 		return err
 	}
 	if code != 0 {
-		return fmt.Errorf("the command ended with the exit code %d: %s", code, strings.TrimSpace(output))
+		return fmt.Errorf("command exited with code %d: %s", code, strings.TrimSpace(output))
 	}
 	return nil
 }
 
-// HTTPGet makes a request. Certificates are not verified, and a redirection
-// counts as success.
+// HTTPGet sends a request. Certificates are not verified, and a redirect counts as success.
 func (t Target) HTTPGet(ctx context.Context, action *corev1.HTTPGetAction) error {
 	request, err := t.request(ctx, action)
 	if err != nil {
@@ -89,7 +88,7 @@ func (t Target) request(ctx context.Context, action *corev1.HTTPGetAction) (*htt
 		return nil, err
 	}
 	location, err := url.Parse(action.Path)
-	if err != nil { // as the kubelet does
+	if err != nil { // as in the kubelet
 		location = &url.URL{Path: action.Path}
 	}
 	location.Scheme, location.Host = "http", address
@@ -145,7 +144,7 @@ func (t Target) grpc(ctx context.Context, action *corev1.GRPCAction) error {
 	return nil
 }
 
-// address is where to connect to. A port may be a name.
+// address returns the address to connect to. A port may be a name.
 func (t Target) address(host string, port intstr.IntOrString) (string, error) {
 	if host == "" {
 		host = t.Host
@@ -161,5 +160,5 @@ func (t Target) address(host string, port intstr.IntOrString) (string, error) {
 	if number, err := strconv.Atoi(port.StrVal); err == nil {
 		return net.JoinHostPort(host, strconv.Itoa(number)), nil
 	}
-	return "", fmt.Errorf("the container has no port with the name %q", port.StrVal)
+	return "", fmt.Errorf("container has no port named %q", port.StrVal)
 }

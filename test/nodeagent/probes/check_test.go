@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// target is a container with a port of this process.
+// target returns a container with a port of this process.
 func target(t *testing.T, address string) (Target, int) {
 	t.Helper()
 	host, text, err := net.SplitHostPort(address)
@@ -69,7 +69,7 @@ func TestHTTPGet(t *testing.T) {
 	}
 }
 
-// check expects an attempt to fail with a message, or to succeed.
+// check expects a probe to fail with a message, or to succeed if the message is empty.
 func check(t *testing.T, container Target, handler corev1.ProbeHandler, want string) {
 	t.Helper()
 	err := container.Check(t.Context(), handler)
@@ -97,10 +97,10 @@ func TestExec(t *testing.T) {
 		code, err := strconv.Atoi(args[0])
 		return code, "output\n", err
 	}}
-	for arg, want := range map[string]string{"0": "", "3": "exit code 3: output", "x": "invalid"} {
+	for arg, want := range map[string]string{"0": "", "3": "exited with code 3: output", "x": "invalid"} {
 		check(t, container, corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{arg}}}, want)
 	}
-	check(t, container, corev1.ProbeHandler{}, "nothing")
+	check(t, container, corev1.ProbeHandler{}, "no handler")
 }
 
 func TestGRPC(t *testing.T) {

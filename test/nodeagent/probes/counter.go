@@ -5,9 +5,9 @@ package probes
 
 import corev1 "k8s.io/api/core/v1"
 
-// counter turns attempts into a verdict: so many in a row decide.
+// counter derives a result from consecutive successes or failures.
 type counter struct {
-	successes, failures int32 // how many decide
+	successes, failures int32 // thresholds
 	last                bool
 	row                 int32
 	decided, verdict    bool
@@ -17,7 +17,7 @@ func newCounter(probe *corev1.Probe) *counter {
 	return &counter{successes: max(probe.SuccessThreshold, 1), failures: max(probe.FailureThreshold, 1)}
 }
 
-// observe counts an attempt and says whether it has changed the verdict.
+// observe counts an attempt and reports whether the result has changed.
 func (c *counter) observe(ok bool) (changed bool) {
 	if c.row > 0 && ok == c.last {
 		c.row++

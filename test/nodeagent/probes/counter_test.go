@@ -12,8 +12,8 @@ import (
 func TestCounter(t *testing.T) {
 	for name, test := range map[string]struct {
 		successes, failures int32
-		attempts            string // + works, - does not
-		changes             string // at which attempts the verdict changed, and to what
+		attempts            string // + succeeds, - fails
+		changes             string // the attempts that changed the result, and the new result
 	}{
 		"one success is enough":         {1, 3, "+++", "+  "},
 		"three failures in a row":       {1, 3, "+--+---", "+     -"},

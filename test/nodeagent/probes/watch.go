@@ -12,33 +12,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kind is what a probe is for.
+// Kind is the kind of a probe.
 type Kind string
 
-// The kinds of probes, as messages call them.
+// Kinds of probes, as named in messages.
 const (
 	Startup   Kind = "Startup"
 	Readiness Kind = "Readiness"
 	Liveness  Kind = "Liveness"
 )
 
-// Listener is told what the probes of a container find. Its functions are
-// called from several goroutines.
+// Listener receives the results of the probes of a container. Its functions are called from
+// several goroutines.
 type Listener struct {
-	// Started: the container has started, with or without a probe for it.
+	// Started is called when the container has started, with or without a startup probe.
 	Started func()
-	// Ready: the container has become ready, or stopped to be.
+	// Ready is called when the container becomes ready or unready.
 	Ready func(bool)
-	// Attempt: one attempt has failed.
+	// Attempt is called for a failed attempt.
 	Attempt func(kind Kind, err error)
-	// Failed: the container has to be restarted.
+	// Failed is called when the container must be restarted.
 	Failed func(kind Kind)
 }
 
-// Watch runs the probes of a container that was started at some time, until
-// the context ends. Those that may restart it run only until the other context
-// ends, which is when the container is asked to stop; the others go on, since
-// it may serve until it does.
+// Watch runs the probes of a container until the context is done. Probes that may restart the
+// container end with the other context, which is done when the container is asked to terminate;
+// readiness probes continue, since the container may serve until it exits.
 func Watch(ctx, restart context.Context, container *corev1.Container, target Target, since time.Time, listener Listener) {
 	if probe := container.StartupProbe; probe != nil {
 		started := false
@@ -79,7 +78,7 @@ func Watch(ctx, restart context.Context, container *corev1.Container, target Tar
 	}
 }
 
-// loop runs one probe until the context ends or decide says that it is enough.
+// loop runs one probe until the context is done or decide reports true.
 func loop(ctx context.Context, probe *corev1.Probe, target Target, since time.Time, kind Kind, listener Listener, decide func(ok bool) (more bool)) {
 	counter := newCounter(probe)
 	timer := time.NewTimer(time.Until(since.Add(seconds(probe.InitialDelaySeconds))))

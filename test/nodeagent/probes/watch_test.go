@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fixture is a container whose probes are exec probes that fail at will.
+// fixture is a container with exec probes that fail on demand.
 type fixture struct {
 	failing map[string]*atomic.Bool
 	started atomic.Bool
@@ -32,7 +32,7 @@ func newFixture() *fixture {
 func (f *fixture) target() Target {
 	return Target{Exec: func(_ context.Context, args []string) (int, string, error) {
 		if f.failing[args[0]].Load() {
-			return 0, "", errors.New("does not work")
+			return 0, "", errors.New("probe failed")
 		}
 		return 0, "", nil
 	}}
@@ -54,7 +54,7 @@ func probe(name string, delay int32) *corev1.Probe {
 	}
 }
 
-// watch runs Watch in the background of a bubble of synthetic time.
+// watch runs Watch in the background of a synctest bubble.
 func (f *fixture) watch(t *testing.T, container *corev1.Container) (stopRestart context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +87,7 @@ func TestWithoutProbes(t *testing.T) {
 	})
 }
 
-func TestReadinessComesAndGoes(t *testing.T) {
+func TestReadinessFollowsTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		stopRestart := f.watch(t, &corev1.Container{ReadinessProbe: probe("readiness", 5)})
@@ -99,7 +99,7 @@ func TestReadinessComesAndGoes(t *testing.T) {
 		if !f.ready.Load() {
 			t.Error("not ready after the initial delay")
 		}
-		stopRestart() // when the container stops, it goes on
+		stopRestart() // the readiness probe continues while the container stops
 		f.failing["readiness"].Store(true)
 		after(10 * time.Second)
 		if !f.ready.Load() || f.tries.Load() != 1 {
@@ -117,7 +117,7 @@ func TestReadinessComesAndGoes(t *testing.T) {
 	})
 }
 
-func TestStartupComesFirst(t *testing.T) {
+func TestOtherProbesWaitForStartup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		f.failing["startup"].Store(true)
@@ -158,7 +158,7 @@ func TestLivenessEndsWhenTheContainerStops(t *testing.T) {
 		f.failing["liveness"].Store(true)
 		after(time.Minute)
 		if f.failed.Load() != Kind("") {
-			t.Error("a container that stops was found to be dead")
+			t.Error("the liveness probe failed for a container that stops")
 		}
 	})
 }

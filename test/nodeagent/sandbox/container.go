@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Container is a container whose program was started.
+// Container is a started container.
 type Container struct {
 	process Process
 	cmd     *exec.Cmd
@@ -19,24 +19,23 @@ type Container struct {
 	finished time.Time
 }
 
-// wait waits until all processes of the container are gone and all that they
-// printed was passed on.
+// wait waits until all processes of the container have exited and their output was copied.
 func (c *Container) wait() {
 	defer close(c.done)
-	_ = c.cmd.Wait() // the state says all
+	_ = c.cmd.Wait() // the exit code is in the process state
 	c.finished = time.Now()
 	c.code = exitCode(c.cmd.ProcessState.Sys().(syscall.WaitStatus))
 }
 
-// Done is closed when the container has ended.
+// Done returns a channel that is closed when the container has exited.
 func (c *Container) Done() <-chan struct{} { return c.done }
 
-// Exit is the exit code of the program, and when it ended. It may only be
-// asked after it did.
+// Exit returns the exit code of the program and the time of its exit. It may be called only after
+// Done is closed.
 func (c *Container) Exit() (int, time.Time) { return c.code, c.finished }
 
-// Signal sends a signal to the program. It is no error if it has ended.
+// Signal sends a signal to the program. It returns no error if the program has exited.
 func (c *Container) Signal(signal syscall.Signal) { _ = c.cmd.Process.Signal(signal) }
 
-// Kill ends all processes of the container.
+// Kill kills all processes of the container.
 func (c *Container) Kill() { c.Signal(syscall.SIGKILL) }

@@ -20,7 +20,7 @@ import (
 
 func init() { runtime.LockOSThread() }
 
-// TestMain lets containers of these tests run this program as their first process.
+// TestMain lets containers of these tests run this program as their init process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == InitCommand {
 		os.Exit(Init())
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// buffer is a bytes.Buffer for several goroutines.
+// buffer is a bytes.Buffer that is safe for concurrent use.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -46,7 +46,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// spec is a container that runs a script in the network of this process.
+// spec returns a container that runs a script in the network of this process.
 func spec(t *testing.T, script string) (Spec, *buffer) {
 	t.Helper()
 	output := &buffer{}
@@ -68,7 +68,7 @@ func spec(t *testing.T, script string) (Spec, *buffer) {
 func testRuntime(t *testing.T) *Runtime {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Fatal("containers need root")
+		t.Fatal("containers require root")
 	}
 	images := t.TempDir()
 	if err := os.WriteFile(filepath.Join(images, "greet"), []byte("#!/bin/sh\necho hello\n"), 0o755); err != nil {
@@ -92,7 +92,7 @@ func start(t *testing.T, r *Runtime, s Spec) *Container {
 	return container
 }
 
-// run runs a container to its end.
+// run runs a container to completion.
 func run(t *testing.T, s Spec) int {
 	t.Helper()
 	container := start(t, testRuntime(t), s)
@@ -101,12 +101,12 @@ func run(t *testing.T, s Spec) int {
 	return code
 }
 
-// awaitOutput waits until a container has printed something.
+// awaitOutput waits until the output of a container contains a text.
 func awaitOutput(t *testing.T, output *buffer, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(output.String(), text); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%q was not printed, but %q", text, output)
+			t.Fatalf("%q is missing in the output %q", text, output)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestContainerRunsItsProgram(t *testing.T) {
 	}
 }
 
-func TestNothingReachesTheHost(t *testing.T) {
+func TestContainerDoesNotChangeTheHost(t *testing.T) {
 	s, output := spec(t, `
 		mkdir -p /made-by-a-test/deep && echo x >/etc/made-by-a-test && echo x >/tmp/made-by-a-test &&
 		cat /absent/deep/volume && echo written >/absent/deep/data/file && ! ls /.host 2>/dev/null`)
@@ -140,15 +140,15 @@ func TestNothingReachesTheHost(t *testing.T) {
 	}
 	for _, path := range []string{"/made-by-a-test", "/etc/made-by-a-test", "/tmp/made-by-a-test", "/absent"} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is on the host: %v", path, err)
+			t.Errorf("%s exists on the host: %v", path, err)
 		}
 	}
 	if written, err := os.ReadFile(filepath.Join(data, "file")); err != nil || string(written) != "written\n" {
-		t.Errorf("the volume has %q, %v", written, err)
+		t.Errorf("volume has %q, %v", written, err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), s.Stage) {
-		t.Errorf("the host has mounts of the container: %v", err)
+		t.Errorf("host has mounts of the container: %v", err)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestProgramThatCannotStart(t *testing.T) {
 	cancel()
 	s, _ = spec(t, "sleep 1000")
 	if _, err := r.Start(ctx, s); err == nil {
-		t.Error("a container was started after the end of its context")
+		t.Error("a container was started although its context is done")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestSignals(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, output)
 	}
 
-	// A program without a handler ends too, although nobody else reaps it.
+	// A program without a handler exits too, and is reaped.
 	s, _ = spec(t, "exec sleep 1000")
 	container = start(t, r, s)
 	container.Signal(syscall.SIGTERM)
@@ -213,13 +213,13 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-func TestAllProcessesEndWithTheContainer(t *testing.T) {
+func TestAllProcessesExitWithTheContainer(t *testing.T) {
 	r := testRuntime(t)
 	s, output := spec(t, "(setsid sleep 1000 &) ; trap '' TERM; echo up; sleep 1000")
 	container := start(t, r, s)
 	awaitOutput(t, output, "up")
 	container.Kill()
-	// The output of the container is open as long as one of them lives.
+	// The output of the container stays open while any process is alive.
 	<-container.Done()
 	if code, _ := container.Exit(); code != 128+int(syscall.SIGKILL) {
 		t.Errorf("exit code %d", code)

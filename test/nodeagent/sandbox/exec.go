@@ -18,26 +18,26 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/osthread"
 )
 
-// Streams is what a command in a container is connected to. All are optional.
+// Streams are the streams of a command in a container. All are optional.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Terminal gives the command a terminal. Then there is no Stderr.
+	// Terminal allocates a terminal for the command. There is no Stderr in this case.
 	Terminal bool
-	// Sizes are the sizes that the terminal shall have. The sender closes it.
+	// Sizes are the sizes of the terminal. The sender closes the channel.
 	Sizes <-chan Size
 }
 
-// Exec runs a command in the container, as its program is run, and returns the
-// exit code. The command is killed when the context ends, when the container
-// does and when the agent does.
+// Exec runs a command in the container, with the user and environment of its program, and returns
+// the exit code. The command is killed when the context is done, and when the container or the
+// agent exits.
 func (c *Container) Exec(ctx context.Context, args []string, streams Streams) (int, error) {
 	if len(args) == 0 {
-		return 0, errors.New("there is no command to run")
+		return 0, errors.New("no command given")
 	}
 	code := 0
 	err := osthread.Run(func() (err error) {
-		// Files of the host are opened before the thread leaves it.
+		// Files of the host are opened before the thread leaves the host.
 		attached, err := attach(streams, c.process.UID)
 		if err != nil {
 			return err
@@ -52,21 +52,21 @@ func (c *Container) Exec(ctx context.Context, args []string, streams Streams) (i
 	return code, err
 }
 
-// enter moves this thread into the container. A thread may only change its
-// mount namespace if it shares its root directory with no other one.
+// enter moves this thread into the container. A thread may change its mount namespace only if it
+// does not share its root directory with another thread.
 func (c *Container) enter() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("prepare to enter the container: %w", err)
+		return fmt.Errorf("prepare to enter container: %w", err)
 	}
 	var entered error
 	err := c.cmd.Process.WithHandle(func(handle uintptr) {
 		entered = unix.Setns(int(handle), unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC|unix.CLONE_NEWNS)
 	})
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(entered, unix.ESRCH) {
-		return errors.New("the container is not running")
+		return errors.New("container is not running")
 	}
 	if err := errors.Join(err, entered); err != nil {
-		return fmt.Errorf("enter the container: %w", err)
+		return fmt.Errorf("enter container: %w", err)
 	}
 	return nil
 }
@@ -81,8 +81,7 @@ func (c *Container) run(ctx context.Context, args []string, attached *attachment
 	}
 	cmd := exec.CommandContext(ctx, file)
 	cmd.Args, cmd.Env, cmd.Dir = args, c.process.Env, c.process.Dir
-	// Pdeathsig is not needed: Linux kills the command with the first process
-	// of the container.
+	// Pdeathsig is not needed: Linux kills the command with the init process of the container.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.process.credential(), Setsid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	if err := attached.connect(cmd); err != nil {
@@ -97,14 +96,14 @@ func (c *Container) run(ctx context.Context, args []string, attached *attachment
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return 0, fmt.Errorf("the command %q was killed: %w", args, context.Cause(ctx))
+		return 0, fmt.Errorf("command %q was killed: %w", args, context.Cause(ctx))
 	case err != nil && !errors.As(err, &exit):
 		return 0, err
 	}
 	return exitCode(cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
 }
 
-// attachment connects a command with its streams.
+// attachment connects a command to its streams.
 type attachment struct {
 	streams       Streams
 	stdin         io.WriteCloser
@@ -122,7 +121,7 @@ func attach(streams Streams, uid uint32) (*attachment, error) {
 	return a, err
 }
 
-// connect prepares a command that was not yet started.
+// connect prepares a command before its start.
 func (a *attachment) connect(cmd *exec.Cmd) error {
 	if a.streams.Terminal {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.slave, a.slave, a.slave
@@ -134,14 +133,14 @@ func (a *attachment) connect(cmd *exec.Cmd) error {
 	if a.streams.Stdin == nil {
 		return nil
 	}
-	// With cmd.Stdin, the command would not be seen to end before its input does.
+	// With cmd.Stdin, Wait would not return before the end of the input.
 	var err error
 	a.stdin, err = cmd.StdinPipe()
 	return err
 }
 
-// started begins to copy. The copying of the input ends when there is no more,
-// which may be after the command has ended: whoever gave it has to end it.
+// started starts copying. Copying the input ends with the input, possibly after the command has
+// exited: the caller must close the input.
 func (a *attachment) started() {
 	if a.master == nil {
 		if a.stdin != nil {
@@ -166,7 +165,7 @@ func copyInput(stdin io.WriteCloser, source io.Reader) {
 	_, _ = io.Copy(stdin, source)
 }
 
-// drain waits until all that the command printed was passed on.
+// drain waits until all output of the command was copied.
 func (a *attachment) drain() { a.output.Wait() }
 
 func (a *attachment) close() {

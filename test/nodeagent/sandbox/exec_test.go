@@ -39,7 +39,7 @@ func TestExecSeesTheContainer(t *testing.T) {
 	}
 }
 
-func TestExecEndsBeforeItsInput(t *testing.T) {
+func TestExecReturnsBeforeItsInputEnds(t *testing.T) {
 	container := sleeper(t)
 	reader, writer := io.Pipe()
 	defer writer.Close()

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// hostMounts picks the mount points of the host that a container needs to see
-// besides the root file system, from the text of /proc/self/mountinfo. It
-// leaves out everything at or below the given paths.
+// hostMounts returns the mount points of the host that a container sees besides the root file
+// system, from the content of /proc/self/mountinfo. Mount points at or below the given paths are
+// excluded.
 func hostMounts(mountinfo string, without []string) []string {
 	var points []string
 	for line := range strings.Lines(mountinfo) {
@@ -28,12 +28,12 @@ func hostMounts(mountinfo string, without []string) []string {
 	return points
 }
 
-// within says whether a clean path is another one or below it.
+// within reports whether a clean path is equal to or below another one.
 func within(path, parent string) bool {
 	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
 }
 
-// unescape undoes how the kernel writes spaces and the like: as \040.
+// unescape decodes characters that the kernel escapes, such as \040 for a space.
 func unescape(path string) string {
 	var clean strings.Builder
 	for i := 0; i < len(path); i++ {

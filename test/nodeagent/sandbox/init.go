@@ -15,31 +15,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InitCommand is the first argument with which the agent runs itself as the
-// first process of a container.
+// InitCommand is the first argument with which the agent runs itself as the init process of a
+// container.
 const InitCommand = "container-init"
 
-// The files that the first process of a container is given.
+// Files that are passed to the init process of a container.
 const (
-	configFile = 3 + iota // what to do, as JSON
-	resultFile            // where it says why the program could not be started; nothing if it was
+	configFile = 3 + iota // configuration in JSON
+	resultFile            // receives the error if the program could not be started
 	netFile               // the network namespace to join
 	utsFile               // the UTS namespace to join
 )
 
-// initConfig is what the first process of a container is told.
+// initConfig is the configuration of the init process of a container.
 type initConfig struct {
 	Root    rootConfig
 	Process Process
 }
 
-// Init is the first process of a container. It sets up the container, starts
-// the program, forwards signals to it, reaps what its children leave behind,
-// and returns its exit code. A program does not run as the first process
-// itself because Linux ignores signals for which that has no handler.
+// Init is the init process of a container. It sets up the container, starts the program, forwards
+// signals, reaps orphans, and returns the exit code of the program. The program itself is not the
+// init process, because Linux ignores signals for which an init process has no handler.
 //
-// It must be called from the main goroutine, locked to its thread, in new mount
-// and PID namespaces.
+// Init must be called from the main goroutine, locked to its thread, in new mount and PID
+// namespaces.
 func Init() int {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
@@ -69,19 +68,19 @@ func startProgram() (int, error) {
 	}
 	for _, namespace := range []struct{ file, kind int }{{netFile, unix.CLONE_NEWNET}, {utsFile, unix.CLONE_NEWUTS}} {
 		if err := unix.Setns(namespace.file, namespace.kind); err != nil {
-			return 0, fmt.Errorf("join the namespaces of the Pod: %w", err)
+			return 0, fmt.Errorf("join namespaces of the Pod: %w", err)
 		}
 	}
 	if err := config.Root.enter(); err != nil {
-		return 0, fmt.Errorf("make the file system of the container: %w", err)
+		return 0, fmt.Errorf("create file system of the container: %w", err)
 	}
 	process := config.Process
-	// What a runtime does: a working directory that does not exist is made.
+	// Like container runtimes, create a missing working directory.
 	if err := os.MkdirAll(process.Dir, 0o755); err != nil {
-		return 0, fmt.Errorf("make the working directory: %w", err)
+		return 0, fmt.Errorf("create working directory: %w", err)
 	}
 	if err := config.Root.seal(); err != nil {
-		return 0, fmt.Errorf("make the file system of the container read-only: %w", err)
+		return 0, fmt.Errorf("make file system of the container read-only: %w", err)
 	}
 	file, err := lookUp(process.Args[0], process.Dir, process.Env)
 	if err != nil {
@@ -90,10 +89,10 @@ func startProgram() (int, error) {
 	if err := process.giveUpPrivileges(); err != nil {
 		return 0, err
 	}
-	// The user of the process may open /dev/stdout and /dev/stderr.
+	// The user of the process must be able to open /dev/stdout and /dev/stderr.
 	for _, stream := range []int{1, 2} {
 		if err := unix.Fchown(stream, int(process.UID), -1); err != nil {
-			return 0, fmt.Errorf("give the output to its user: %w", err)
+			return 0, fmt.Errorf("change owner of the output: %w", err)
 		}
 	}
 	pid, err := syscall.ForkExec(file, process.Args, &syscall.ProcAttr{
@@ -111,31 +110,31 @@ func startProgram() (int, error) {
 func readConfig() (*initConfig, error) {
 	data, err := io.ReadAll(os.NewFile(configFile, "config"))
 	if err != nil {
-		return nil, fmt.Errorf("read what to run: %w", err)
+		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	config := &initConfig{}
 	if err := json.Unmarshal(data, config); err != nil {
-		return nil, fmt.Errorf("read what to run: %w", err)
+		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	if len(config.Process.Args) == 0 {
-		return nil, fmt.Errorf("there is no program to run")
+		return nil, fmt.Errorf("no program given")
 	}
 	return config, nil
 }
 
-// forward passes signals on until the process ends.
+// forward forwards signals until the process exits.
 func forward(signals <-chan os.Signal, pid int) {
 	for received := range signals {
 		switch received {
-		case unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE: // about this process
+		case unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE: // meant for this process
 		default:
 			_ = unix.Kill(pid, received.(syscall.Signal))
 		}
 	}
 }
 
-// reap waits for all children and returns the exit code of one of them when
-// it ends. Linux kills the others when this process does.
+// reap waits for all children and returns the exit code of the given one when it exits. Linux kills
+// the others when this process exits.
 func reap(pid int) int {
 	for {
 		var status syscall.WaitStatus
@@ -143,7 +142,7 @@ func reap(pid int) int {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			fmt.Fprintln(os.Stderr, "container-init: wait for the program:", err)
+			fmt.Fprintln(os.Stderr, "container-init: wait for program:", err)
 			return startErrorCode
 		case ended == pid:
 			return exitCode(status)

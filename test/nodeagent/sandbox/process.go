@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ImagesPath is where containers see the directory with the programs of images.
+// ImagesPath is the path at which containers see the image directory.
 const ImagesPath = "/images"
 
 // Process is a program to run in a container.
 type Process struct {
-	// Args is the program and its arguments. A program without a slash is
-	// looked for in the PATH of Env.
+	// Args are the program and its arguments. A program without a slash is looked up in the PATH of
+	// Env.
 	Args []string
-	// Env is all of its environment.
+	// Env is the complete environment.
 	Env []string
-	// Dir is where it starts.
+	// Dir is the working directory.
 	Dir string
-	// UID, GID and Groups are whom it runs as.
+	// UID, GID and Groups are the credentials of the process.
 	UID, GID uint32
 	Groups   []uint32
-	// NoNewPrivileges keeps programs with the set-user-ID bit from having an effect.
+	// NoNewPrivileges disables the set-user-ID bit of programs.
 	NoNewPrivileges bool
 }
 
@@ -38,22 +38,21 @@ func (p Process) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: p.UID, Gid: p.GID, Groups: p.Groups}
 }
 
-// giveUpPrivileges is for the thread that starts the process.
+// giveUpPrivileges drops privileges of the thread that starts the process.
 func (p Process) giveUpPrivileges() error {
 	if !p.NoNewPrivileges {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up new privileges: %w", err)
+		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	return nil
 }
 
-// lookUp finds the file of a program, for a process that sees the file system
-// of the container.
+// lookUp returns the file of a program in the file system of the container.
 func lookUp(program, dir string, env []string) (string, error) {
 	if program == "" {
-		return "", errors.New("there is no program to run: the container has an empty command")
+		return "", errors.New("no program given: the container has an empty command")
 	}
 	if strings.Contains(program, "/") {
 		if !path.IsAbs(program) {
@@ -71,7 +70,7 @@ func lookUp(program, dir string, env []string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("exec: %q: executable file not found in the PATH of the container, %s", program, search)
+	return "", fmt.Errorf("exec: %q: executable file not found in PATH of the container, %s", program, search)
 }
 
 func executable(file string) error {
@@ -85,7 +84,7 @@ func executable(file string) error {
 	return nil
 }
 
-// value is the value of an environment variable; the last one counts.
+// value returns the value of an environment variable; the last one has precedence.
 func value(env []string, name string) string {
 	found := ""
 	for _, variable := range env {
@@ -96,7 +95,7 @@ func value(env []string, name string) string {
 	return found
 }
 
-// exitCode is the exit code that a shell would report.
+// exitCode returns the exit code that a shell would report.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

@@ -38,6 +38,6 @@ func TestLookUp(t *testing.T) {
 		}
 	}
 	if _, err := lookUp("absent", work, env); !strings.Contains(err.Error(), dir+"/second") {
-		t.Errorf("the error does not say where it looked: %v", err)
+		t.Errorf("error does not contain the search path: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount shows a file or directory of the host in a container.
+// Mount makes a file or directory of the host available in a container.
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
@@ -23,31 +23,30 @@ type Mount struct {
 
 // rootConfig describes the file system of a container.
 type rootConfig struct {
-	// Stage is an empty directory of the host. In the container's mount
-	// namespace it takes a tmpfs with everything that the container writes.
+	// Stage is an empty directory of the host. In the mount namespace of the container, a tmpfs
+	// with all writes of the container is mounted on it.
 	Stage string
-	// State is the state of the agent. What it mounts there is not for containers.
+	// State is the state directory of the agent. Its mounts are hidden from containers.
 	State string
-	// Images is the directory with the programs of images, or empty.
+	// Images is the image directory, or empty.
 	Images string
-	// Files are text files, by path.
+	// Files are the contents of text files by path.
 	Files map[string]string
-	// Mounts are in the order in which to mount them.
+	// Mounts are mounted in this order.
 	Mounts []Mount
-	// ReadOnly forbids to write to anything but the mounts and /dev/shm.
+	// ReadOnly makes everything but the mounts and /dev/shm read-only.
 	ReadOnly bool
 }
 
-// hostPath is where a container sees the host while it is being set up.
+// hostPath is the path at which a container sees the host during its setup.
 const hostPath = "/.host"
 
 // private are directories that are empty in each container.
 var private = []struct{ path, mode string }{{"/tmp", "1777"}, {"/run", "755"}}
 
-// enter makes the file system and makes it the root of this process. It is the
-// host's root file system below an overlay: everything that is installed is
-// there, any mount point can be made, and all that is written goes to a tmpfs
-// that ends with the container. The mount namespace must be new.
+// enter creates the file system and makes it the root of this process. It is an overlay on the root
+// file system of the host: all installed programs exist, any mount point can be created, and all
+// writes go to a tmpfs that ends with the container. The mount namespace must be new.
 func (c *rootConfig) enter() error {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -78,7 +77,7 @@ func (c *rootConfig) enter() error {
 	return os.Remove(hostPath)
 }
 
-// seal forbids writing, if the container wants it so.
+// seal makes the root file system read-only if the container requires it.
 func (c *rootConfig) seal() error {
 	if !c.ReadOnly {
 		return nil
@@ -97,8 +96,8 @@ func (c *rootConfig) seal() error {
 	return nil
 }
 
-// pivot makes the overlay and moves the host's root to hostPath. The options
-// of the overlay are relative paths, since they cannot quote commas and colons.
+// pivot mounts the overlay and moves the root of the host to hostPath. The options of the overlay
+// are relative paths, since they cannot quote commas and colons.
 func (c *rootConfig) pivot() error {
 	if err := mount("tmpfs", c.Stage, "tmpfs", 0, "mode=755"); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (c *rootConfig) pivot() error {
 	return os.Chdir("/")
 }
 
-// hidden are the places of the host whose mounts a container does not get.
+// hidden returns the paths of the host whose mounts are hidden from a container.
 func (c *rootConfig) hidden() []string {
 	hidden := []string{"/proc", "/sys", "/dev", c.State}
 	for _, directory := range private {
@@ -151,7 +150,7 @@ func mountPrivate() error {
 	return nil
 }
 
-// mountDevices makes a /dev with what every container has.
+// mountDevices creates a /dev with the standard devices of containers.
 func mountDevices() error {
 	if err := mount("tmpfs", "/dev", "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
@@ -172,20 +171,19 @@ func mountDevices() error {
 	return mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 }
 
-// mountHost shows other file systems of the host, which may hold programs,
-// read-only.
+// mountHost mounts other file systems of the host, which may hold programs, read-only.
 func mountHost(points []string) error {
 	for _, point := range points {
 		err := bind(Mount{Source: point, Target: point, ReadOnly: true})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // below another mount
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // hidden by another mount
 			return err
 		}
 	}
 	return nil
 }
 
-// mountImages shows the programs of images at a fixed path, which any user may
-// enter, and at their own, for links between them.
+// mountImages mounts the image directory at a fixed path that any user may enter, and at its own
+// path, for links between images.
 func (c *rootConfig) mountImages() error {
 	if c.Images == "" {
 		return nil
@@ -200,7 +198,7 @@ func (c *rootConfig) mountImages() error {
 
 func (c *rootConfig) writeFiles() error {
 	for file, text := range c.Files {
-		// It may be a link to somewhere else.
+		// The program may be a link to another directory.
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -220,7 +218,7 @@ func (c *rootConfig) mountVolumes() error {
 	return nil
 }
 
-// bind mounts a file or directory of the host, and makes the mount point.
+// bind mounts a file or directory of the host and creates the mount point.
 func bind(m Mount) error {
 	source := hostPath + m.Source
 	info, err := os.Stat(source)
@@ -228,7 +226,7 @@ func bind(m Mount) error {
 		return fmt.Errorf("mount %s: %w", m.Target, err)
 	}
 	if err := makePoint(m.Target, info.IsDir()); err != nil {
-		return fmt.Errorf("make the mount point %s: %w", m.Target, err)
+		return fmt.Errorf("create mount point %s: %w", m.Target, err)
 	}
 	if err := mount(source, m.Target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return err

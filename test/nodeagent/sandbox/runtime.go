@@ -16,40 +16,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Runtime starts containers. They all die with it, even if it is killed.
+// Runtime starts containers. All containers are killed when the process exits, even if it is killed.
 type Runtime struct {
 	state, images string
 	spawner       *spawner
 }
 
-// NewRuntime makes a runtime for an agent with its state in one directory and
-// the programs of images in another one. Both are absolute and without links.
+// NewRuntime returns a runtime with a state directory and an image directory. Both paths are
+// absolute and free of symbolic links.
 func NewRuntime(state, images string) *Runtime {
 	return &Runtime{state: state, images: images, spawner: newSpawner()}
 }
 
-// Close ends the runtime. All containers must have ended.
+// Close closes the runtime. All containers must have exited.
 func (r *Runtime) Close() { r.spawner.close() }
 
 // Spec describes a container.
 type Spec struct {
 	Process Process
-	// Stage is an empty directory for the container alone.
+	// Stage is an empty directory of the container.
 	Stage string
-	// Files are text files, by path.
+	// Files are the contents of text files by path.
 	Files map[string]string
-	// Mounts are made in this order. The sources have no links in their paths.
+	// Mounts are mounted in this order. The sources are free of symbolic links.
 	Mounts []Mount
-	// ReadOnlyRoot forbids to write to anything but the mounts.
+	// ReadOnlyRoot makes everything but the mounts read-only.
 	ReadOnlyRoot bool
 	// Net and UTS are the namespaces of the Pod.
 	Net, UTS *os.File
-	// Stdout and Stderr take what the container prints until it has ended.
+	// Stdout and Stderr receive the output of the container.
 	Stdout, Stderr io.Writer
 }
 
-// Start starts a container. An error says why its program does not run; then
-// nothing is left of it.
+// Start starts a container. If it returns an error, the program was not started and nothing is left
+// behind.
 func (r *Runtime) Start(ctx context.Context, spec Spec) (*Container, error) {
 	config, err := json.Marshal(initConfig{
 		Process: spec.Process,
@@ -67,21 +67,20 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Container, error) {
 	}
 	defer channels.close()
 
-	// The path leads to this very program even if its file was replaced.
+	// This path leads to this program even if its file was replaced.
 	cmd := exec.Command("/proc/self/exe")
-	// The last argument is for people who look at a list of processes.
+	// The last argument identifies the container in a list of processes.
 	cmd.Args, cmd.Env = []string{"node-agent", InitCommand, spec.Stage}, []string{}
 	cmd.Stdout, cmd.Stderr = spec.Stdout, spec.Stderr
 	cmd.ExtraFiles = []*os.File{channels.configReader, channels.resultWriter, spec.Net, spec.UTS}
-	// The package syscall takes a parent in another PID namespace for a dead one
-	// and lets the new process kill itself, but the first one of a namespace
-	// cannot.
+	// With Pdeathsig, package syscall would take a parent in another PID namespace for dead, and the
+	// new process would try to kill itself, which the init process of a namespace cannot.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC,
 		Pdeathsig:  unix.SIGKILL,
 	}
 	if err := r.spawner.do(cmd.Start); err != nil {
-		return nil, fmt.Errorf("start the first process of the container, which needs root: %w", err)
+		return nil, fmt.Errorf("start init process of the container, which requires root: %w", err)
 	}
 	container := &Container{process: spec.Process, cmd: cmd, done: make(chan struct{})}
 	go container.wait()
@@ -93,7 +92,7 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Container, error) {
 	return container, nil
 }
 
-// channels are how the agent talks with the first process of a container.
+// channels connect the agent and the init process of a container.
 type channels struct {
 	configReader, configWriter *os.File
 	resultReader, resultWriter *os.File
@@ -112,13 +111,13 @@ func newChannels() (*channels, error) {
 	return c, nil
 }
 
-// handshake says what to do and waits until it is done.
+// handshake sends the configuration and waits until the program was started.
 func (c *channels) handshake(ctx context.Context, config []byte, container *Container) error {
 	defer context.AfterFunc(ctx, container.Kill)()
 	c.configReader.Close()
 	c.resultWriter.Close()
 	if _, err := c.configWriter.Write(config); err != nil {
-		return fmt.Errorf("tell the first process of the container what to do: %w", err)
+		return fmt.Errorf("send configuration to the init process of the container: %w", err)
 	}
 	c.configWriter.Close()
 	problem, err := io.ReadAll(c.resultReader)

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostPath is a path of the node itself, without links. It is made if the Pod
-// says so.
+// hostPath returns a path of the node, free of symbolic links. The path is created if the Pod requires
+// it.
 func hostPath(source *corev1.HostPathVolumeSource) (string, error) {
 	kind := corev1.HostPathUnset
 	if source.Type != nil {

@@ -9,16 +9,16 @@ import (
 	"path/filepath"
 )
 
-// ownership is the group that a Pod wants its volumes to belong to, if any.
+// ownership is the group (fsGroup) of the volumes of a Pod, if any.
 type ownership struct{ group *int64 }
 
-// What the group may do with a volume.
+// Permissions of the group.
 const (
 	readable = 0o440
 	writable = 0o660
 )
 
-// mode adds the rights of the group to those of a file.
+// mode adds the permissions of the group to a file mode.
 func (o ownership) mode(mode fs.FileMode, rights fs.FileMode) fs.FileMode {
 	if o.group == nil {
 		return mode
@@ -26,7 +26,7 @@ func (o ownership) mode(mode fs.FileMode, rights fs.FileMode) fs.FileMode {
 	return mode | rights
 }
 
-// apply gives everything in a directory to the group.
+// apply changes the group of all files in a directory.
 func (o ownership) apply(dir string, rights fs.FileMode) error {
 	if o.group == nil {
 		return nil
@@ -47,7 +47,7 @@ func (o ownership) apply(dir string, rights fs.FileMode) error {
 		}
 		mode := info.Mode().Perm() | rights
 		if entry.IsDir() {
-			// What is made inside belongs to the group too.
+			// New files inside inherit the group.
 			mode |= 0o110 | fs.ModeSetgid
 		}
 		return os.Chmod(path, mode)

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// file is a file of a volume whose content comes from the API.
+// file is a file of a volume with content from the API.
 type file struct {
 	data string
 	mode fs.FileMode
 }
 
-// payload is the content of a volume, by relative path.
+// payload is the content of a volume by relative path.
 type payload map[string]file
 
 const (
-	// dataLink leads to the current content. The files that users see are links
-	// through it, so that one rename changes all of them at once.
+	// dataLink leads to the current content. The visible files are links through it, so that one
+	// rename replaces all of them atomically.
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
 )
 
-// write makes a directory have this content and nothing else, all at once. A
-// directory that has it already is not touched.
+// write replaces the content of a directory atomically. A directory with the same content is not
+// written.
 func (p payload) write(dir string, owner ownership) error {
 	old, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func (p payload) writeContent(dir string, owner ownership) (string, error) {
 	return content, owner.apply(content, readable)
 }
 
-// link makes the links that users see, and removes those of former files.
+// link creates the visible links and removes those of former files.
 func (p payload) link(dir string) error {
 	wanted := map[string]bool{}
 	for path := range p {
@@ -119,7 +119,7 @@ func (p payload) link(dir string) error {
 	return nil
 }
 
-// equal compares with what was read from a directory.
+// equal compares the payload with the content of a directory.
 func (p payload) equal(current payload, owner ownership) bool {
 	if len(p) != len(current) {
 		return false
@@ -154,11 +154,11 @@ func readPayload(dir string) (payload, error) {
 	return p, err
 }
 
-// add puts files into the payload. Two files must not have the same path.
+// add adds files to the payload. Paths must be unique.
 func (p payload) add(more payload) error {
 	for path, file := range more {
 		if _, exists := p[path]; exists {
-			return fmt.Errorf("two sources of the volume have a file %q", path)
+			return fmt.Errorf("volume has two sources with the file %q", path)
 		}
 		p[path] = file
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// visible is what a user sees in a volume: the content of files, by path.
+// visible returns the visible files of a volume: contents by path.
 func visible(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -69,8 +69,8 @@ func TestPayloadReplacesTheContent(t *testing.T) {
 		t.Error(diff)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 4 { // new, sub, ..data, and where it leads to
-		t.Errorf("left over: %v, %v", entries, err)
+	if err != nil || len(entries) != 4 { // new, sub, ..data and its target
+		t.Errorf("entries are %v, %v", entries, err)
 	}
 }
 
@@ -92,13 +92,13 @@ func TestSamePayloadIsNotWrittenAgain(t *testing.T) {
 	}
 	write(t, dir, payload{"a": {"1", 0o600}})
 	if content() == before {
-		t.Error("another mode was not written")
+		t.Error("changed mode was not written")
 	}
 }
 
 func TestGroupMayRead(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Fatal("giving away files needs root")
+		t.Fatal("changing the owner of files requires root")
 	}
 	dir := t.TempDir()
 	owner := ownership{group: ptr.To[int64](2000)}
@@ -147,6 +147,6 @@ func TestPathsStayInTheVolume(t *testing.T) {
 		t.Error("an unknown volume has a path")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "x")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("something was made outside of the volume")
+		t.Error("a file was created outside of the volume")
 	}
 }

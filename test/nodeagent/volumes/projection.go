@@ -18,11 +18,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/fields"
 )
 
-// defaultMode is what the API server sets as well.
+// defaultMode is the default of the API server.
 const defaultMode = 0o644
 
-// projections are the sources of a volume whose content comes from the API,
-// or none. ConfigMaps and the like are projected volumes with one source.
+// projections returns the sources of a volume with content from the API, or none. ConfigMap, Secret
+// and downward API volumes are treated as projected volumes with one source.
 func projections(volume *corev1.Volume) (sources []corev1.VolumeProjection, mode *int32) {
 	switch {
 	case volume.Projected != nil:
@@ -43,7 +43,7 @@ func projections(volume *corev1.Volume) (sources []corev1.VolumeProjection, mode
 	return nil, nil
 }
 
-// project collects the content of a volume.
+// project returns the content of a volume.
 func (s *Set) project(ctx context.Context, pod *corev1.Pod, sources []corev1.VolumeProjection, mode *int32) (payload, error) {
 	all := payload{}
 	for _, source := range sources {
@@ -92,10 +92,10 @@ func (s *Set) source(ctx context.Context, pod *corev1.Pod, source corev1.VolumeP
 		token, err := s.token(ctx, pod, source.ServiceAccountToken)
 		return payload{source.ServiceAccountToken.Path: {data: token, mode: mode}}, err
 	}
-	return nil, errors.New("the node agent does not know a source of the projected volume: it knows configMap, secret, downwardAPI and serviceAccountToken")
+	return nil, errors.New("unsupported source of a projected volume: only configMap, secret, downwardAPI and serviceAccountToken are supported")
 }
 
-// pick takes the keys that a volume wants, or all.
+// pick returns the selected keys, or all.
 func pick(owner string, data map[string]string, items []corev1.KeyToPath, mode fs.FileMode, optional *bool) (payload, error) {
 	files := payload{}
 	if items == nil {
@@ -140,11 +140,11 @@ func (s *Set) resource(pod *corev1.Pod, ref *corev1.ResourceFieldSelector) (stri
 			return fields.Resource(&pod.Spec.Containers[i], s.manager.Node, ref)
 		}
 	}
-	return "", fmt.Errorf("there is no container %q", ref.ContainerName)
+	return "", fmt.Errorf("container %q does not exist", ref.ContainerName)
 }
 
-// token is a token of the Pod's service account that ends with the Pod. It is
-// asked for again when a fifth of its life is left.
+// token returns a token of the Pod's service account that is bound to the Pod. It is renewed when a fifth
+// of its lifetime is left.
 func (s *Set) token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{audience: source.Audience}
 	if source.ExpirationSeconds != nil {
@@ -163,7 +163,7 @@ func (s *Set) token(ctx context.Context, pod *corev1.Pod, source *corev1.Service
 	asked := time.Now()
 	answer, err := s.manager.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("ask for a token of the service account %s: %w", pod.Spec.ServiceAccountName, err)
+		return "", fmt.Errorf("request token of service account %s: %w", pod.Spec.ServiceAccountName, err)
 	}
 	life := answer.Status.ExpirationTimestamp.Sub(asked)
 	s.tokens[key] = token{value: answer.Status.Token, renew: asked.Add(life * 4 / 5)}
@@ -177,7 +177,7 @@ func fileMode(mode *int32, otherwise fs.FileMode) fs.FileMode {
 	return fs.FileMode(*mode)
 }
 
-// unlessOptional is nil if the error says that something optional is absent.
+// unlessOptional returns nil if the error means that an optional object is missing.
 func unlessOptional(err error, optional *bool) error {
 	if apierrors.IsNotFound(err) && optional != nil && *optional {
 		return nil

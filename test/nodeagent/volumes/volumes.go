@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumes makes the volumes of Pods as directories of the node.
+// Package volumes implements the volumes of Pods as directories of the node.
 package volumes
 
 import (
@@ -20,16 +20,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Manager makes volumes.
+// Manager creates volumes.
 type Manager struct {
 	Client kubernetes.Interface
-	// Claims has a directory for each PersistentVolumeClaim.
+	// Claims is the directory with a subdirectory per PersistentVolumeClaim.
 	Claims string
-	// Node is what the node has.
+	// Node has the allocatable resources of the node.
 	Node corev1.ResourceList
 }
 
-// Set is the volumes of one Pod. It is for one goroutine.
+// Set is the volumes of one Pod. It is not safe for concurrent use.
 type Set struct {
 	manager *Manager
 	dir     string
@@ -48,15 +48,13 @@ type token struct {
 	renew time.Time
 }
 
-// NewSet is the volumes of a Pod that keeps them in a directory. Both paths
-// are absolute and without links.
+// NewSet returns the volumes of a Pod in a directory. Both paths are absolute and free of symbolic links.
 func (m *Manager) NewSet(dir string) *Set {
 	return &Set{manager: m, dir: dir, paths: map[string]string{}, tokens: map[tokenKey]token{}}
 }
 
-// Sync makes the volumes that are not there yet, and brings those up to date
-// whose content comes from the API. It returns when to do so again at the
-// latest, or no time. The status of the Pod must have its addresses.
+// Sync creates missing volumes and updates those with content from the API. It returns when to run again
+// at the latest, or the zero time. The status of the Pod must have its addresses.
 func (s *Set) Sync(ctx context.Context, pod *corev1.Pod) (time.Time, error) {
 	owner := ownership{}
 	if pod.Spec.SecurityContext != nil {
@@ -101,7 +99,7 @@ func (s *Set) sync(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, 
 	return err
 }
 
-// other makes a volume whose content does not come from the API.
+// other creates a volume without content from the API.
 func (s *Set) other(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, owner ownership) (string, error) {
 	switch {
 	case volume.EmptyDir != nil:
@@ -116,10 +114,10 @@ func (s *Set) other(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume,
 		return s.claim(ctx, pod.Namespace, volume.PersistentVolumeClaim.ClaimName, owner)
 	case volume.Ephemeral != nil:
 		return s.claim(ctx, pod.Namespace, pod.Name+"-"+volume.Name, owner)
-	case volume.Projected != nil || volume.DownwardAPI != nil: // with nothing in it
+	case volume.Projected != nil || volume.DownwardAPI != nil: // without sources
 		return s.make(volume.Name, 0o755)
 	}
-	return "", errors.New("the node agent does not know this kind of volume")
+	return "", errors.New("unsupported kind of volume")
 }
 
 func (s *Set) emptyDir(volume *corev1.Volume) (string, error) {
@@ -132,14 +130,14 @@ func (s *Set) emptyDir(volume *corev1.Volume) (string, error) {
 		options += fmt.Sprintf(",size=%d", limit.Value())
 	}
 	if err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		return "", fmt.Errorf("mount a tmpfs on %s: %w", path, err)
+		return "", fmt.Errorf("mount tmpfs on %s: %w", path, err)
 	}
 	s.mounted = append(s.mounted, path)
 	return path, nil
 }
 
-// claim is a directory that outlives its Pods. No volume is provisioned: any
-// claim that exists is as good as bound.
+// claim returns a directory that outlives its Pods. Volumes are not provisioned: any existing claim counts
+// as bound.
 func (s *Set) claim(ctx context.Context, namespace, name string, owner ownership) (string, error) {
 	if _, err := s.manager.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 		return "", err
@@ -163,22 +161,21 @@ func makeDirectory(path string, mode fs.FileMode) error {
 	if err := os.MkdirAll(path, mode); err != nil {
 		return err
 	}
-	return os.Chmod(path, mode) // whatever the umask is
+	return os.Chmod(path, mode) // independent of the umask
 }
 
-// Path is where a volume, or a file or directory of it, is on the node, without
-// links. A directory that does not exist is made. Nothing may lead out of the
-// volume.
+// Path returns the path of a volume, or of a file or directory in it, on the node, free of symbolic links. A
+// missing directory is created. The path must not lead out of the volume.
 func (s *Set) Path(volume, subPath string) (string, error) {
 	base, known := s.paths[volume]
 	if !known {
-		return "", fmt.Errorf("the volume %s is not ready", volume)
+		return "", fmt.Errorf("volume %s is not ready", volume)
 	}
 	if subPath == "" {
 		return base, nil
 	}
 	if !filepath.IsLocal(subPath) {
-		return "", fmt.Errorf("the path %q leads out of the volume %s", subPath, volume)
+		return "", fmt.Errorf("path %q leads out of volume %s", subPath, volume)
 	}
 	info, err := os.Stat(base)
 	if err != nil {
@@ -186,20 +183,19 @@ func (s *Set) Path(volume, subPath string) (string, error) {
 	}
 	path := filepath.Join(base, subPath)
 	if err := makeDirectory(path, info.Mode()); err != nil {
-		return "", fmt.Errorf("path %q of the volume %s: %w", subPath, volume, err)
+		return "", fmt.Errorf("path %q of volume %s: %w", subPath, volume, err)
 	}
 	path, err = filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", err
 	}
 	if path != base && !strings.HasPrefix(path, base+"/") {
-		return "", fmt.Errorf("the path %q leads out of the volume %s", subPath, volume)
+		return "", fmt.Errorf("path %q leads out of volume %s", subPath, volume)
 	}
 	return path, nil
 }
 
-// Remove removes the volumes, except those that outlive the Pod. The
-// containers must have ended.
+// Remove removes the volumes, except those that outlive the Pod. All containers must have exited.
 func (s *Set) Remove() error {
 	var errs []error
 	for _, path := range s.mounted {

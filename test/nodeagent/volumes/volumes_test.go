@@ -62,7 +62,7 @@ func path(t *testing.T, set *Set, volume string) string {
 	return path
 }
 
-func TestContentOfTheAPI(t *testing.T) {
+func TestContentFromTheAPI(t *testing.T) {
 	set, client := testSet(t)
 	pod := podWith(
 		corev1.Volume{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: reference("config")}}},
@@ -181,7 +181,7 @@ func TestOtherVolumes(t *testing.T) {
 
 func TestMemoryIsUnmounted(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Fatal("mounting needs root")
+		t.Fatal("mounting requires root")
 	}
 	set, _ := testSet(t)
 	pod := podWith(corev1.Volume{Name: "m", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}})
@@ -196,12 +196,12 @@ func TestMemoryIsUnmounted(t *testing.T) {
 		return string(data)
 	}
 	if !strings.Contains(mounts(), set.dir) {
-		t.Error("nothing is mounted")
+		t.Error("tmpfs is not mounted")
 	}
 	if err := set.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(mounts(), set.dir) {
-		t.Error("something is still mounted")
+		t.Error("tmpfs is still mounted")
 	}
 }
