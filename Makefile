@@ -1,11 +1,11 @@
-# One target per thing that a contributor wants to do; `make help` lists them.
+# Run `make help` for a list of all targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 export PATH := $(PATH):/usr/sbin:/sbin
 
-# The Kubernetes libraries insist on v and three numbers.
+# The Kubernetes libraries require a version of the form vX.Y.Z.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
 version_package := k8s.io/component-base/version
 ldflags := -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
@@ -15,49 +15,49 @@ modules := . test test/nodeagent
 unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: help
-help: ## Print this list.
+help: ## Print this help.
 	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: deps build kubernetes test-tools ## Start two clusters, export a Service in one of them, and show it.
+demo: deps build kubernetes test-tools ## Start two clusters and export a Service from one to the other.
 	bin/test/clusterset demo
 
 CLUSTERS ?= east west
 .PHONY: up
-up: deps build kubernetes test-tools ## Start the clusters CLUSTERS ("east west") on this machine.
+up: deps build kubernetes test-tools ## Start the clusters listed in CLUSTERS (default "east west") on this machine.
 	bin/test/clusterset up $(CLUSTERS)
 
 .PHONY: down
-down: test-tools ## End all clusters and remove everything that belonged to them.
+down: test-tools ## Stop all clusters and remove their data.
 	bin/test/clusterset down
 
 .PHONY: fault
-fault: test-tools ## Disturb clusters, as in FAULT="cut east west"; without FAULT, list what there is.
+fault: test-tools ## Inject a fault, e.g. FAULT="cut east west"; without FAULT, list all faults.
 	bin/test/clusterset $(FAULT)
 
 .PHONY: test
-test: deps lint verify unit fuzz integration e2e ## Run everything that CI runs.
+test: deps lint verify unit fuzz integration e2e ## Run all checks and tests, as CI does.
 
 .PHONY: deps
-deps: ## Install missing Debian packages as root, or say which are missing.
+deps: ## Check for required programs; as root on Debian, install missing packages.
 	hack/deps.sh
 
 .PHONY: build
-build: ## Build our programs into bin/.
+build: ## Build mcs-apiserver, mcs-controller and kubectl-mcs into bin/.
 	go build -ldflags "$(ldflags)" -o bin/ ./cmd/...
 	install -m 755 cmd/kubectl-mcs/kubectl_complete-mcs bin/
 
 .PHONY: test-tools
-test-tools: ## Build what test clusters consist of besides Kubernetes.
+test-tools: ## Build the programs for managing test clusters into bin/test/.
 	go build -C test -o $(CURDIR)/bin/test/clusterset ./cmd/clusterset
 	go build -C test/nodeagent -o $(CURDIR)/bin/test/node-agent .
 
 .PHONY: kubernetes
-kubernetes: ## Build the Kubernetes to test against into bin/kubernetes/, once.
+kubernetes: ## Build the Kubernetes components for the tests into bin/kubernetes/.
 	hack/kubernetes/build.sh
 
 .PHONY: generate
-generate: ## Write all code that is derived from the API types.
+generate: ## Regenerate all code that is derived from the API types.
 	hack/generate.sh
 
 .PHONY: format
@@ -65,12 +65,12 @@ format: ## Format all Go code.
 	$(golangci_lint) fmt
 
 .PHONY: lint
-lint: ## Check formatting, vet, and run the linters.
+lint: ## Check formatting, and run go vet and golangci-lint.
 	$(golangci_lint) fmt --diff
 	for module in $(modules); do (cd $$module && go vet ./... && $(golangci_lint) run); done
 
 .PHONY: verify
-verify: ## Fail if generated code or module files are out of date.
+verify: ## Verify that generated code and module files are up to date.
 	hack/verify.sh
 
 .PHONY: unit
@@ -80,25 +80,25 @@ unit: ## Run the unit tests with the race detector.
 
 FUZZTIME ?= 60s
 .PHONY: fuzz
-fuzz: ## Fuzz decoding and validation, and the merge, for FUZZTIME (60s) each.
+fuzz: ## Run the fuzz tests for FUZZTIME (default 60s) each.
 	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/install
 	go test -run '^$$' -fuzz FuzzMerge -fuzztime $(FUZZTIME) ./pkg/merge
 	go test -run '^$$' -fuzz FuzzValidate -fuzztime $(FUZZTIME) ./pkg/apis/clusterset/validation
 
 .PHONY: integration
-integration: build kubernetes ## Run the integration tests against real control planes.
+integration: build kubernetes ## Run the integration tests on real control planes.
 	go test -C test -count=1 ./integration/...
 
 .PHONY: e2e
-e2e: build kubernetes test-tools ## Run the end-to-end tests on whole clusters; SKIP_E2E=1 leaves them out.
+e2e: build kubernetes test-tools ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.
 ifdef SKIP_E2E
-	@echo "The end-to-end tests are left out, because SKIP_E2E is set."
+	@echo "Skipping the end-to-end tests because SKIP_E2E is set."
 else
 	go test -C test/nodeagent -count=1 ./...
 	go test -C test -count=1 -timeout 30m ./e2e/...
 endif
 
 .PHONY: clean
-clean: down ## Remove what was built, except for Kubernetes.
+clean: down ## Stop all clusters and remove build output, except for Kubernetes.
 	find bin -maxdepth 1 -type f -delete
 	rm -rf bin/test

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Sees to it that this machine has what the Makefile needs. As root on a
-# Debian-like system missing packages are installed; otherwise they are named.
+# Checks that the programs required by the Makefile are installed. As root on a
+# Debian-based system, installs missing packages; otherwise lists them and fails.
 set -euo pipefail
 
-# command:package:what it is for
+# command:package:purpose
 readonly needed=(
-  "gcc:gcc:tests with the race detector"
-  "git:git:version numbers and verification"
-  "ip:iproute2:networks of test clusters"
-  "nft:nftables:kube-proxy in test clusters"
-  "nsenter:util-linux:programs in test clusters"
-  "curl:curl:Pods of tests and of the demonstration"
+  "gcc:gcc:race detector"
+  "git:git:version numbers and make verify"
+  "ip:iproute2:networking of test clusters"
+  "nft:nftables:kube-proxy of test clusters"
+  "nsenter:util-linux:running commands in test clusters"
+  "curl:curl:Pods of tests and of make demo"
   "nc:netcat-openbsd:Pods of tests"
   "nslookup:dnsutils:Pods of tests"
-  "python3:python3:Pods of the demonstration"
+  "python3:python3:Pods of make demo"
   "socat:socat:Pods of tests"
 )
 
 if ! command -v go >/dev/null; then
-  echo "deps: Go is missing; install the version in go.mod or newer: https://go.dev/doc/install" >&2
+  echo "deps: Go is not installed; install the version in go.mod or newer: https://go.dev/doc/install" >&2
   exit 1
 fi
 
@@ -26,7 +26,7 @@ missing=()
 for entry in "${needed[@]}"; do
   IFS=: read -r program package purpose <<<"$entry"
   if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
-    echo "deps: $program is missing ($purpose)" >&2
+    echo "deps: $program is not installed (required for: $purpose)" >&2
     missing+=("$package")
   fi
 done
@@ -37,6 +37,6 @@ if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" libc6-dev >/dev/null
 else
-  echo "deps: install them, on Debian with: sudo apt-get install ${missing[*]}" >&2
+  echo "deps: install the missing programs; on Debian, run: sudo apt-get install ${missing[*]}" >&2
   exit 1
 fi

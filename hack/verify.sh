@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# Fails when something that is derived from something else is out of date:
-# generated code, module files, the requirements that tests name, and the list
-# that `make help` prints.
+# Fails if derived files are out of date: generated code, module files, the
+# requirement IDs that tests refer to, and the output of `make help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
 
 for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools; do
   if ! (cd "$module" && go mod tidy -diff); then
-    echo "verify: $module/go.mod is not tidy: run 'go mod tidy' there" >&2
+    echo "verify: $module/go.mod is not tidy; run 'go mod tidy' in $module" >&2
     failed=1
   fi
 done
 
-# Modules that only tests need are for test/go.mod. Unit tests stand beside the
-# code and cannot do without goleak, which finds goroutines that outlive a test.
+# Modules that only tests need belong in test/go.mod. The exception is goleak, which
+# unit tests next to the code use to detect leaked goroutines.
 needed=$(go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./... tool | sort -u)
 required=$(go list -m -f '{{if not (or .Main .Indirect)}}{{.Path}}{{end}}' all | sort -u)
 tests_only=$(comm -13 <(echo "$needed") <(echo "$required") | grep -v '^go.uber.org/goleak$' || true)
@@ -27,7 +26,7 @@ go run ./hack/requirements || failed=1
 
 undocumented=$(sed -n 's/^\([a-z][a-z0-9-]*\):\([^#=]*\)$/\1/p' Makefile | sort -u)
 if [[ -n $undocumented ]]; then
-  echo "verify: 'make help' does not list: $undocumented" >&2
+  echo "verify: targets without a help text in the Makefile: $undocumented" >&2
   failed=1
 fi
 
@@ -37,7 +36,7 @@ cp -r pkg/apis pkg/generated "$before"
 hack/generate.sh
 for tree in apis generated; do
   if ! diff -ru "$before/$tree" "pkg/$tree"; then
-    echo "verify: pkg/$tree was out of date; it has been generated anew: commit the result" >&2
+    echo "verify: pkg/$tree was out of date and has been regenerated; commit the result" >&2
     failed=1
   fi
 done

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds the Kubernetes that the tests run against into bin/kubernetes: etcd,
-# kube-apiserver, kube-controller-manager, kube-proxy, kubectl and CoreDNS, from
-# source, at the versions in the two go.mod files here. The first time takes
-# many minutes; afterwards nothing is done until a version changes.
+# Builds the Kubernetes components for the tests from source into bin/kubernetes:
+# etcd, kube-apiserver, kube-controller-manager, kube-proxy, kubectl and CoreDNS, at
+# the versions in the two go.mod files in this directory. The first build takes about
+# ten minutes; later builds are skipped until a version changes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly out=$PWD/../../bin/kubernetes
 mkdir -p "$out"
 
-# build NAME DIR LDFLAGS: links the package in DIR, unless what is there was
-# made of the same sources by the same Go.
+# build NAME DIR LDFLAGS DESCRIPTION builds the package in DIR, unless the existing
+# binary was built from the same sources with the same Go version.
 build() {
   local name=$1 dir=$2 ldflags=$3 sources
   sources=$( (cd "$dir" && sha256sum ./*.go go.mod go.sum && go env GOVERSION GOARCH && echo "$ldflags") | sha256sum)

@@ -1,13 +1,13 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kube is every Kubernetes program that the tests need, in one binary.
+// Command kube contains all Kubernetes programs that the tests need.
 //
-// It runs the program that it is called as: bin/kubernetes/kube-apiserver and
-// its neighbours are links to it. Linking one binary instead of five saves
-// minutes on a small machine, and all of them share most of their code anyway.
-// CoreDNS needs newer Kubernetes libraries and is a module of its own, beside
-// this one.
+// The name under which the binary is invoked selects the program:
+// bin/kubernetes/kube-apiserver and the other programs are symbolic links to the
+// binary. Linking one binary instead of five saves minutes on a small machine.
+// CoreDNS requires newer Kubernetes libraries and is a separate module in
+// hack/kubernetes/coredns.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 )
 
-// programs maps the name that this binary is called by to what it then runs.
+// programs maps the names under which the binary can be invoked to its programs.
 var programs = map[string]func(){
 	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"kube-apiserver":          component(apiserver.NewAPIServerCommand),
@@ -56,7 +56,7 @@ func main() {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		fmt.Fprintf(os.Stderr, "%s: call this binary by one of the names %s\n", name, strings.Join(names, ", "))
+		fmt.Fprintf(os.Stderr, "%s: invoke this binary under one of the names %s\n", name, strings.Join(names, ", "))
 		os.Exit(2)
 	}
 	program()

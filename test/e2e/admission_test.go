@@ -10,10 +10,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// The administrator of a namespace can neither change what was made of its
-// imports nor make something that passes for it. The cluster's own controllers
-// do their work.
-func TestNamespaceAdminsCannotForgeWhatIsImported(t *testing.T) {
+// The administrator of a namespace can neither change derived objects nor create
+// objects that resemble them. The cluster's own controllers can still work.
+func TestNamespaceAdminsCannotForgeDerivedObjects(t *testing.T) {
 	ns := namespace(t, "guarded")
 	deploy(t, east, ns, workload(east, 1, usual)+"---"+exportWeb)
 	awaitReady(t, west, ns, "web")
@@ -33,7 +32,7 @@ func TestNamespaceAdminsCannotForgeWhatIsImported(t *testing.T) {
 		args []string
 	}{
 		{"edit the Service", []string{"patch", "service", derived, "--type=merge", "-p", `{"spec":{"sessionAffinity":"ClientIP"}}`}},
-		{"give it a selector", []string{"patch", "service", derived, "--type=merge", "-p", `{"spec":{"selector":{"app":"evil"}}}`}},
+		{"set a selector on the Service", []string{"patch", "service", derived, "--type=merge", "-p", `{"spec":{"selector":{"app":"evil"}}}`}},
 		{"relabel the Service", []string{"label", "service", derived, "multicluster.kubernetes.io/service-name-", "--overwrite"}},
 		{"delete the Service", []string{"delete", "service", derived}},
 		{"edit a slice", []string{"patch", "endpointslice", slice, "--type=merge", "-p", `{"endpoints":[]}`}},
@@ -49,11 +48,11 @@ func TestNamespaceAdminsCannotForgeWhatIsImported(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			output, err := west.Kubectl(t.Context(), append(test.args, "-n", ns, "--as=ann")...)
 			if err == nil || !strings.Contains(output, "materialized.mcs-apiserver.io") {
-				t.Errorf("it was not refused by the policy: %v %s", err, output)
+				t.Errorf("request was not refused by the policy: %v %s", err, output)
 			}
 		})
 	}
-	// What is their own they may do.
+	// Objects of the administrator's own are not restricted.
 	for _, args := range [][]string{
 		{"create", "service", "clusterip", "mine", "--tcp=80"}, {"label", "service", "mine", "a=b"}, {"delete", "service", "mine"},
 		{"create", "-f", forgedSlice("kubernetes.io/service-name: mine")}, {"delete", "endpointslice", "forged"},
@@ -62,6 +61,6 @@ func TestNamespaceAdminsCannotForgeWhatIsImported(t *testing.T) {
 			t.Errorf("kubectl %s: %s", strings.Join(args, " "), output)
 		}
 	}
-	// The namespace controller and the garbage collector clean up.
+	// The namespace controller and the garbage collector can delete the objects.
 	kubectl(t, west, "delete", "namespace", ns, "--timeout=60s")
 }

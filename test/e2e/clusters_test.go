@@ -53,19 +53,19 @@ spec:
   - {name: client, image: busybox, command: [/bin/sh, -c, 'sleep infinity']}
 `
 
-func TestClustersAreUpInTimeAndSmall(t *testing.T) {
-	t.Logf("both clusters were up after %s", tookUp.Round(time.Millisecond))
+func TestClustersStartQuicklyAndAreSmall(t *testing.T) {
+	t.Logf("both clusters were ready after %s", tookUp.Round(time.Millisecond))
 	if tookUp > time.Minute {
-		t.Errorf("it took %s to start two clusters", tookUp)
+		t.Errorf("starting two clusters took %s", tookUp)
 	}
 	for _, cluster := range []*localcluster.Cluster{east, west} {
 		size, err := cluster.Memory()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s takes %d MiB", cluster.Name, size>>20)
+		t.Logf("%s uses %d MiB", cluster.Name, size>>20)
 		if size > 3<<29 { // 1.5 GiB
-			t.Errorf("%s takes %d MiB", cluster.Name, size>>20)
+			t.Errorf("%s uses %d MiB", cluster.Name, size>>20)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestPodsReachServicesByName(t *testing.T) {
 	}
 }
 
-func TestStatefulSetPodsHaveNames(t *testing.T) {
+func TestStatefulSetPodsHaveDNSNames(t *testing.T) {
 	ns := namespace(t, "stateful")
 	apply(t, east, ns, `
 apiVersion: v1
@@ -114,19 +114,19 @@ spec:
 	for _, pod := range []string{"db-0", "db-1"} {
 		ips := strings.Fields(kubectl(t, east, "get", "pod", pod, "-n", ns, "-o", "jsonpath={.status.podIPs[*].ip}"))
 		if len(ips) != 2 {
-			t.Fatalf("%s has the addresses %v, want one of each family", pod, ips)
+			t.Fatalf("%s has addresses %v, want one per family", pod, ips)
 		}
 		eventually(t, east, ns, "db-0", func(output string) bool {
 			return strings.Contains(output, ips[0]) && strings.Contains(output, ips[1])
 		}, "nslookup", pod+".db."+ns+".svc.cluster.local")
 		if name, err := exec(t.Context(), east, ns, pod, "hostname"); err != nil || name != pod {
-			t.Errorf("the host name of %s is %q (%v)", pod, name, err)
+			t.Errorf("host name of %s is %q (%v)", pod, name, err)
 		}
 	}
 }
 
-// Pods of one cluster reach Pods of another, and no Services.
-func TestPodNetworksAreJoinedAndServiceNetworksAreNot(t *testing.T) {
+// Pods of one cluster can reach Pods of another cluster, but not its Services.
+func TestPodNetworksAreConnectedAndServiceNetworksAreNot(t *testing.T) {
 	ns := namespace(t, "joined")
 	apply(t, east, ns, server)
 	apply(t, west, ns, client)
@@ -137,12 +137,12 @@ func TestPodNetworksAreJoinedAndServiceNetworksAreNot(t *testing.T) {
 	}
 	for _, ip := range strings.Fields(kubectl(t, east, "get", "service", "web", "-n", ns, "-o", "jsonpath={.spec.clusterIPs[*]}")) {
 		if output, err := exec(t.Context(), west, ns, "client", dial(ip, 80)...); err == nil && output != "" {
-			t.Errorf("a Service of the other cluster answers at %s: %s", ip, output)
+			t.Errorf("Service of the other cluster is reachable at %s: %s", ip, output)
 		}
 	}
 }
 
-// dial is a command that prints what a server says, and gives up after some seconds.
+// dial returns a command that prints the response of a server, with a timeout.
 func dial(ip string, port int) []string {
 	if netip.MustParseAddr(ip).Is6() {
 		ip = "[" + ip + "]"
@@ -150,7 +150,7 @@ func dial(ip string, port int) []string {
 	return []string{"sh", "-c", fmt.Sprintf("socat -t5 -T5 - TCP:%s:%d,connect-timeout=2 </dev/null", ip, port)}
 }
 
-func TestNamespaceWithEverythingInItIsDeleted(t *testing.T) {
+func TestNamespaceWithWorkloadsIsDeleted(t *testing.T) {
 	ns := namespace(t, "doomed")
 	apply(t, east, ns, server+"---"+client)
 	apply(t, east, ns, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web}\n")
@@ -158,9 +158,9 @@ func TestNamespaceWithEverythingInItIsDeleted(t *testing.T) {
 	kubectl(t, east, "delete", "namespace", ns, "--timeout=100s")
 }
 
-// upstream is shaped like the workload of upstream's conformance suite: one
-// image brings its entry point along and the other has none, each container
-// has arguments only, and both protocols use one port.
+// upstream is modeled on the workload of upstream's conformance suite: one image
+// has an entry point and the other has none, containers have arguments only, and
+// both protocols use the same port.
 const upstream = `
 apiVersion: apps/v1
 kind: Deployment
@@ -197,7 +197,7 @@ spec:
   - {name: request, image: busybox, args: [/bin/sh, -ec, 'while :; do echo .; sleep 5; done']}
 `
 
-func TestWorkloadOfTheUpstreamSuiteRuns(t *testing.T) {
+func TestWorkloadOfUpstreamConformanceRuns(t *testing.T) {
 	ns := namespace(t, "upstream")
 	apply(t, east, ns, upstream)
 	kubectl(t, east, "rollout", "status", "deployment/hello", "-n", ns, "--timeout=100s")
@@ -209,12 +209,12 @@ func TestWorkloadOfTheUpstreamSuiteRuns(t *testing.T) {
 	eventually(t, east, ns, "request", answers, "sh", "-c", "echo hi | nc -u -w 2 "+service+" 42")
 	eventually(t, east, ns, "request", func(output string) bool { return strings.Contains(output, "Address") }, "nslookup", service)
 	if _, err := exec(t.Context(), east, ns, "request", "sh", "-c", "exit 7"); err == nil || !strings.Contains(err.Error(), "7") {
-		t.Errorf("the exit code of a command is lost: %v", err)
+		t.Errorf("exit code of a command is lost: %v", err)
 	}
 	expect.Contains(t, kubectl(t, east, "get", "pods", "-n", ns, "-o", "wide"), "Running", "node-1")
 }
 
-// Our system runs in Pods of its own, made from the artifacts and nothing else.
+// mcs-apiserver and mcs-controller run in a Pod that is created from the artifacts.
 func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
 	for _, cluster := range []*localcluster.Cluster{east, west} {
 		pods := kubectl(t, cluster, "get", "pods", "-n", "mcs-system")
@@ -224,8 +224,8 @@ func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
 	}
 }
 
-// What is stored outlives the Pod.
-func TestExportsSurviveTheirServer(t *testing.T) {
+// Stored objects survive the deletion of the Pod.
+func TestExportsSurviveTheDeletionOfThePod(t *testing.T) {
 	ns := namespace(t, "survive")
 	apply(t, east, ns, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: kept}\n")
 	before := kubectl(t, east, "get", "svcex", "kept", "-n", ns, "-o", "jsonpath={.metadata.uid}")

@@ -19,16 +19,16 @@ kind: ServiceExport
 metadata: {name: web, annotations: {clusterset.mcs-apiserver.io/use-clusterset-ip: "true"}}
 `
 
-// importIPs are the IPs of an import; empty if there is none.
+// importIPs returns the IPs of an import, or an empty string.
 func importIPs(t *testing.T, cluster *localcluster.Cluster, ns string) string {
 	t.Helper()
 	return kubectl(t, cluster, "get", "serviceimport", "web", "-n", ns, "--ignore-not-found", "-o", "jsonpath={.spec.ips[0]}")
 }
 
-// R50, R126, R128, R130, R133: one IP in three clusters, over TCP and UDP and by
-// name, which outlives the cluster that allocated it. Ordinary Services never get
-// an address of its range.
-func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
+// R50, R126, R128, R130, R133: a shared ClusterSet IP works in three clusters, over
+// TCP and UDP and by name, and outlives the allocating cluster. Ordinary Services
+// never receive an IP of its range.
+func TestSharedIPOutlivesTheAllocatingCluster(t *testing.T) {
 	north := third(t)
 	all := []*localcluster.Cluster{east, west, north}
 	ns := namespace(t, "one-ip")
@@ -40,13 +40,13 @@ func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
 	}
 	ip := importIPs(t, north, ns)
 	if !strings.HasPrefix(ip, "243.") {
-		t.Fatalf("the IP is %q", ip)
+		t.Fatalf("IP is %q", ip)
 	}
 	deploy(t, west, ns, workload(west, 2, usual)+"---"+exportWithOneIP)
 	name := clusterSetName(ns)
 	for _, cluster := range all {
 		if got := importIPs(t, cluster, ns); got != ip {
-			t.Errorf("in %s the IP is %s, want %s", cluster.Name, got, ip)
+			t.Errorf("IP in %s is %s, want %s", cluster.Name, got, ip)
 		}
 		for _, protocol := range []string{"TCP", "UDP"} {
 			awaitAnswers(t, cluster, ns, protocol, "4", ip, east, west)
@@ -54,7 +54,7 @@ func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
 		awaitDNS(t, cluster, ns, name, "A", ip)
 	}
 	if by := kubectl(t, north, "get", "serviceimport", "web", "-n", ns, "-o", `jsonpath={.metadata.annotations.clusterset\.mcs-apiserver\.io/clusterset-ip-allocated-by}`); by != "east" {
-		t.Errorf("it was allocated by %q", by)
+		t.Errorf("IP was allocated by %q", by)
 	}
 
 	stop := load(t, north, ns, name)
@@ -65,40 +65,40 @@ func TestOneIPInAllClustersOutlivesItsAllocator(t *testing.T) {
 	}
 	apply(t, west, ns, strings.Join(ordinary, "---\n"))
 	if ips := kubectl(t, west, "get", "services", "-n", ns, "-o", "jsonpath={.items[*].spec.clusterIPs}"); strings.Contains(ips, `"243.`) {
-		t.Errorf("an ordinary Service got an address of the range: %s", ips)
+		t.Errorf("an ordinary Service has an IP of the ClusterSet IP range: %s", ips)
 	}
 	mcs(t, "leave", "east", "--from", "west,north")
 	for _, cluster := range []*localcluster.Cluster{west, north} {
 		kubectl(t, cluster, "wait", "--for=jsonpath={.status.clusters[*].cluster}=west", "serviceimport/web", "-n", ns, "--timeout=60s")
 		if got := importIPs(t, cluster, ns); got != ip {
-			t.Errorf("without its allocator the IP in %s is %s, and was %s", cluster.Name, got, ip)
+			t.Errorf("IP in %s without the allocating cluster is %s, was %s", cluster.Name, got, ip)
 		}
 		awaitDNS(t, cluster, ns, name, "A", ip)
 		awaitAnswers(t, cluster, ns, "TCP", "4", ip, west)
 	}
 	if said := talk(); said != "before\nafter" {
-		t.Errorf("a connection that was open all the time said %q", said)
+		t.Errorf("open connection returned %q", said)
 	}
 	result := stop()
 	t.Logf("%+v", result)
 	if result.failed > 0 || result.from["west"] == 0 {
-		t.Errorf("%d of %d requests failed; answers came from %v", result.failed, result.requests, result.from)
+		t.Errorf("%d of %d requests failed; responses came from %v", result.failed, result.requests, result.from)
 	}
 	kubectl(t, west, "delete", "serviceexport", "web", "-n", ns)
 	kubectl(t, north, "wait", "--for=delete", "serviceimport/web", "-n", ns, "--timeout=60s")
-	// east comes back, with its export, and gets the address that has become free.
+	// east rejoins with its export and allocates the released IP.
 	mcs(t, "join", "--clusterset", "e2e", "east", "west", "north")
-	expect.Eventually(t, "the address again", func(context.Context) error {
+	expect.Eventually(t, "released IP", func(context.Context) error {
 		if got := importIPs(t, north, ns); got != ip {
-			return fmt.Errorf("the IP is %q, want %q", got, ip)
+			return fmt.Errorf("IP is %q, want %q", got, ip)
 		}
 		return nil
 	})
 }
 
-// converse opens a connection to another service of one IP, which east allocates
-// and west serves. What it returns says a last word through the connection, and
-// returns everything that came back.
+// converse opens a connection to another service with a shared IP, which east
+// allocates and west serves. The returned function sends a last line through the
+// connection and returns everything that was received.
 func converse(t *testing.T, ns string, from *localcluster.Cluster) func() string {
 	t.Helper()
 	const exported = `
@@ -128,10 +128,10 @@ spec:
 `)
 	kubectl(t, west, "rollout", "status", "deployment/echo", "-n", ns, "--timeout=100s")
 	ip := kubectl(t, from, "get", "serviceimport", "echo", "-n", ns, "-o", "jsonpath={.spec.ips[0]}")
-	expect.Eventually(t, "an echo at "+ip, func(ctx context.Context) error {
+	expect.Eventually(t, "echo of "+ip, func(ctx context.Context) error {
 		said, err := exec(ctx, from, ns, "client", "sh", "-c", "echo hello | socat -t2 - TCP:"+ip+":82,connect-timeout=2")
 		if err == nil && said != "hello" {
-			err = fmt.Errorf("it said %q", said)
+			err = fmt.Errorf("received %q", said)
 		}
 		return err
 	})
@@ -142,10 +142,10 @@ spec:
 			"(echo before; while [ ! -e %s ]; do sleep 0.1; done; echo after) | socat -t5 - TCP:%s:82 | tee %s", end, ip, began))
 		result <- said
 	}()
-	expect.Eventually(t, "the first word", func(ctx context.Context) error {
+	expect.Eventually(t, "first line", func(ctx context.Context) error {
 		said, err := exec(ctx, from, ns, "client", "cat", began)
 		if err == nil && said != "before" {
-			err = fmt.Errorf("it said %q", said)
+			err = fmt.Errorf("received %q", said)
 		}
 		return err
 	})

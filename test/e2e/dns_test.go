@@ -16,7 +16,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
-// awaitDNS waits until the answers to a question, sorted, are as wanted.
+// awaitDNS waits until a query returns exactly these answers, sorted.
 func awaitDNS(t *testing.T, cluster *localcluster.Cluster, ns, name, recordType string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -33,7 +33,7 @@ func awaitDNS(t *testing.T, cluster *localcluster.Cluster, ns, name, recordType 
 	})
 }
 
-// awaitSRV waits until a name leads to a port of exactly these targets.
+// awaitSRV waits until the SRV records of a name have exactly these targets and port.
 func awaitSRV(t *testing.T, cluster *localcluster.Cluster, ns, name, port string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -57,7 +57,7 @@ func awaitSRV(t *testing.T, cluster *localcluster.Cluster, ns, name, port string
 	})
 }
 
-// noName fails if there is anything of a name.
+// noName waits until a name does not exist.
 func noName(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	t.Helper()
 	expect.Eventually(t, "absence of "+name, func(ctx context.Context) error {
@@ -69,14 +69,14 @@ func noName(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	})
 }
 
-// words are the fields of what kubectl prints.
+// words returns the fields of kubectl's output.
 func words(t *testing.T, cluster *localcluster.Cluster, args ...string) []string {
 	t.Helper()
 	return strings.Fields(kubectl(t, cluster, args...))
 }
 
-// R83 to R88: the records of a service that has an IP.
-func TestDNSOfAServiceWithAnIP(t *testing.T) {
+// R83 to R88: records of a ClusterSetIP service.
+func TestDNSOfAClusterSetIPService(t *testing.T) {
 	ns := namespace(t, "dns-ip")
 	deploy(t, east, ns, workload(east, 1, usual)+"---"+exportWeb)
 	runClient(t, west, ns)
@@ -97,12 +97,12 @@ func TestDNSOfAServiceWithAnIP(t *testing.T) {
 	for i, ip := range ips {
 		names, err := exec(t.Context(), west, ns, "client", "dig", "+short", "-x", ip)
 		if err != nil || strings.Count(names, "\n") != 0 || names == "" {
-			t.Errorf("the names of %s are %q (%v), want one", ip, names, err)
+			t.Errorf("PTR records of %s are %q (%v), want one", ip, names, err)
 			continue
 		}
 		awaitDNS(t, west, ns, names, []string{"A", "AAAA"}[i], ip)
 	}
-	// R27: with the export the name goes.
+	// R27: the name is removed with the export.
 	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)
 	noName(t, west, ns, name)
 }
@@ -136,7 +136,7 @@ kind: ServiceExport
 metadata: {name: db}
 `
 
-// R42, R65, R89 to R93: identical StatefulSets in two clusters give distinct,
+// R42, R65, R89 to R93: identical StatefulSets in two clusters have distinct,
 // individually resolvable names.
 func TestDNSOfAHeadlessService(t *testing.T) {
 	ns := namespace(t, "dns-headless")
@@ -158,7 +158,7 @@ func TestDNSOfAHeadlessService(t *testing.T) {
 	for _, cluster := range both() {
 		awaitReady(t, cluster, ns, "db")
 		if ips := kubectl(t, cluster, "get", "serviceimport", "db", "-n", ns, "-o", "jsonpath={.spec.type} {.spec.ips}"); ips != "Headless " {
-			t.Errorf("the import is %q", ips)
+			t.Errorf("IPs of the import are %q, want none", ips)
 		}
 		for recordType, want := range addresses {
 			awaitDNS(t, cluster, ns, name, recordType, slices.Clone(want)...)
@@ -177,10 +177,10 @@ func TestDNSOfAHeadlessService(t *testing.T) {
 	// R86, R93: reverse names are well formed.
 	names, err := exec(t.Context(), west, ns, "client", "dig", "+short", "-x", byPod["db-0.east"][0])
 	if err != nil || !strings.HasSuffix(strings.TrimSpace(names), ".") || strings.Contains(names, "..") {
-		t.Errorf("the reverse name of an imported Pod is %q (%v)", names, err)
+		t.Errorf("PTR record of an imported Pod is %q (%v)", names, err)
 	}
 
-	// Unready Pods leave, R90: and without any the name goes.
+	// Unready Pods are removed from DNS. R90: without ready Pods, the name does not exist.
 	exec0 := func(cluster *localcluster.Cluster, pod, command string) {
 		t.Helper()
 		if output, err := exec(t.Context(), cluster, ns, pod, "sh", "-c", command); err != nil {
@@ -194,16 +194,16 @@ func TestDNSOfAHeadlessService(t *testing.T) {
 	exec0(west, "db-0", "touch /tmp/unready")
 	exec0(west, "db-1", "touch /tmp/unready")
 	noName(t, west, ns, name)
-	// R33, R123: who has no ready endpoint stays listed.
+	// R33, R123: a cluster without ready endpoints stays listed.
 	if found := kubectl(t, west, "get", "serviceimport", "db", "-n", ns, "-o", "jsonpath={.status.clusters[*].cluster}"); found != "east west" {
-		t.Errorf("the exporting clusters are %q", found)
+		t.Errorf("exporting clusters are %q", found)
 	}
 	exec0(east, "db-0", "rm /tmp/unready")
 	awaitDNS(t, west, ns, name, "A", byPod["db-0.east"][0])
 }
 
-// R68: the cluster's own names do not depend on us.
-func TestClusterLocalSurvivesOurOutage(t *testing.T) {
+// R68: names of the cluster itself do not depend on mcs-apiserver.
+func TestClusterLocalNamesSurviveAnOutageOfTheServer(t *testing.T) {
 	ns := namespace(t, "outage")
 	deploy(t, west, ns, workload(west, 1, usual))
 	runClient(t, west, ns)

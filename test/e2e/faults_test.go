@@ -34,7 +34,7 @@ func TestLinkFaults(t *testing.T) {
 	})
 	for _, ip := range ips {
 		if !answers(ip) {
-			t.Fatalf("%s does not answer before anything is wrong", ip)
+			t.Fatalf("%s does not respond before any fault", ip)
 		}
 	}
 	impair := func(fault localcluster.Fault) {
@@ -47,34 +47,34 @@ func TestLinkFaults(t *testing.T) {
 	impair(localcluster.Fault{Cut: true})
 	for _, ip := range ips {
 		if answers(ip) {
-			t.Errorf("%s answers although the link is cut", ip)
+			t.Errorf("%s responds although the link is cut", ip)
 		}
 	}
 	impair(localcluster.Fault{Delay: 300 * time.Millisecond})
 	for _, ip := range ips {
 		started := time.Now()
 		if !answers(ip) {
-			t.Errorf("%s does not answer over a slow link", ip)
+			t.Errorf("%s does not respond over a slow link", ip)
 		}
-		// A handshake and an answer are two round trips at the least, delayed both ways.
+		// A handshake and a response take at least two round trips, delayed in both directions.
 		if took := time.Since(started); took < 4*300*time.Millisecond {
-			t.Errorf("%s answers after %s: the link is not slow", ip, took)
+			t.Errorf("%s responds after %s: the link is not slow", ip, took)
 		}
 	}
 	impair(localcluster.Fault{Loss: 100})
 	for _, ip := range ips {
 		if answers(ip) {
-			t.Errorf("%s answers although every packet gets lost", ip)
+			t.Errorf("%s responds although all packets are dropped", ip)
 		}
 	}
 	impair(localcluster.Fault{})
 	for _, ip := range ips {
 		if !answers(ip) {
-			t.Errorf("%s does not answer after the link was repaired", ip)
+			t.Errorf("%s does not respond after the link was repaired", ip)
 		}
 	}
 	if err := set.Impair(t.Context(), localcluster.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `no cluster "south"`) {
-		t.Errorf("a link to nowhere: %v", err)
+		t.Errorf("link to an unknown cluster: %v", err)
 	}
 }
 
@@ -89,9 +89,9 @@ func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
 		if err := west.Kill(component); err != nil {
 			t.Fatal(err)
 		}
-		expect.Eventually(t, component+" to be missed", func(ctx context.Context) error {
+		expect.Eventually(t, "outage of "+component, func(ctx context.Context) error {
 			if ready(ctx) == nil {
-				return errors.New("the cluster is ready without it")
+				return errors.New("cluster is ready without the component")
 			}
 			return nil
 		})
@@ -104,19 +104,19 @@ func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ready(t.Context()) == nil {
-		t.Error("a paused kube-apiserver answers")
+		t.Error("a paused kube-apiserver responds")
 	}
 	if err := west.Resume(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	expect.Eventually(t, "resumed kube-apiserver", ready)
 	if err := west.Kill("no-such-thing"); err == nil || !strings.Contains(err.Error(), "it has etcd, kube-apiserver") {
-		t.Errorf("killing what is not there: %v", err)
+		t.Errorf("killing an unknown component: %v", err)
 	}
 }
 
-// A full disk stops our server from storing anything, and from nothing else;
-// once there is room again it goes on by itself.
+// A full disk prevents the server from storing objects, and affects nothing else;
+// when the disk has room again, the server recovers by itself.
 func TestFullDisk(t *testing.T) {
 	ns := namespace(t, "full")
 	create := func(ctx context.Context, name string) error {
@@ -140,13 +140,13 @@ func TestFullDisk(t *testing.T) {
 			_ = west.FreeDisk(localcluster.NodeAgent)
 		}
 	})
-	// etcd has some room of its own, reserved in advance: 64 MiB at the most.
+	// etcd has preallocated space: at most 64 MiB.
 	refused := false
 	for i := 0; i < 400 && !refused; i++ {
 		refused = create(t.Context(), fmt.Sprintf("during-%d", i)) != nil
 	}
 	if !refused {
-		t.Error("everything is stored although the disk is full")
+		t.Error("all objects are stored although the disk is full")
 	}
 	kubectl(t, west, "get", "services", "-A")
 	if err := west.FreeDisk(localcluster.NodeAgent); err != nil {
@@ -162,7 +162,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A node that dies takes its Pods with it, and brings them back.
+// Pods are restarted when the node agent is killed and started again.
 func TestNodeRecoversFromAKill(t *testing.T) {
 	ns := namespace(t, "node")
 	apply(t, west, ns, server)
@@ -186,7 +186,7 @@ func TestNodeRecoversFromAKill(t *testing.T) {
 	})
 }
 
-// Starting what runs changes nothing.
+// Starting running clusters changes nothing.
 func TestUpIsIdempotent(t *testing.T) {
 	before, err := east.Component(localcluster.APIServer)
 	if err != nil {
@@ -199,12 +199,12 @@ func TestUpIsIdempotent(t *testing.T) {
 	}
 	t.Logf("the second up took %s", time.Since(started).Round(time.Millisecond))
 	if again, running := before.Running(); !running || again != pid {
-		t.Errorf("the kube-apiserver was %d and is %d", pid, again)
+		t.Errorf("process of the kube-apiserver was %d, is %d", pid, again)
 	}
 }
 
-// Ending a set leaves nothing behind, even when everything in it crashed, and
-// does not touch its neighbours.
+// Stopping a set leaves nothing behind, even if all of its components crashed, and
+// does not affect other sets.
 func TestDownLeavesNothingBehind(t *testing.T) {
 	other, err := localcluster.Open(set.Root)
 	if err != nil {
@@ -233,7 +233,7 @@ func TestDownLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, thing := range left {
-		t.Errorf("left behind: %s", thing)
+		t.Errorf("leftover: %s", thing)
 	}
 	kubectl(t, east, "get", "--raw", "/readyz")
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
-// outcome is what became of requests under way.
+// outcome is the result of a series of requests.
 type outcome struct {
 	requests, failed int
-	// from counts answers by the first part of the Pod's name.
+	// from counts responses by the first part of the Pod's name.
 	from map[string]int
 }
 
-// load asks an address from a Pod again and again, one request after the other,
-// until it is told to stop.
+// load sends requests from a Pod to an address, one after the other, until the
+// returned function is called.
 func load(t *testing.T, cluster *localcluster.Cluster, ns, host string) (stop func() outcome) {
 	t.Helper()
 	marker := "/tmp/stop-" + strings.ReplaceAll(host, ".", "-")
@@ -50,7 +50,7 @@ func load(t *testing.T, cluster *localcluster.Cluster, ns, host string) (stop fu
 	}
 }
 
-// R48, R136: a service moves from one cluster to the other under load. Name and
+// R48, R136: a service moves from one cluster to another under load. Its name and
 // IP stay, and no request fails.
 func TestServiceMovesUnderLoad(t *testing.T) {
 	ns := namespace(t, "moving")
@@ -70,16 +70,16 @@ func TestServiceMovesUnderLoad(t *testing.T) {
 	result := stop()
 	t.Logf("%+v", result)
 	if result.failed > 0 || result.from["east"] == 0 || result.from["west"] == 0 {
-		t.Errorf("%d of %d requests failed; answers came from %v", result.failed, result.requests, result.from)
+		t.Errorf("%d of %d requests failed; responses came from %v", result.failed, result.requests, result.from)
 	}
 	if after := kubectl(t, west, "get", "serviceimport", "web", "-n", ns, "-o", "jsonpath={.spec.ips}"); after != ip {
-		t.Errorf("the IPs were %s and are %s", ip, after)
+		t.Errorf("IPs were %s, are %s", ip, after)
 	}
 }
 
-// R78: a Pod that is deleted in the other cluster costs no more requests than
-// one that is deleted in one's own. Both are measured in the same run.
-func TestDeletedPodCostsNoMoreThanInOneCluster(t *testing.T) {
+// R78: deleting a Pod in another cluster fails no more requests than deleting one
+// in the same cluster. Both are measured in the same run.
+func TestDeletedPodFailsNoMoreRequestsThanInOneCluster(t *testing.T) {
 	const deletions = 5
 	ns := namespace(t, "deleting")
 	deploy(t, east, ns, workload(east, 2, usual)+"---"+exportWeb)
@@ -98,17 +98,17 @@ func TestDeletedPodCostsNoMoreThanInOneCluster(t *testing.T) {
 	across, within := stopWest(), stopEast()
 	t.Logf("across clusters %+v, within one %+v", across, within)
 	if across.requests == 0 || within.requests == 0 {
-		t.Fatal("nothing was measured")
+		t.Fatal("no requests were measured")
 	}
-	// Each deletion may catch one request more in the moment that news travels.
+	// Each deletion may fail one more request during the propagation delay.
 	if across.failed > within.failed+deletions {
 		t.Errorf("%d of %d requests failed across clusters, %d of %d within one", across.failed, across.requests, within.failed, within.requests)
 	}
 }
 
-// R61, R76: the traffic distribution of the import, which is the oldest
-// export's, decides kube-proxy's choice, also for a cluster that set none.
-func TestTrafficDistributionOfTheImportDecides(t *testing.T) {
+// R61, R76: the traffic distribution of the import, which is that of the oldest
+// export, applies in all clusters, including those that did not set one.
+func TestTrafficDistributionFollowsTheOldestExport(t *testing.T) {
 	for zone, cluster := range map[string]*localcluster.Cluster{"zone-a": east, "zone-b": west} {
 		kubectl(t, cluster, "label", "node", "node-1", "topology.kubernetes.io/zone="+zone, "--overwrite")
 	}
@@ -121,15 +121,15 @@ func TestTrafficDistributionOfTheImportDecides(t *testing.T) {
 	deploy(t, east, ns, workload(east, 1, usual+`, trafficDistribution: PreferSameZone`)+"---"+exportWeb)
 	runClient(t, west, ns)
 	awaitReady(t, west, ns, "web")
-	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east) // there is nothing nearer
+	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east) // no nearer endpoint exists
 	deploy(t, west, ns, workload(west, 1, usual)+"---"+exportWeb)
 	awaitSlices(t, west, ns, 4)
 	awaitOnlyWest(t, ns)
 	onlyFrom(t, west, ns, clusterSetName(ns), 80, 15, west)
-	// Without the oldest export it is west's, which set none.
+	// Without the oldest export, the distribution of west applies, which has none.
 	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)
 	kubectl(t, west, "wait", "--for=jsonpath={.status.clusters[*].cluster}=west", "serviceimport/web", "-n", ns, "--timeout=60s")
-	expect.Eventually(t, "the end of hints", func(ctx context.Context) error {
+	expect.Eventually(t, "removal of hints", func(ctx context.Context) error {
 		output, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name=web", "-o", "jsonpath={.items[*].endpoints[*].hints}")
 		if err == nil && output != "" {
 			err = fmt.Errorf("hints: %s", output)
@@ -140,9 +140,9 @@ func TestTrafficDistributionOfTheImportDecides(t *testing.T) {
 	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east, west)
 }
 
-// R44, R46: Services that are reached from outside are exported like others, and
-// not written to. R38: SCTP ports arrive.
-func TestServicesReachedFromOutsideAreExported(t *testing.T) {
+// R44, R46: NodePort and LoadBalancer Services are exported like others and are not
+// written. R38: SCTP ports are imported.
+func TestNodePortAndLoadBalancerServicesAreExported(t *testing.T) {
 	ns := namespace(t, "outside")
 	for _, serviceType := range []string{"NodePort", "LoadBalancer"} {
 		name := strings.ToLower(serviceType)
@@ -153,11 +153,11 @@ func TestServicesReachedFromOutsideAreExported(t *testing.T) {
 		awaitReady(t, west, ns, name)
 		got := kubectl(t, west, "get", "serviceimport", name, "-n", ns, "-o", "jsonpath={.spec.type} {.spec.ports[*].protocol}")
 		if got != "ClusterSetIP TCP SCTP" {
-			t.Errorf("the import is %q", got)
+			t.Errorf("import is %q", got)
 		}
 		derived := kubectl(t, west, "get", "service", "-n", ns, "-l", "multicluster.kubernetes.io/service-name="+name, "-o", "jsonpath={.items[0].spec.type} {.items[0].spec.ports[*].nodePort}")
 		if strings.TrimSpace(derived) != "ClusterIP" {
-			t.Errorf("the derived Service is %q", derived)
+			t.Errorf("derived Service is %q", derived)
 		}
 		expect.Eventually(t, "ports of the slice", func(ctx context.Context) error {
 			ports, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name="+name, "-o", "jsonpath={range .items[*].ports[*]}{.name}/{.protocol}/{.port} {end}")
@@ -167,7 +167,7 @@ func TestServicesReachedFromOutsideAreExported(t *testing.T) {
 			return err
 		})
 		if after := kubectl(t, east, "get", "service", name, "-n", ns, "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
-			t.Errorf("the Service was written: version %s became %s", before, after)
+			t.Errorf("Service was written: version %s became %s", before, after)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e tests on whole clusters: real control planes, kube-proxy and
-// CoreDNS, with our system installed as a user would.
+// Package e2e tests whole clusters: real control planes, kube-proxy and CoreDNS,
+// with mcs-apiserver installed as a user would install it.
 package e2e
 
 import (
@@ -23,7 +23,7 @@ import (
 var (
 	set        *localcluster.Set
 	east, west *localcluster.Cluster
-	// tookUp is how long it took to start both clusters.
+	// tookUp is how long starting both clusters took.
 	tookUp time.Duration
 )
 
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs the tests on two clusters of their own, beside any that a person
-// may have started in this checkout.
+// run runs the tests on two clusters of their own, independent of any that were
+// started with make up in this checkout.
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	root, err := repository.Root()
@@ -87,7 +87,7 @@ func keep(dir string) {
 			_ = os.WriteFile(to, data, 0o644)
 		}
 	}
-	fmt.Fprintln(os.Stderr, "the logs of all components are in", kept)
+	fmt.Fprintln(os.Stderr, "component logs are in", kept)
 }
 
 // kubectl runs kubectl in a cluster. It must succeed.
@@ -106,7 +106,7 @@ func apply(t *testing.T, cluster *localcluster.Cluster, namespace, manifests str
 	kubectl(t, cluster, "apply", "-n", namespace, "-f", expect.Manifest(t, "%s", manifests))
 }
 
-// namespace makes a namespace for one test, of the same name in both clusters.
+// namespace creates a namespace of the same name in both clusters for one test.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
 	for _, cluster := range []*localcluster.Cluster{east, west} {
@@ -116,13 +116,13 @@ func namespace(t *testing.T, name string) string {
 	return name
 }
 
-// exec runs a command in a Pod and returns what it prints.
+// exec runs a command in a Pod and returns its output.
 func exec(ctx context.Context, cluster *localcluster.Cluster, namespace, pod string, command ...string) (string, error) {
 	output, err := cluster.Kubectl(ctx, append([]string{"exec", "-n", namespace, pod, "--"}, command...)...)
 	return strings.TrimSpace(output), err
 }
 
-// eventually runs a command in a Pod until it prints what it should.
+// eventually runs a command in a Pod until it prints the expected output.
 func eventually(t *testing.T, cluster *localcluster.Cluster, namespace, pod string, good func(output string) bool, command ...string) {
 	t.Helper()
 	expect.Eventually(t, strings.Join(command, " "), func(ctx context.Context) error {

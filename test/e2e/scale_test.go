@@ -14,11 +14,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// manyImports is how many imports a cluster has while it is measured.
+// manyImports is the number of imports during the measurement.
 const manyImports = 300
 
-// R137: what imports cost the cluster's own Services: how long it takes until a
-// new one can be reached, without imports and with many, in one run.
+// R137: measures the cost of imports for the cluster's own Services: the time until a
+// new Service is reachable, without imports and with many, in the same run.
 func TestImportsCostLocalServicesLittle(t *testing.T) {
 	ns := namespace(t, "scale")
 	deploy(t, west, ns, workload(west, 1, usual))
@@ -56,13 +56,13 @@ metadata: {name: many-%[1]d}
 	})
 	with := reachTimes(t, ns, "with")
 	ratio := float64(with) / float64(without)
-	t.Logf("a new Service is reached after %s without imports and %s with %d: %.2f times as long", without.Round(time.Millisecond), with.Round(time.Millisecond), manyImports, ratio)
+	t.Logf("a new Service is reachable after %s without imports and after %s with %d imports: %.2f times as long", without.Round(time.Millisecond), with.Round(time.Millisecond), manyImports, ratio)
 	if ratio > 5 {
-		t.Errorf("imports slow the cluster's own Services down %.1f times", ratio)
+		t.Errorf("with imports, a new Service takes %.1f times as long to be reachable", ratio)
 	}
 }
 
-// reachTimes is the median of how long it takes until a new Service answers.
+// reachTimes returns the median time until a new Service is reachable.
 func reachTimes(t *testing.T, ns, name string) time.Duration {
 	t.Helper()
 	var times []time.Duration
@@ -71,10 +71,10 @@ func reachTimes(t *testing.T, ns, name string) time.Duration {
 		start := time.Now()
 		apply(t, west, ns, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s}\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}\n", service))
 		ip := kubectl(t, west, "get", "service", service, "-n", ns, "-o", "jsonpath={.spec.clusterIP}")
-		expect.Eventually(t, "an answer of "+service, func(ctx context.Context) error {
+		expect.Eventually(t, "response of "+service, func(ctx context.Context) error {
 			answer, err := ask(ctx, west, ns, "TCP", "4", ip, 80)
 			if err == nil && !strings.HasPrefix(answer, "west-") {
-				err = fmt.Errorf("answered %q", answer)
+				err = fmt.Errorf("response is %q", answer)
 			}
 			return err
 		})

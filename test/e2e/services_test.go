@@ -14,9 +14,8 @@ import (
 
 func clusterSetName(ns string) string { return "web." + ns + ".svc.clusterset.local" }
 
-// R41, R47, R49, R64, R135: the first test of the KEP's plan: a service that only
-// the other cluster has is reached by its name, over both protocols and IP
-// families.
+// R41, R47, R49, R64, R135: the first case of the KEP's test plan: a service that only
+// the other cluster has is reachable by name, over both protocols and IP families.
 func TestServiceIsImportedFromTheOtherCluster(t *testing.T) {
 	ns := namespace(t, "imported")
 	deploy(t, east, ns, workload(east, 2, usual)+"---"+exportWeb)
@@ -27,10 +26,10 @@ func TestServiceIsImportedFromTheOtherCluster(t *testing.T) {
 			awaitAnswers(t, west, ns, protocol, family, clusterSetName(ns), east)
 		}
 	}
-	// The address is the import's.
+	// DNS returns the IPs of the import.
 	ips := strings.Fields(kubectl(t, west, "get", "serviceimport", "web", "-n", ns, "-o", "jsonpath={.spec.ips[*]}"))
 	if len(ips) != 2 {
-		t.Fatalf("the import has the addresses %v", ips)
+		t.Fatalf("import has IPs %v, want one per family", ips)
 	}
 	for i, recordType := range []string{"A", "AAAA"} {
 		answers, err := dig(t.Context(), west, ns, clusterSetName(ns), recordType)
@@ -40,9 +39,9 @@ func TestServiceIsImportedFromTheOtherCluster(t *testing.T) {
 	}
 }
 
-// R10, R46, R67, R135: the second: a Service of the same name that this cluster
-// does not export stays what it was, and gets no traffic of the ClusterSet.
-func TestLocalServiceOfTheSameNameIsUntouched(t *testing.T) {
+// R10, R46, R67, R135: the second case: a Service of the same name that this cluster
+// does not export is unchanged and receives no ClusterSet traffic.
+func TestLocalServiceOfTheSameNameIsUnchanged(t *testing.T) {
 	ns := namespace(t, "untouched")
 	deploy(t, west, ns, workload(west, 1, usual))
 	runClient(t, west, ns)
@@ -58,7 +57,7 @@ func TestLocalServiceOfTheSameNameIsUntouched(t *testing.T) {
 		name := strings.Fields(line)[0]
 		after := kubectl(t, west, "get", "service,endpointslices", "-n", ns, "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
 		if !strings.Contains(after, line) {
-			t.Errorf("%s was written: it was %q among\n%s", name, line, after)
+			t.Errorf("%s was written: version was %q, versions are now\n%s", name, line, after)
 		}
 	}
 	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)
@@ -66,8 +65,8 @@ func TestLocalServiceOfTheSameNameIsUntouched(t *testing.T) {
 	onlyFrom(t, west, ns, local, 80, 5, west)
 }
 
-// R28, R49, R50, R63, R135: the third: exported by both, both are reached, from
-// both, by an IP of each importing cluster's own.
+// R28, R49, R50, R63, R135: the third case: a service that both clusters export is
+// reached in both, from both, through an IP of each importing cluster.
 func TestServiceOfBothClustersIsCombined(t *testing.T) {
 	ns := namespace(t, "combined")
 	for _, cluster := range both() {
@@ -85,17 +84,17 @@ func TestServiceOfBothClustersIsCombined(t *testing.T) {
 		ips[kubectl(t, cluster, "get", "serviceimport", "web", "-n", ns, "-o", "jsonpath={.spec.ips[0]}")] = true
 	}
 	if len(ips) != 2 {
-		t.Errorf("the IPs are %v, and each cluster has its own", ips)
+		t.Errorf("IPs are %v, want a different IP in each cluster", ips)
 	}
-	// R74: who stops exporting is out.
+	// R74: a cluster that withdraws its export receives no traffic.
 	kubectl(t, west, "delete", "serviceexport", "web", "-n", ns)
 	kubectl(t, east, "wait", "--for=jsonpath={.status.clusters[*].cluster}=east", "serviceimport/web", "-n", ns, "--timeout=60s")
 	awaitSlices(t, east, ns, 2) // one per IP family of east
 	onlyFrom(t, east, ns, clusterSetName(ns), 80, 10, east)
 }
 
-// R60: the same port under another name, another port under the same name: each
-// leads only to the cluster that serves it.
+// R60: the same port under another name, and another port under the same name, each
+// lead only to the clusters that serve them.
 func TestPortsLeadOnlyToClustersThatServeThem(t *testing.T) {
 	ns := namespace(t, "ports")
 	deploy(t, east, ns, workload(east, 1, `ports: [{name: http, port: 80, targetPort: 8080}]`)+"---"+exportWeb)
@@ -107,12 +106,12 @@ func TestPortsLeadOnlyToClustersThatServeThem(t *testing.T) {
 	expect.Eventually(t, "port 82", func(ctx context.Context) error {
 		answer, err := ask(ctx, west, ns, "TCP", "4", clusterSetName(ns), 82)
 		if err == nil && !strings.HasPrefix(answer, "west-") {
-			err = fmt.Errorf("answered %q", answer)
+			err = fmt.Errorf("response is %q", answer)
 		}
 		return err
 	})
 	onlyFrom(t, west, ns, clusterSetName(ns), 82, 10, west)
 	if answer, err := ask(t.Context(), west, ns, "TCP", "4", clusterSetName(ns), 81); err == nil {
-		t.Errorf("port 81, which is not in the import, answers %q", answer)
+		t.Errorf("port 81, which is not in the import, responds with %q", answer)
 	}
 }

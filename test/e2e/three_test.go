@@ -11,7 +11,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
-// third is a third cluster, a member like the others.
+// third starts a third cluster that is a member like the others.
 func third(t *testing.T) *localcluster.Cluster {
 	t.Helper()
 	if err := set.Up(t.Context(), "north"); err != nil {
@@ -27,7 +27,7 @@ func third(t *testing.T) *localcluster.Cluster {
 	return north
 }
 
-// mcs runs the plugin with a context per cluster. It must succeed.
+// mcs runs kubectl mcs with a context per cluster. It must succeed.
 func mcs(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := set.Kubectl(t.Context(), append([]string{"mcs"}, args...)...)
@@ -37,8 +37,8 @@ func mcs(t *testing.T, args ...string) string {
 	return output
 }
 
-// R6, R107, R113: a cluster leaves and comes back under another id. What it
-// exports goes and comes with it; traffic between the others does not notice.
+// R6, R107, R113: a cluster leaves and rejoins under another ID. Its exports are
+// withdrawn and return with it; traffic between the other clusters is not affected.
 func TestClusterLeavesAndRejoinsUnderANewIDWhileTrafficFlows(t *testing.T) {
 	north := third(t)
 	ns := namespace(t, "renamed")
@@ -62,7 +62,7 @@ func TestClusterLeavesAndRejoinsUnderANewIDWhileTrafficFlows(t *testing.T) {
 	awaitAnswers(t, west, ns, "TCP", "4", polar, north)
 	if sources := kubectl(t, west, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name=polar",
 		"-o", `jsonpath={.items[*].metadata.labels.multicluster\.kubernetes\.io/source-cluster}`); strings.Trim(strings.ReplaceAll(sources, "pole", ""), " ") != "" {
-		t.Errorf("slices are from %s", sources)
+		t.Errorf("source clusters of slices are %s", sources)
 	}
 	mcs(t, "leave", "north", "--from", "east,west")
 	mcs(t, "join", "--clusterset", "e2e", "east", "west", "north", "--id", "north=north")
@@ -71,12 +71,12 @@ func TestClusterLeavesAndRejoinsUnderANewIDWhileTrafficFlows(t *testing.T) {
 	result := stop()
 	t.Logf("%+v", result)
 	if result.failed > 0 || result.from["east"] == 0 || result.from["west"] == 0 {
-		t.Errorf("%d of %d requests between the others failed; answers came from %v", result.failed, result.requests, result.from)
+		t.Errorf("%d of %d requests between the other clusters failed; responses came from %v", result.failed, result.requests, result.from)
 	}
 }
 
-// R89, R91, R92: a headless service of a hundred endpoints in three clusters is
-// answered for completely.
+// R89, R91, R92: DNS returns all endpoints of a headless service with a hundred
+// endpoints in three clusters.
 func TestDNSOfAHundredEndpointsInThreeClusters(t *testing.T) {
 	north := third(t)
 	ns := namespace(t, "hundred")

@@ -16,9 +16,9 @@ import (
 // both are the two clusters.
 func both() []*localcluster.Cluster { return []*localcluster.Cluster{east, west} }
 
-// workload is a Deployment named after its cluster, so that an answer tells
-// where it comes from, and a Service for it. It answers every connection and
-// every datagram at port 8080 with the name of the Pod.
+// workload is a Deployment named after its cluster, so that a response identifies the
+// cluster, and a Service. It responds to every connection and datagram at port 8080
+// with the name of the Pod.
 func workload(cluster *localcluster.Cluster, replicas int, serviceSpec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -49,7 +49,7 @@ spec: {selector: {app: web}, %[3]s}
 `, cluster.Name, replicas, serviceSpec)
 }
 
-// usual is what most tests' Services are like.
+// usual is the Service spec of most tests.
 const usual = `ipFamilyPolicy: RequireDualStack, ports: [{name: tcp, port: 80, targetPort: 8080}, {name: udp, port: 80, protocol: UDP, targetPort: 8080}]`
 
 const exportWeb = `
@@ -58,41 +58,41 @@ kind: ServiceExport
 metadata: {name: web}
 `
 
-// deploy runs a workload and waits until it is there.
+// deploy creates a workload and waits until it is available.
 func deploy(t *testing.T, cluster *localcluster.Cluster, ns, manifests string) {
 	t.Helper()
 	apply(t, cluster, ns, manifests)
 	kubectl(t, cluster, "rollout", "status", "deployment/"+cluster.Name, "-n", ns, "--timeout=100s")
 }
 
-// runClient runs a Pod to ask from.
+// runClient runs a client Pod.
 func runClient(t *testing.T, cluster *localcluster.Cluster, ns string) {
 	t.Helper()
 	apply(t, cluster, ns, client)
 	kubectl(t, cluster, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
 }
 
-// awaitReady waits until an import can be used.
+// awaitReady waits until an import is ready.
 func awaitReady(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	t.Helper()
 	kubectl(t, cluster, "wait", "--for=create", "serviceimport/"+name, "-n", ns, "--timeout=60s")
 	kubectl(t, cluster, "wait", "--for=condition=Ready", "serviceimport/"+name, "-n", ns, "--timeout=60s")
 }
 
-// ask asks an address from a Pod once, over TCP or UDP and one IP family.
+// ask sends one request from a Pod to an address, over TCP or UDP and one IP family.
 func ask(ctx context.Context, cluster *localcluster.Cluster, ns, protocol, family, host string, port int) (string, error) {
-	command := "socat -u -%s -T5 %s:%s:%d,connect-timeout=5 -" // only listens: what it sent might arrive after the server is gone
+	command := "socat -u -%s -T5 %s:%s:%d,connect-timeout=5 -" // receives only, since data could arrive after the server has closed
 	if protocol == "UDP" {
 		command = "echo | socat -%s -t5 -T5 - %s:%s:%d"
 	}
 	return exec(ctx, cluster, ns, "client", "sh", "-c", fmt.Sprintf(command, family, protocol, host, port))
 }
 
-// awaitAnswers asks until answers of all given clusters have come.
+// awaitAnswers sends requests until all given clusters have responded.
 func awaitAnswers(t *testing.T, cluster *localcluster.Cluster, ns, protocol, family, host string, from ...*localcluster.Cluster) {
 	t.Helper()
 	seen := map[string]bool{}
-	expect.Eventually(t, fmt.Sprintf("answers over %s and IPv%s at %s", protocol, family, host), func(ctx context.Context) error {
+	expect.Eventually(t, fmt.Sprintf("responses over %s and IPv%s of %s", protocol, family, host), func(ctx context.Context) error {
 		answer, err := ask(ctx, cluster, ns, protocol, family, host, 80)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, answer)
@@ -101,28 +101,28 @@ func awaitAnswers(t *testing.T, cluster *localcluster.Cluster, ns, protocol, fam
 		seen[name] = true
 		for _, wanted := range from {
 			if !seen[wanted.Name] {
-				return fmt.Errorf("no answer from %s yet, but from %v", wanted.Name, seen)
+				return fmt.Errorf("no response from %s yet, only from %v", wanted.Name, seen)
 			}
 		}
 		return nil
 	})
 	if len(seen) != len(from) {
-		t.Errorf("answers came from %v", seen)
+		t.Errorf("responses came from %v", seen)
 	}
 }
 
-// onlyFrom asks a number of times and fails for any answer from elsewhere.
+// onlyFrom sends several requests and fails for any response from another cluster.
 func onlyFrom(t *testing.T, cluster *localcluster.Cluster, ns, host string, port, times int, from *localcluster.Cluster) {
 	t.Helper()
 	for range times {
 		answer, err := ask(t.Context(), cluster, ns, "TCP", "4", host, port)
 		if err != nil || !strings.HasPrefix(answer, from.Name+"-") {
-			t.Fatalf("%s:%d answered %q (%v), want an answer from %s", host, port, answer, err, from.Name)
+			t.Fatalf("response of %s:%d is %q (%v), want one from %s", host, port, answer, err, from.Name)
 		}
 	}
 }
 
-// dig asks the cluster's DNS and returns the answers, one per line, sorted as they come.
+// dig queries the cluster's DNS and returns the answers, one per line.
 func dig(ctx context.Context, cluster *localcluster.Cluster, ns, name, recordType string) ([]string, error) {
 	output, err := exec(ctx, cluster, ns, "client", "dig", "+short", "+tries=1", "+time=2", name, recordType)
 	if err != nil {
@@ -131,7 +131,7 @@ func dig(ctx context.Context, cluster *localcluster.Cluster, ns, name, recordTyp
 	return strings.Fields(output), nil
 }
 
-// digStatus is the response code of a DNS answer: NOERROR, NXDOMAIN.
+// digStatus returns the response code of a DNS query, such as NOERROR or NXDOMAIN.
 func digStatus(ctx context.Context, cluster *localcluster.Cluster, ns, name, recordType string) (string, error) {
 	output, err := exec(ctx, cluster, ns, "client", "dig", "+tries=1", "+time=2", name, recordType)
 	_, after, found := strings.Cut(output, "status: ")
@@ -142,7 +142,7 @@ func digStatus(ctx context.Context, cluster *localcluster.Cluster, ns, name, rec
 	return status, nil
 }
 
-// awaitSlices waits until the import web has this many EndpointSlices.
+// awaitSlices waits until the import web has the given number of EndpointSlices.
 func awaitSlices(t *testing.T, cluster *localcluster.Cluster, ns string, count int) {
 	t.Helper()
 	expect.Eventually(t, "slices", func(ctx context.Context) error {

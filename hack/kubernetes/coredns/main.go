@@ -1,10 +1,10 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command coredns is CoreDNS with the plugins that a cluster's DNS uses.
+// Command coredns is CoreDNS with the plugins that cluster DNS needs.
 //
-// The plugins are chosen at compile time, as CoreDNS is meant to be built; the
-// multicluster behaviour under test is in the stock kubernetes plugin.
+// CoreDNS plugins are selected at compile time. The multicluster behavior under
+// test is part of the stock kubernetes plugin.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/reload"
 )
 
-// Directives in the order in which a request passes them, which is CoreDNS's own.
+// The directives are in the order in which CoreDNS executes them.
 func init() {
 	dnsserver.Directives = []string{
 		"reload", "bind", "ready", "health", "prometheus", "errors", "log", "loadbalance", "cache", "kubernetes", "loop", "forward",

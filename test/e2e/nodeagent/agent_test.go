@@ -5,7 +5,7 @@ package nodeagent
 
 import "testing"
 
-// TestAgent runs what can run side by side. Tests that stop the agent follow.
+// TestAgent runs the tests that can run in parallel. Tests that stop the agent follow.
 func TestAgent(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"Node":            testNode,

@@ -87,7 +87,7 @@ spec:
 	n.contains(got, "before", "o", "400", "p", `colour="blue"`, "tmpfs", "Read-only")
 	n.contains(n.shell("d", "cat /memory/file /data/file /data/sub/directory/file"), "shared\ndata\ninner")
 	if data, err := os.ReadFile(host + "/file"); err != nil || string(data) != "host\n" {
-		t.Errorf("the host has %q, %v", data, err)
+		t.Errorf("file on the host is %q, %v", data, err)
 	}
 	n.kubectl("patch", "configmap", "config", "-p", `{"data":{"key":"after","new":"n"}}`)
 	n.kubectl("label", "pod", "pod", "colour=red", "--overwrite")
@@ -96,7 +96,7 @@ spec:
 	})
 	for _, path := range []string{"/no", "/usr/share/no-such-file", "/secret", "/memory"} {
 		if _, err := os.Lstat(path); err == nil {
-			t.Errorf("%s was made on the host", path)
+			t.Errorf("%s was created on the host", path)
 		}
 	}
 }

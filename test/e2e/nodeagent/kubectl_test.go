@@ -14,14 +14,13 @@ import (
 	"time"
 )
 
-// namespace is a namespace of a test.
+// namespace is the namespace of a test.
 type namespace struct {
 	*testing.T
 	name string
 }
 
-// newNamespace makes a namespace in which Pods can be made. It is removed with
-// the cluster.
+// newNamespace creates a namespace for Pods. It is removed with the cluster.
 func newNamespace(t *testing.T, name string) *namespace {
 	t.Helper()
 	n := &namespace{T: t, name: name}
@@ -30,13 +29,13 @@ func newNamespace(t *testing.T, name string) *namespace {
 	return n
 }
 
-// command is kubectl as the administrator in this namespace.
+// command returns a kubectl command of the administrator in this namespace.
 func (n *namespace) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{"--kubeconfig", suite.plane.AdminKubeconfig(), "--namespace", n.name}, args...)
 	return exec.CommandContext(ctx, filepath.Join(suite.root, "bin", "kubernetes", "kubectl"), args...)
 }
 
-// try runs kubectl and returns what it prints and its exit code.
+// try runs kubectl and returns its output and exit code.
 func (n *namespace) try(input string, args ...string) (stdout, stderr string, code int) {
 	n.Helper()
 	cmd := n.command(n.Context(), args...)
@@ -50,7 +49,7 @@ func (n *namespace) try(input string, args ...string) (stdout, stderr string, co
 	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
 }
 
-// kubectl runs kubectl, which must succeed, and returns what it prints.
+// kubectl runs kubectl, which must succeed, and returns its output.
 func (n *namespace) kubectl(args ...string) string {
 	n.Helper()
 	stdout, stderr, code := n.try("", args...)
@@ -68,7 +67,7 @@ func (n *namespace) apply(manifest string) {
 	}
 }
 
-// await waits for a condition of objects, in the words of kubectl wait.
+// await waits for a condition of objects with kubectl wait.
 func (n *namespace) await(condition string, objects ...string) {
 	n.Helper()
 	args := append([]string{"wait", "--for=" + condition, "--timeout=" + patience.String()}, objects...)
@@ -90,7 +89,7 @@ func (n *namespace) shell(container, script string) string {
 	return n.kubectl("exec", "pod", "--container", container, "--", "sh", "-c", script)
 }
 
-// jsonpath is a field of an object.
+// jsonpath returns a field of an object.
 func (n *namespace) jsonpath(object, path string) string {
 	n.Helper()
 	return n.kubectl("get", object, "-o", "jsonpath={"+path+"}")
@@ -106,7 +105,7 @@ func (n *namespace) eventually(what string, f func() bool) {
 	}
 }
 
-// contains expects each line to be in a text.
+// contains fails unless the text contains each of the lines.
 func (n *namespace) contains(text string, lines ...string) {
 	n.Helper()
 	for _, line := range lines {

@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// TestCrash kills the agent as a power failure would. Nothing may survive it,
-// and the next agent has to run the same Pods.
+// TestCrash kills the agent with SIGKILL. No process may survive, and the next agent
+// must run the same Pods.
 func TestCrash(t *testing.T) {
 	n := newNamespace(t, "crash")
 	n.apply(strings.Replace(sleeper, "infinity", "31415926", 1))
-	n.apply(deployment) // which the agent has to reach to find it ready
+	n.apply(deployment) // whose readiness probe needs the network
 	n.await("condition=Ready", "pod/pod")
 	n.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
 	if !processWith("31415926") || !processWith(path("state/pods")) {
-		t.Fatal("the process of the Pod cannot be seen, so its end cannot either")
+		t.Fatal("process of the Pod not found")
 	}
 	suite.agent.Kill()
 	n.eventually("the processes are gone", func() bool { return !processWith("31415926") && !processWith(path("state/pods")) })
@@ -39,7 +39,7 @@ func TestCrash(t *testing.T) {
 	n.kubectl("delete", "namespace", "crash", "--timeout=30s")
 }
 
-// TestStop stops the agent, which has to leave nothing behind.
+// TestStop stops the agent, which must leave nothing behind.
 func TestStop(t *testing.T) {
 	n := newNamespace(t, "stop")
 	n.apply(strings.Replace(sleeper, "infinity", "16180339", 1))
@@ -48,25 +48,25 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := suite.agent.Err(); err != nil {
-		t.Errorf("the agent ended with %v\n%s", err, suite.agent.LogTail(20))
+		t.Errorf("agent exited with %v\n%s", err, suite.agent.LogTail(20))
 	}
 	if processWith("16180339") {
-		t.Error("a process of a Pod is still there")
+		t.Error("a process of a Pod is still running")
 	}
 	if processWith(path("state/pods")) {
-		t.Error("a first process of a container is still there")
+		t.Error("an init process of a container is still running")
 	}
 	noMounts(t)
 	links, err := net.Interfaces()
 	if err != nil || len(links) != 1 {
-		t.Errorf("the interfaces are %v, %v", links, err)
+		t.Errorf("interfaces are %v, %v", links, err)
 	}
 	if left := readDir(t, path("state/pods")); len(left) != 0 {
-		t.Errorf("the Pods have left %v", left)
+		t.Errorf("leftover Pod directories: %v", left)
 	}
 }
 
-// processWith says whether a process of the machine has a text in its command.
+// processWith reports whether the command line of any process contains a text.
 func processWith(text string) bool {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -77,7 +77,7 @@ func processWith(text string) bool {
 	return false
 }
 
-// noMounts expects that nothing is mounted below the state of the agent.
+// noMounts fails if anything is mounted below the state directory of the agent.
 func noMounts(t *testing.T) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -86,7 +86,7 @@ func noMounts(t *testing.T) {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		if strings.Contains(line, suite.dir) {
-			t.Errorf("something is mounted: %s", line)
+			t.Errorf("unexpected mount: %s", line)
 		}
 	}
 }

@@ -96,7 +96,7 @@ spec:
 	n.await("jsonpath={.status.containerStatuses[0].state.waiting.reason}=CreateContainerConfigError", "pod/pod")
 	n.await("jsonpath={.status.containerStatuses[0].state.waiting.reason}=ErrImagePull", "pod/image")
 	if message := n.jsonpath("pod/image", ".status.containerStatuses[0].state.waiting.message"); !strings.Contains(message, `"no-such-image"`) {
-		t.Errorf("the message is %q", message)
+		t.Errorf("message is %q", message)
 	}
 	n.kubectl("create", "configmap", "later")
 	n.await("condition=Ready", "pod/pod")
@@ -136,10 +136,10 @@ spec:
 	n.eventually("the endpoint serves while it ends", func() bool { return conditions() == "false,true,true" })
 	n.await("delete", "pod/pod")
 	if took := time.Since(begin); took < 2*time.Second || took > 10*time.Second {
-		t.Errorf("the end took %s", took)
+		t.Errorf("termination took %s", took)
 	}
 	if names := readDir(t, host); len(names) != 1 || names[0] != "hook" {
-		t.Errorf("the hook has left %v", names)
+		t.Errorf("the hook left %v", names)
 	}
 }
 
@@ -154,7 +154,7 @@ spec:
 `)
 	n.await("condition=Ready", "pod/pod")
 	n.eventually("the program runs", func() bool { return n.kubectl("logs", "pod") == "up\n" })
-	n.kubectl("delete", "pod", "pod", "--wait=false") // in 30 s
+	n.kubectl("delete", "pod", "pod", "--wait=false") // grace period of 30 s
 	n.kubectl("delete", "pod", "pod", "--wait=false", "--grace-period=1")
 	n.await("jsonpath={.status.containerStatuses[0].state.terminated.exitCode}=137", "pod/pod")
 	n.await("jsonpath={.status.phase}=Failed", "pod/pod")

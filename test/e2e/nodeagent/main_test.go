@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		os.Exit(runWebServer())
 	}
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(os.Stderr, "skipped: the node agent needs root")
+		fmt.Fprintln(os.Stderr, "skipped: the node agent requires root")
 		return
 	}
 	if err := netns.Enter(); err != nil {
@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (int, error) {
-	// The tests mostly wait, so that many of them fit one processor.
+	// The tests mostly wait, so that many can run on one processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		return 1, err
@@ -79,7 +79,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	if code != 0 {
-		fmt.Fprintln(os.Stderr, "the logs of all components are in", suite.dir)
+		fmt.Fprintln(os.Stderr, "component logs are in", suite.dir)
 		return code, nil
 	}
 	return code, os.RemoveAll(suite.dir)
@@ -93,7 +93,7 @@ func setUp(ctx context.Context) (err error) {
 		return err
 	}
 	if output, err := exec.Command("ip", "address", "add", nodeIPv6+"/128", "dev", "lo", "nodad").CombinedOutput(); err != nil {
-		return fmt.Errorf("add an address: %w: %s", err, output)
+		return fmt.Errorf("add address: %w: %s", err, output)
 	}
 	if err := writeCertificates(); err != nil {
 		return err
@@ -103,7 +103,7 @@ func setUp(ctx context.Context) (err error) {
 	}
 	build := exec.Command("go", "build", "-C", filepath.Join(suite.root, "test", "nodeagent"), "-o", path("node-agent"), ".")
 	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the agent: %w\n%s", err, output)
+		return fmt.Errorf("build node agent: %w\n%s", err, output)
 	}
 	suite.plane, err = controlplane.Start(ctx, controlplane.Config{
 		Bin: filepath.Join(suite.root, "bin", "kubernetes"),
@@ -140,7 +140,7 @@ func tearDown() error {
 
 func path(name string) string { return filepath.Join(suite.dir, name) }
 
-// writeCertificates writes those for the way from kube-apiserver to agent.
+// writeCertificates writes the certificates for connections from kube-apiserver to agent.
 func writeCertificates() error {
 	authority, err := pki.NewAuthority("kubelet")
 	if err != nil {
@@ -164,8 +164,8 @@ func writeCertificates() error {
 	return nil
 }
 
-// makeImages makes a directory with two images: kubectl, and a web server,
-// which is this very program.
+// makeImages creates a directory with two images: kubectl, and a web server, which
+// is this program.
 func makeImages() error {
 	if err := os.Mkdir(path("images"), 0o755); err != nil {
 		return err
@@ -210,7 +210,7 @@ func startAgent(ctx context.Context) error {
 			return err
 		}
 		if lease.Spec.RenewTime.Time.Before(started.Time) {
-			return errors.New("the lease is that of an earlier agent")
+			return errors.New("lease was renewed by an earlier agent")
 		}
 		return nil
 	})

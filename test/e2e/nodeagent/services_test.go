@@ -13,11 +13,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
 )
 
-// testServices reaches Pods through the addresses of a Service, with a real
-// kube-proxy: from other Pods, and from those behind the Service themselves.
+// testServices reaches Pods through the IPs of a Service with a real kube-proxy, from
+// other Pods and from the Pods behind the Service.
 func testServices(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
-		t.Fatal("kube-proxy needs nft of the package nftables")
+		t.Fatal("kube-proxy requires nft of the package nftables")
 	}
 	proxy, err := process.Start(process.Command{
 		Name: "kube-proxy",
@@ -25,7 +25,7 @@ func testServices(t *testing.T) {
 		Args: []string{
 			"--kubeconfig=" + suite.plane.AdminKubeconfig(), "--hostname-override=" + nodeName,
 			"--proxy-mode=nftables", "--cluster-cidr=10.81.0.0/16,fd00:81::/64",
-			// What belongs to the whole machine is not for a test.
+			// Settings of the whole machine must not be changed by a test.
 			"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 		},
 		Log: path("kube-proxy.log"),
@@ -44,7 +44,7 @@ func testServices(t *testing.T) {
 	for _, ip := range strings.Fields(n.jsonpath("service/web", ".spec.clusterIPs[*]")) {
 		url := "http://" + net.JoinHostPort(ip, "80")
 		for _, client := range append(web, "pod") {
-			// One after the other, all are asked, also the client itself.
+			// All Pods respond in turn, including the client itself.
 			for _, server := range web {
 				n.eventually(client+" reaches "+server+" through "+ip, func() bool {
 					stdout, _, code := n.try("", "exec", client, "--", webServer, url)

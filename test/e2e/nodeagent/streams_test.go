@@ -44,7 +44,7 @@ func testExec(t *testing.T) {
 	}
 }
 
-// sizeQueue is a terminal of a fixed size.
+// sizeQueue reports a fixed terminal size.
 type sizeQueue struct {
 	sizes chan remotecommand.TerminalSize
 }
@@ -114,7 +114,7 @@ spec:
 			t.Fatalf("got %q, want %q", lines.Text(), want)
 		}
 	}
-	// What comes from now on is seen at once, and the end of the container too.
+	// New lines are received at once, and so is the end of the container.
 	n.exec("pod", "touch", "/v/end")
 	if !lines.Scan() || lines.Text() != "end" || lines.Scan() {
 		t.Errorf("got %q", lines.Text())
@@ -162,7 +162,7 @@ spec:
 		_ = forward.Wait()
 	}()
 	if lines := bufio.NewScanner(pipe); !lines.Scan() {
-		t.Fatal("kubectl port-forward has ended")
+		t.Fatal("kubectl port-forward has exited")
 	}
 	for range 2 {
 		response, err := http.Get("http://127.0.0.1:18080/")

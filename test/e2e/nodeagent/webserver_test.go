@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// webServer is the name of an image that this program stands for.
+// webServer is the name of the image that this program implements.
 const webServer = "webserver"
 
-// runWebServer serves on port 8080 until it is asked to end, and some time
-// longer. /toggle?name=x makes /x fail, or work again. With an argument, it
-// prints what is at that URL instead.
+// runWebServer serves on port 8080 until SIGTERM, and a while longer. /toggle?name=x
+// makes /x fail, or succeed again. With an argument, it prints the response of that
+// URL instead.
 func runWebServer() int {
 	linger := flag.Duration("linger", 0, "how long to go on after a request to end")
 	flag.Parse()

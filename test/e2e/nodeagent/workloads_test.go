@@ -59,18 +59,18 @@ func testDeployment(t *testing.T) {
 	for i, pod := range pods {
 		ips := strings.Fields(n.jsonpath("pod/"+pod, ".status.podIPs[*].ip"))
 		if len(ips) != 2 || net.ParseIP(ips[0]).To4() == nil || net.ParseIP(ips[1]).To4() != nil {
-			t.Fatalf("Pod %s has the addresses %v", pod, ips)
+			t.Fatalf("Pod %s has addresses %v", pod, ips)
 		}
 		other := pods[1-i]
 		for _, ip := range ips {
 			got := n.exec(other, webServer, "http://"+net.JoinHostPort(ip, "8080"))
 			if !strings.HasPrefix(got, pod+" ") {
-				t.Errorf("%s asks %s at %s: %q", other, pod, ip, got)
+				t.Errorf("response to %s from %s at %s: %q", other, pod, ip, got)
 			}
-			// The address of the client is that of its Pod.
+			// The source address is that of the client Pod.
 			source := n.jsonpath("pod/"+other, ".status.podIPs[*].ip")
 			if host, _, _ := net.SplitHostPort(strings.TrimSpace(strings.TrimPrefix(got, pod+" "))); !strings.Contains(source, host) {
-				t.Errorf("%s comes from %s, not from one of %s", other, host, source)
+				t.Errorf("source address of %s is %s, want one of %s", other, host, source)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Bad input gets a Status that says what is wrong and where, and hurts nobody.
+// Invalid input is answered with a Status that names the problem and the field, and does not affect the server.
 func TestBadInputIsRefusedWithAReason(t *testing.T) {
 	ns := namespace(t)
 	config := adminConfig(t)
@@ -35,7 +35,7 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 	for _, test := range []struct {
 		name, path, body string
 		code             int
-		// field is the path of the field at fault, where there is one.
+		// field is the path of the invalid field, if any.
 		field, message string
 	}{
 		{name: "unknown field", path: exports + "?fieldValidation=Strict", body: export("web", `,"spec":{"exportedLabel":{}}`), code: 400, message: `unknown field "spec.exportedLabel"`},
@@ -46,16 +46,16 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 		// R14
 		{name: "reserved label", path: exports, body: export("web", `,"spec":{"exportedLabels":{"multicluster.kubernetes.io/source-cluster":"x"}}`), code: 422,
 			field: "spec.exportedLabels[multicluster.kubernetes.io/source-cluster]", message: "are reserved for the implementation"},
-		{name: "name that no Service could have", path: exports, body: export("web.v2", ""), code: 422, field: "metadata.name", message: "must not contain dots"},
+		{name: "name that a Service cannot have", path: exports, body: export("web.v2", ""), code: 422, field: "metadata.name", message: "must not contain dots"},
 		{name: "no name", path: exports, body: export("", ""), code: 422, field: "metadata.name", message: "name or generateName is required"},
-		{name: "another namespace than the path's", path: exports, code: 400, message: "namespace of the provided object does not match",
+		{name: "namespace other than that of the path", path: exports, code: 400, message: "namespace of the provided object does not match",
 			body: `{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceExport","metadata":{"name":"web","namespace":"other"}}`},
 		// R95
 		{name: "claim of 128,001 bytes", path: claims, code: 422, field: "spec.value", message: "128000 bytes",
 			body: object("multicluster.k8s.io/v1", "ClusterClaim", "long.example.com", `,"spec":{"value":"`+strings.Repeat("x", 128_001)+`"}`)},
-		{name: "claim whose name is no DNS subdomain", path: claims, body: object("multicluster.k8s.io/v1", "ClusterClaim", "Upper", ""), code: 422, field: "metadata.name"},
+		{name: "claim name that is not a DNS subdomain", path: claims, body: object("multicluster.k8s.io/v1", "ClusterClaim", "Upper", ""), code: 422, field: "metadata.name"},
 		{name: "malformed JSON", path: exports, body: `{"apiVersion":`, code: 400, message: "unexpected end of JSON input"},
-		{name: "no JSON", path: exports, body: `<xml/>`, code: 400, message: "invalid character"},
+		{name: "not JSON", path: exports, body: `<xml/>`, code: 400, message: "invalid character"},
 		{name: "nothing", path: exports, body: ``, code: 400},
 		{name: "a list instead of a map", path: exports, body: export("web", `,"spec":{"exportedLabels":["a"]}`), code: 400, message: "exportedLabels"},
 		{name: "wrong kind", path: exports, body: object("multicluster.x-k8s.io/v1beta1", "ServiceImport", "web", ""), code: 400, message: "cannot be handled as a ServiceExport"},
@@ -75,16 +75,16 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 				return
 			}
 			if status.Details == nil || len(status.Details.Causes) == 0 || status.Details.Causes[0].Field != test.field {
-				t.Errorf("the causes are %+v, want one at %s", status.Details, test.field)
+				t.Errorf("causes are %+v, want one for %s", status.Details, test.field)
 			}
 		})
 	}
 	if list := kubectl(t, "get", "svcex", "-n", ns); !strings.Contains(list, "No resources found") {
-		t.Errorf("something got through:\n%s", list)
+		t.Errorf("an invalid object was stored:\n%s", list)
 	}
 	select {
 	case <-suite.APIServers[0].Exited():
-		t.Fatalf("the server ended: %v", suite.APIServers[0].Err())
+		t.Fatalf("server exited: %v", suite.APIServers[0].Err())
 	default:
 	}
 }
@@ -102,7 +102,7 @@ func post(t *testing.T, transport *http.Client, url, body string) metav1.Status 
 	}
 	var status metav1.Status
 	if err := json.Unmarshal(data, &status); err != nil || status.Kind != "Status" {
-		t.Fatalf("the answer is no Status: %s", data)
+		t.Fatalf("response is not a Status: %s", data)
 	}
 	return status
 }

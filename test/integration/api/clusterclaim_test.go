@@ -28,7 +28,7 @@ spec: {value: cluster-1}
 		t.Errorf("kubectl get clusterclaims printed %q", table)
 	}
 	if value := kubectl(t, "get", "clusterclaim", "id.k8s.io", "-o", "jsonpath={.spec.value}"); value != "cluster-1" {
-		t.Errorf("the value is %q", value)
+		t.Errorf("value is %q, want cluster-1", value)
 	}
 	claims := client(t).MulticlusterV1().ClusterClaims()
 	before, err := claims.Get(t.Context(), "id.k8s.io", metav1.GetOptions{})
@@ -42,7 +42,7 @@ spec: {value: cluster-1}
 	}
 }
 
-// claim makes a claim until the test ends.
+// claim creates a claim that is deleted when the test ends.
 func claim(t *testing.T, name, value string) error {
 	t.Helper()
 	claims := client(t).MulticlusterV1().ClusterClaims()
@@ -59,7 +59,7 @@ func claim(t *testing.T, name, value string) error {
 	return err
 }
 
-// R95, R96: any other claim is accepted with any value that is not too long.
+// R95, R96: any other claim is accepted with any value up to the size limit.
 func TestOtherClaimsMayHaveAnyValue(t *testing.T) {
 	longest := strings.Repeat("x", 128_000)
 	for name, value := range map[string]string{"long.example.com": longest, "empty.example.com": "", "odd.example.com": "a\x00b\n\u00e9", "simple": "x", "a.x-k8s.io": "x"} {
@@ -68,7 +68,7 @@ func TestOtherClaimsMayHaveAnyValue(t *testing.T) {
 		}
 	}
 	if output := kubectl(t, "get", "clusterclaims"); len(output) > 1000 {
-		t.Errorf("a long value floods the table: %d bytes", len(output))
+		t.Errorf("table with a long value has %d bytes, want at most 1000", len(output))
 	}
 	err := claim(t, "longer.example.com", longest+"x")
 	if !apierrors.IsInvalid(err) {
@@ -76,11 +76,11 @@ func TestOtherClaimsMayHaveAnyValue(t *testing.T) {
 	}
 	expect.Contains(t, err.Error(), "spec.value", "128000")
 	if len(err.Error()) > 1000 {
-		t.Errorf("the refusal has %d bytes", len(err.Error()))
+		t.Errorf("error message has %d bytes, want at most 1000", len(err.Error()))
 	}
 }
 
-// R97: names in the domains of Kubernetes are reserved.
+// R97: names in the Kubernetes domains are reserved.
 func TestReservedClaimsAreRefused(t *testing.T) {
 	for _, name := range []string{"region.k8s.io", "cluster.clusterset.k8s.io", "a.kubernetes.io", "sigs.k8s.io", "a.sigs.k8s.io"} {
 		err := claim(t, name, "x")

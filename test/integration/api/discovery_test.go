@@ -18,9 +18,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// R94, R118, R138, R140: every resource is served under its group-versions by
-// the aggregated server, with the verbs that work and no others.
-func TestDiscoveryTellsTheTruth(t *testing.T) {
+// R94, R118, R138, R140: the aggregated server serves every resource under its
+// group-versions, with exactly the verbs that it implements.
+func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(adminConfig(t))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestDiscoveryTellsTheTruth(t *testing.T) {
 	}
 }
 
-// Two groups have a resource of this name; nobody is asked to choose.
+// Two groups have resources of these names; the short form selects the upstream group.
 func TestPlainNamesMeanTheUpstreamGroup(t *testing.T) {
 	ns := namespace(t)
 	kubectl(t, "apply", "-f", expect.Manifest(t, "%s", export("multicluster.x-k8s.io/v1beta1", ns, "web", "{}")))
@@ -143,12 +143,12 @@ func TestOpenAPIDescribesOurTypesInBothVersions(t *testing.T) {
 			}
 			for _, model := range models {
 				if len(all[model].Kinds) == 0 {
-					t.Errorf("%s is not described as a kind: %+v", model, all[model])
+					t.Errorf("model %s has no group-version-kind: %+v", model, all[model])
 				}
 			}
 			for name := range all {
 				if strings.Contains(name, "__internal") || strings.Contains(name, "github") {
-					t.Errorf("%s is no public type", name)
+					t.Errorf("unexpected model %s", name)
 				}
 			}
 		})
@@ -159,7 +159,7 @@ type schema struct {
 	Kinds []map[string]string `json:"x-kubernetes-group-version-kind"`
 }
 
-// get reads a document through the kube-apiserver.
+// get reads a URL through the kube-apiserver.
 func get(t *testing.T, transport *http.Client, url, accept string) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -182,7 +182,8 @@ func get(t *testing.T, transport *http.Client, url, accept string) []byte {
 	return data
 }
 
-// Our types have no protobuf. Who would rather have it, as CoreDNS would, gets JSON.
+// The types have no protobuf encoding. Clients that prefer protobuf, such as
+// CoreDNS, receive JSON.
 func TestProtobufIsNeverNegotiated(t *testing.T) {
 	config := adminConfig(t)
 	transport, err := rest.HTTPClientFor(config)

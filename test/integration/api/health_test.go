@@ -12,8 +12,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// The kubelet asks without credentials, and gets to know everything that
-// readiness depends on. Nobody else gets anything without them.
+// The health endpoints are accessible without credentials, as the kubelet needs
+// them; all other paths require credentials.
 func TestHealthOfTheServer(t *testing.T) {
 	anonymous, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
@@ -30,7 +30,7 @@ func TestHealthOfTheServer(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusForbidden && response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%s answers %s to somebody without credentials", path, response.Status)
+			t.Errorf("%s without credentials: got %s", path, response.Status)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api tests the API through a real kube-apiserver and its
-// aggregator, with clients that we did not write.
+// Package api tests the API through a real kube-apiserver and its aggregator,
+// with kubectl and upstream's clients.
 package api
 
 import (
@@ -52,8 +52,8 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	// What it makes of ServiceExports is not what these tests are about, and it
-	// would write the statuses that they write.
+	// These tests write the status of ServiceExports themselves, which
+	// mcs-controller would overwrite.
 	if err := suite.StopController(); err != nil {
 		return 1, err
 	}
@@ -65,7 +65,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	if code != 0 {
-		fmt.Fprintln(os.Stderr, "the logs of all components are in", dir)
+		fmt.Fprintln(os.Stderr, "component logs are in", dir)
 		return code, nil
 	}
 	return code, os.RemoveAll(dir)

@@ -14,8 +14,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// kubectlAs runs kubectl as a user who has the given ClusterRole in the
-// namespace, or none.
+// kubectlAs runs kubectl as a user with the given ClusterRole in the namespace,
+// or without a role.
 func kubectlAs(t *testing.T, role, ns string) func(args ...string) (string, error) {
 	t.Helper()
 	user := "user-of-" + role
@@ -37,8 +37,8 @@ func kubectlAs(t *testing.T, role, ns string) func(args ...string) (string, erro
 	}
 }
 
-// R16, R40: the usual roles include our resources, and nobody else gets in.
-func TestUsualRolesIncludeOurResources(t *testing.T) {
+// R16, R40: the default roles include the project's resources; other users have no access.
+func TestDefaultRolesIncludeTheResources(t *testing.T) {
 	const none, view, edit, admin = "", "view", "edit", "admin"
 	for _, group := range []string{"multicluster.x-k8s.io", "multicluster.k8s.io"} {
 		for _, role := range []string{none, view, edit, admin} {
@@ -64,10 +64,10 @@ func TestUsualRolesIncludeOurResources(t *testing.T) {
 				} {
 					output, err := run(step.args...)
 					if step.allowed && err != nil {
-						t.Errorf("%q may kubectl %s, but: %s", role, strings.Join(step.args, " "), output)
+						t.Errorf("role %q: kubectl %s must succeed: %s", role, strings.Join(step.args, " "), output)
 					}
 					if !step.allowed && (err == nil || !strings.Contains(output, "Forbidden")) {
-						t.Errorf("%q may not kubectl %s, but: %v\n%s", role, strings.Join(step.args, " "), err, output)
+						t.Errorf("role %q: kubectl %s must be forbidden: %v\n%s", role, strings.Join(step.args, " "), err, output)
 					}
 				}
 			})
@@ -75,9 +75,8 @@ func TestUsualRolesIncludeOurResources(t *testing.T) {
 	}
 }
 
-// The rights of the installation are what it uses: it may not read what it has
-// no business with. In its own namespace it writes Secrets, because RBAC cannot
-// tell those that make members from others.
+// The installation has only the permissions that it uses. In its own namespace
+// it can write all Secrets, since RBAC cannot restrict access to member Secrets.
 func TestServiceAccountIsConfined(t *testing.T) {
 	account := "--as=system:serviceaccount:mcs-system:mcs-apiserver"
 	for _, question := range [][]string{
@@ -86,13 +85,13 @@ func TestServiceAccountIsConfined(t *testing.T) {
 	} {
 		output, err := suite.Kubectl(t.Context(), append([]string{"auth", "can-i", account}, question...)...)
 		if err == nil || !strings.HasSuffix(strings.TrimSpace(output), "no") {
-			t.Errorf("the service account may %s: %s", strings.Join(question, " "), output)
+			t.Errorf("service account may %s: %s", strings.Join(question, " "), output)
 		}
 	}
 }
 
-// R69: CoreDNS, whose own role does not know ServiceImports, may read them, and
-// nothing else of ours.
+// R69: CoreDNS, whose own role does not include ServiceImports, can read them,
+// and no other resources of the project.
 func TestCoreDNSMayReadImports(t *testing.T) {
 	for _, test := range []struct {
 		verb, resource, want string

@@ -62,7 +62,7 @@ func TestBothGroupsShowTheSameObjects(t *testing.T) {
 	expect.Contains(t, kubectl(t, "get", "serviceexports", "-n", ns), "No resources found")
 }
 
-func TestServiceExportLifeCycle(t *testing.T) {
+func TestServiceExportLifecycle(t *testing.T) {
 	ns, ctx := namespace(t), t.Context()
 	exports := client(t).MulticlusterXV1beta1().ServiceExports(ns)
 	watcher, err := exports.Watch(ctx, metav1.ListOptions{})
@@ -129,7 +129,7 @@ func expectEvents(t *testing.T, watcher watch.Interface, want ...watch.EventType
 				t.Fatalf("event %d is %s, want %s: %v", i, event.Type, eventType, event.Object)
 			}
 		case <-time.After(expect.Patience):
-			t.Fatalf("event %d (%s) did not come", i, eventType)
+			t.Fatalf("event %d (%s) was not received", i, eventType)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestDeleteCollectionBySelector(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left.Items) != 3 {
-		t.Errorf("%d exports are left, want 3", len(left.Items))
+		t.Errorf("%d exports remain, want 3", len(left.Items))
 	}
 	one, err := exports.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=svc-2"})
 	if err != nil || len(one.Items) != 1 {
@@ -171,8 +171,8 @@ func TestDeleteCollectionBySelector(t *testing.T) {
 	}
 }
 
-// Spec writes cannot touch the status, nor status writes anything else.
-func TestSpecAndStatusAreWrittenApart(t *testing.T) {
+// Writes to the spec cannot change the status, and status writes cannot change anything else.
+func TestSpecAndStatusAreWrittenSeparately(t *testing.T) {
 	ns, ctx := namespace(t), t.Context()
 	exports := client(t).MulticlusterXV1beta1().ServiceExports(ns)
 	object, err := exports.Create(ctx, &v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{})
@@ -193,7 +193,7 @@ func TestSpecAndStatusAreWrittenApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !meta.IsStatusConditionTrue(got.Status.Conditions, "Valid") || got.Spec.ExportedLabels != nil || got.Labels != nil || got.Finalizers != nil || got.Generation != 1 {
-		t.Errorf("a status write changed more than the status: %+v", got)
+		t.Errorf("status write changed more than the status: %+v", got)
 	}
 	changed := both(metav1.ConditionFalse, "spec")
 	changed.Finalizers = nil
@@ -201,10 +201,10 @@ func TestSpecAndStatusAreWrittenApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !meta.IsStatusConditionTrue(got.Status.Conditions, "Valid") || got.Spec.ExportedLabels["changed"] != "spec" || got.Labels["changed"] != "spec" {
-		t.Errorf("a spec write changed the status, or not the spec: %+v", got)
+		t.Errorf("spec write changed the status or did not change the spec: %+v", got)
 	}
 	if _, err := exports.UpdateStatus(ctx, &v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "absent"}}, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("status of an absent export: %v, want not found", err)
+		t.Errorf("status of a missing export: %v, want not found", err)
 	}
 	output := kubectlFails(t, "patch", "svcex", "web", "-n", ns, "--subresource=status", "--type=merge", "-p",
 		`{"status":{"conditions":[{"type":"Valid","status":"Perhaps","reason":"x","lastTransitionTime":"2026-01-01T00:00:00Z","message":""}]}}`)
@@ -244,7 +244,7 @@ func TestTwoAppliersOfConditionsDoNotOverwriteEachOther(t *testing.T) {
 	}
 	for _, conditionType := range []string{"Valid", "Conflict"} {
 		if !meta.IsStatusConditionTrue(got.Status.Conditions, conditionType) {
-			t.Errorf("condition %s is gone: %v", conditionType, got.Status.Conditions)
+			t.Errorf("condition %s is missing: %v", conditionType, got.Status.Conditions)
 		}
 	}
 	owners := map[string]string{}
@@ -253,18 +253,18 @@ func TestTwoAppliersOfConditionsDoNotOverwriteEachOther(t *testing.T) {
 	}
 	want := map[string]string{"owner": "multicluster.x-k8s.io/v1beta1", "first": "multicluster.x-k8s.io/v1beta1", "second": "multicluster.k8s.io/v1alpha1"}
 	if diff := cmp.Diff(want, owners); diff != "" {
-		t.Errorf("writing through the other group lost owners: %s", diff)
+		t.Errorf("owners after writing through the other group (-want +got): %s", diff)
 	}
-	// What an applier no longer applies goes, and only that.
+	// Fields that an applier no longer applies are removed, and no others.
 	if got, err = apply(kepGroup, "second", nil, "status"); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Type != "Valid" || got.Spec.ExportedLabels["a"] != "b" {
-		t.Errorf("after the second applier let go: %+v, %+v", got.Spec, got.Status)
+		t.Errorf("after the second applier applied nothing: %+v, %+v", got.Spec, got.Status)
 	}
 	_, err = apply(xGroup, "thief", labels("mine"))
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), ".spec.exportedLabels.a") {
-		t.Errorf("apply over another's field: %v, want a conflict that names it", err)
+		t.Errorf("apply over a field of another manager: %v, want a conflict that names the field", err)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestServiceExportTable(t *testing.T) {
 	expect.Contains(t, fields("-o", "wide"), "NAME VALID READY CONFLICT PROBLEMS AGE web True True True PortConflict,TypeConflict ")
 }
 
-func TestExportOfNothingIsWarnedAbout(t *testing.T) {
+func TestExportWithoutAServiceIsWarnedAbout(t *testing.T) {
 	ns := namespace(t)
 	service(t, ns, "plain", corev1.ServiceTypeClusterIP)
 	service(t, ns, "outside", corev1.ServiceTypeExternalName)
@@ -349,30 +349,30 @@ func startKubectl(t *testing.T, args ...string) *bufio.Scanner {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // the context has ended it by then
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context has ended the process by then
 	return bufio.NewScanner(output)
 }
 
-// expectLine compares the start of the next line, whatever the white space.
+// expectLine compares the beginning of the next line, ignoring white space.
 func expectLine(t *testing.T, lines *bufio.Scanner, want string) {
 	t.Helper()
 	if !lines.Scan() {
-		t.Fatalf("kubectl ended (%v) before it printed %q", lines.Err(), want)
+		t.Fatalf("kubectl exited (%v) before it printed %q", lines.Err(), want)
 	}
 	if got := strings.Join(strings.Fields(lines.Text()), " "); !strings.HasPrefix(got, want) {
 		t.Fatalf("kubectl printed %q, want %q", got, want)
 	}
 }
 
-// NamespaceLifecycle: nothing can be created where there is no namespace, and
-// a namespace with exports can be deleted.
-func TestNamespaceLifeCycle(t *testing.T) {
+// NamespaceLifecycle: objects cannot be created in a missing namespace, and a
+// namespace with exports can be deleted.
+func TestNamespaceLifecycle(t *testing.T) {
 	ctx := t.Context()
 	clients := client(t)
 	_, err := clients.MulticlusterXV1beta1().ServiceExports("no-such-namespace").Create(ctx,
 		&v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{})
 	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `namespaces "no-such-namespace" not found`) {
-		t.Errorf("create in an absent namespace: %v", err)
+		t.Errorf("create in a missing namespace: %v", err)
 	}
 	ns := namespace(t)
 	for i := range 3 {

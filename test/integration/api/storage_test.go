@@ -14,8 +14,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 )
 
-// Where and in which version objects are stored never changes, whichever
-// group they came through: a server of another release has to find them.
+// Storage locations and versions never change, whichever group objects were
+// written through: servers of other releases must find them.
 func TestStorageLocationsAreFrozen(t *testing.T) {
 	ns, ctx := namespace(t), t.Context()
 	if _, err := serviceExports(t, kepGroup, ns).Create(ctx, unstructuredExport(kepGroup, "web", nil), metav1.CreateOptions{}); err != nil {
@@ -45,7 +45,7 @@ func TestStorageLocationsAreFrozen(t *testing.T) {
 			t.Errorf("stored at %s: %+v (%v), want %+v", key, got, err, want)
 		}
 	}
-	// R138: nothing virtual is in etcd.
+	// R138: virtual objects are not in etcd.
 	imports, err := store.Get(ctx, "/registry/mcs-apiserver/multicluster.x-k8s.io/serviceimports/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || imports.Count != 0 {
 		t.Errorf("%d ServiceImports are stored (%v)", imports.Count, err)

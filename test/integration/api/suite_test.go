@@ -33,7 +33,7 @@ func adminConfig(t *testing.T) *rest.Config {
 	return config
 }
 
-// client is our own clientset, as the administrator.
+// client returns the project's clientset for the administrator.
 func client(t *testing.T) versioned.Interface {
 	t.Helper()
 	client, err := versioned.NewForConfig(adminConfig(t))
@@ -54,7 +54,7 @@ func serviceExports(t *testing.T, gv apischema.GroupVersion, namespace string) d
 	return client.Resource(gv.WithResource("serviceexports")).Namespace(namespace)
 }
 
-// The group of the upstream types, and the group that the KEP uses.
+// xGroup is the group of the upstream types, kepGroup the group in the KEP.
 var (
 	xGroup   = v1beta1.SchemeGroupVersion
 	kepGroup = v1alpha1.SchemeGroupVersion
@@ -81,7 +81,7 @@ func unstructuredExport(gv apischema.GroupVersion, name string, fields map[strin
 	return object
 }
 
-// namespace makes a namespace for one test.
+// namespace creates a namespace that is deleted when the test ends.
 func namespace(t *testing.T) string {
 	t.Helper()
 	created, err := suite.Kubernetes.CoreV1().Namespaces().Create(t.Context(),
@@ -115,12 +115,12 @@ func kubectlFails(t *testing.T, args ...string) string {
 	return output
 }
 
-// export is the manifest of a ServiceExport.
+// export returns the manifest of a ServiceExport.
 func export(apiVersion, namespace, name, spec string) string {
 	return fmt.Sprintf("apiVersion: %s\nkind: ServiceExport\nmetadata:\n  name: %s\n  namespace: %s\nspec: %s\n", apiVersion, name, namespace, spec)
 }
 
-// service makes a Service of the given type.
+// service creates a Service of the given type.
 func service(t *testing.T, namespace, name string, serviceType corev1.ServiceType) {
 	t.Helper()
 	object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: serviceType, Ports: []corev1.ServicePort{{Port: 80}}}}

@@ -18,10 +18,10 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// The clients that people have today work unchanged, with streaming lists.
+// Upstream's clients and informers work unchanged, with streaming lists.
 func TestUpstreamInformersSync(t *testing.T) {
 	if !clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient) {
-		t.Fatal("streaming lists are off in this client: the test would show nothing")
+		t.Fatal("the client does not use streaming lists, which this test is about")
 	}
 	ns, ctx := namespace(t), t.Context()
 	upstream, err := versioned.NewForConfig(adminConfig(t))
@@ -63,7 +63,7 @@ func TestUpstreamInformersSync(t *testing.T) {
 		expect.Eventually(t, name, func(context.Context) error {
 			export, err := v1beta1.ServiceExports().Lister().ServiceExports(ns).Get(name)
 			if err == nil && export.Spec.ExportedLabels["from"] != "upstream" {
-				err = fmt.Errorf("arrived without its labels: %+v", export)
+				err = fmt.Errorf("labels are missing: %+v", export)
 			}
 			return err
 		})

@@ -22,7 +22,7 @@ import (
 // restart stops the processes of clusters and starts them again.
 func restart(t *testing.T, restarted ...*fleet.Cluster) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // also when the test is over
+	ctx := context.WithoutCancel(t.Context()) // usable in t.Cleanup
 	for _, cluster := range restarted {
 		expect.NoError(t, cluster.Stop())
 		expect.NoError(t, cluster.StartController(ctx))
@@ -46,7 +46,7 @@ func setFlag(t *testing.T, cluster *fleet.Cluster, flag, value string) {
 	t.Cleanup(func() { set(before) })
 }
 
-// givePart restarts a cluster with another part of the range, until the test ends.
+// givePart restarts a cluster with another allocation CIDR, until the test ends.
 func givePart(t *testing.T, cluster *fleet.Cluster, part string) {
 	t.Helper()
 	setFlag(t, cluster, "--clusterset-ip-cidr", part)
@@ -64,10 +64,10 @@ func canAllocate(t *testing.T, in *fleet.Cluster, id string, status metav1.Condi
 	})
 }
 
-// R127, R129: a part that another member has is shown, and nothing is allocated of
-// it twice. Whoever inherits it, after a restart too, hands out nothing that is in
-// use, but what is free.
-func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
+// R127, R129: an allocation CIDR that another member uses is reported, and no IP
+// is allocated from it twice. A cluster that inherits an allocation CIDR, also
+// after a restart, allocates only IPs that are not in use.
+func TestInheritedAllocationCIDRAllocatesOnlyFreeIPs(t *testing.T) {
 	const part = "243.9.0.0/30" // two addresses
 	ns := clusters.CreateNamespace(t, "inheriting")
 	givePart(t, east(), part)
@@ -89,26 +89,26 @@ func TestInheritedPartHandsOutNothingThatIsInUse(t *testing.T) {
 	t.Cleanup(func() { expect.NoError(t, east().Claim(context.Background(), "east", "everywhere")) })
 	canAllocate(t, north(), "north", metav1.ConditionTrue, "Allocates")
 	if got := imported(t, west(), ns, "other", "north").Spec.IPs[0]; got == ip || !netip.MustParsePrefix(part).Contains(netip.MustParseAddr(got)) {
-		t.Errorf("north gave %s", got)
+		t.Errorf("north allocated %s", got)
 	}
 	restart(t, north())
 	export(t, north(), ns, "third", "true")
 	exportCondition(t, north(), ns, "third", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted", part)
 	for _, cluster := range []*fleet.Cluster{west(), north()} {
 		if got := imported(t, cluster, ns, "web", "west").Spec.IPs[0]; got != ip {
-			t.Errorf("in %s the IP is %s, and was %s", cluster.ID, got, ip)
+			t.Errorf("IP in %s is %s, was %s", cluster.ID, got, ip)
 		}
 	}
 	expect.NoError(t, west().Unexport(t.Context(), ns, "web"))
 	if got := imported(t, west(), ns, "third", "north").Spec.IPs[0]; got != ip {
-		t.Errorf("%s has become free, and %s was given", ip, got)
+		t.Errorf("%s was released, but %s was allocated", ip, got)
 	}
 }
 
 // R132: another default, after a restart, changes conditions only.
 func TestFlagChangesConditionsOnly(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "flagged")
-	export(t, west(), ns, "by-flag", "") // whose flag asks for one IP
+	export(t, west(), ns, "by-flag", "") // whose flag requests a shared IP
 	export(t, east(), ns, "plain", "")
 	ip := oneIP(t, ns, "by-flag", "west")
 	adopted(t, west(), ns, "by-flag", ip)
@@ -125,18 +125,18 @@ func TestFlagChangesConditionsOnly(t *testing.T) {
 		exportCondition(t, test.cluster, ns, test.name, "Ready", metav1.ConditionTrue)
 	}
 	if got := oneIP(t, ns, "by-flag", "west"); got != ip {
-		t.Errorf("the IP is %s, and was %s", got, ip)
+		t.Errorf("IP is %s, was %s", got, ip)
 	}
 	if after := imported(t, north(), ns, "plain", "east").Spec.IPs; !slices.Equal(after, before) {
-		t.Errorf("the IPs are %v, and were %v", after, before)
+		t.Errorf("IPs are %v, were %v", after, before)
 	}
-	// New exports go by the new flag.
+	// New exports follow the new flag.
 	export(t, east(), ns, "new", "")
 	oneIP(t, ns, "new", "east")
 }
 
-// R126: IPv6 as well, if the Service has it.
-func TestOneIPPerFamilyOfTheService(t *testing.T) {
+// R126: a shared IP is allocated for each IP family of the Service.
+func TestOneSharedIPPerFamilyOfTheService(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "families")
 	for name, families := range map[string][]corev1.IPFamily{
 		"dual": {corev1.IPv6Protocol, corev1.IPv4Protocol},
@@ -158,13 +158,13 @@ func TestOneIPPerFamilyOfTheService(t *testing.T) {
 				ips = found.Spec.IPs
 			}
 			if len(found.Spec.IPs) != len(families) || !slices.Equal(found.Spec.IPs, ips) || !slices.Equal(found.Spec.IPFamilies, families) {
-				t.Errorf("%s: in %s the IPs are %v (%v), and %v elsewhere", name, cluster.ID, found.Spec.IPs, found.Spec.IPFamilies, ips)
+				t.Errorf("%s: IPs in %s are %v (%v), in other clusters %v", name, cluster.ID, found.Spec.IPs, found.Spec.IPFamilies, ips)
 			}
 		}
 		for i, family := range families {
 			want := map[corev1.IPFamily]string{corev1.IPv4Protocol: "243.1.", corev1.IPv6Protocol: "fd00:243:1:"}[family]
 			if i >= len(ips) || !strings.HasPrefix(ips[i], want) {
-				t.Errorf("%s: the IPs are %v, want %s… at %d", name, ips, want, i)
+				t.Errorf("%s: IPs are %v, want prefix %s at index %d", name, ips, want, i)
 			}
 		}
 	}

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustersetip tests one IP for the whole ClusterSet on real control
-// planes: who allocates it, who adopts it, and what becomes of it.
+// Package clustersetip tests shared ClusterSet IPs on real control planes: which
+// cluster allocates the IP, which clusters adopt it, and when it is released.
 package clustersetip
 
 import (
@@ -29,8 +29,8 @@ import (
 
 var clusters *fleet.Fleet
 
-// west asks for one IP by default; the part of north is tiny, and so is the range
-// of its node ports.
+// By default, west requests a shared IP. The allocation CIDR and the node port
+// range of north are tiny.
 func TestMain(m *testing.M) {
 	fleet.Main(m, &clusters, fleet.Config{
 		Names: []string{"east", "west", "north"}, ClusterSet: "everywhere",
@@ -51,7 +51,7 @@ func east() *fleet.Cluster  { return clusters.Cluster("east") }
 func west() *fleet.Cluster  { return clusters.Cluster("west") }
 func north() *fleet.Cluster { return clusters.Cluster("north") }
 
-// wants is what an export asks for.
+// wants returns an option that requests a shared IP ("true"), or none ("false").
 func wants(value string) func(*multiclusterxv1beta1.ServiceExport) {
 	return func(export *multiclusterxv1beta1.ServiceExport) {
 		if value != "" {
@@ -60,7 +60,7 @@ func wants(value string) func(*multiclusterxv1beta1.ServiceExport) {
 	}
 }
 
-// export makes a Service, unless there is one, and exports it.
+// export creates a Service, unless it exists, and exports it.
 func export(t *testing.T, in *fleet.Cluster, ns, name, wish string) {
 	t.Helper()
 	if _, err := in.Service(t.Context(), ns, name); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -70,7 +70,7 @@ func export(t *testing.T, in *fleet.Cluster, ns, name, wish string) {
 	expect.NoError(t, err)
 }
 
-// imported is an import that is ready in a cluster, from exactly these clusters.
+// imported waits until an import from exactly these clusters is ready, and returns it.
 func imported(t *testing.T, in *fleet.Cluster, ns, name string, from ...string) *multiclusterxv1beta1.ServiceImport {
 	t.Helper()
 	return in.AwaitImportThat(t, ns, name, func(found *multiclusterxv1beta1.ServiceImport) error {
@@ -81,7 +81,7 @@ func imported(t *testing.T, in *fleet.Cluster, ns, name string, from ...string) 
 	})
 }
 
-// oneIP checks that an import has one IP in all clusters, and returns it.
+// oneIP checks that an import has the same IP in all clusters, and returns it.
 func oneIP(t *testing.T, ns, name string, from ...string) string {
 	t.Helper()
 	ip := ""
@@ -91,13 +91,14 @@ func oneIP(t *testing.T, ns, name string, from ...string) string {
 			ip = found.Spec.IPs[0]
 		}
 		if found.Spec.IPs[0] != ip || !strings.HasPrefix(ip, "243.") || found.Annotations[multicluster.UseClusterSetIPAnnotation] != "true" {
-			t.Errorf("in %s the import has %v and annotations %v, want %s", cluster.ID, found.Spec.IPs, found.Annotations, ip)
+			t.Errorf("import in %s has IPs %v and annotations %v, want IP %s", cluster.ID, found.Spec.IPs, found.Annotations, ip)
 		}
 	}
 	return ip
 }
 
-// checkCondition says what is missing in a condition, its reason and message.
+// checkCondition returns an error unless a condition has the given status, and
+// its reason and message contain all parts.
 func checkCondition(conditions []metav1.Condition, conditionType string, status metav1.ConditionStatus, parts ...string) error {
 	condition := meta.FindStatusCondition(conditions, conditionType)
 	if condition == nil || condition.Status != status {
@@ -111,7 +112,7 @@ func checkCondition(conditions []metav1.Condition, conditionType string, status 
 	return nil
 }
 
-// exportCondition waits until a condition of an export is as it should be.
+// exportCondition waits until a condition of an export passes checkCondition.
 func exportCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType string, status metav1.ConditionStatus, parts ...string) {
 	t.Helper()
 	expect.Eventually(t, conditionType+" of the export in "+in.ID, func(ctx context.Context) error {
@@ -123,8 +124,8 @@ func exportCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType st
 	})
 }
 
-// R126: by annotation, whatever the flag says, or else by the flag.
-func TestAnnotationOrFlagChoosesOneIP(t *testing.T) {
+// R126: the annotation has precedence over the flag.
+func TestAnnotationOrFlagRequestsASharedIP(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "chosen")
 	export(t, east(), ns, "by-annotation", "true")
 	export(t, west(), ns, "by-flag", "")
@@ -138,21 +139,21 @@ func TestAnnotationOrFlagChoosesOneIP(t *testing.T) {
 	}
 	for name, from := range map[string]string{"not-by-annotation": "west", "by-nothing": "east"} {
 		if found := imported(t, north(), ns, name, from); strings.HasPrefix(found.Spec.IPs[0], "243.") || found.Annotations[multicluster.UseClusterSetIPAnnotation] == "true" {
-			t.Errorf("%s has %v and annotations %v", name, found.Spec.IPs, found.Annotations)
+			t.Errorf("%s has IPs %v and annotations %v", name, found.Spec.IPs, found.Annotations)
 		}
 	}
 	_, err := east().Service(t.Context(), ns, "odd")
 	expect.NoError(t, err)
 	if _, err := east().Export(t.Context(), ns, "odd", wants("maybe")); !apierrors.IsInvalid(err) {
-		t.Errorf("an annotation that says neither: %v", err)
+		t.Errorf("invalid annotation value: %v, want an error", err)
 	}
 }
 
-// R127: members show their parts, which must not overlap.
-func TestPartsOfTheRangeAreShown(t *testing.T) {
+// R127: members show their allocation CIDRs.
+func TestAllocationCIDRsAreShown(t *testing.T) {
 	for _, cluster := range clusters.Clusters {
 		for id, want := range map[string]string{"east": "243.1.0.0/16,fd00:243:1::/64", "west": "243.2.0.0/16", "north": "243.3.0.0/30"} {
-			expect.Eventually(t, "the part of "+id+" in "+cluster.ID, func(ctx context.Context) error {
+			expect.Eventually(t, "allocation CIDR of "+id+" in "+cluster.ID, func(ctx context.Context) error {
 				entry, err := cluster.Clientset.ClusterSetV1alpha1().Members().Get(ctx, id, metav1.GetOptions{})
 				if err != nil {
 					return err
@@ -166,48 +167,48 @@ func TestPartsOfTheRangeAreShown(t *testing.T) {
 	}
 }
 
-// R128, R130: the first exporter allocates, later ones adopt, and the address
-// outlives the first. It is free when the last is gone.
-func TestAddressLivesAsLongAsAnyExport(t *testing.T) {
+// R128, R130: the first exporter allocates the IP, later exporters adopt it, and
+// the IP outlives the first export. It is released with the last export.
+func TestSharedIPIsKeptUntilTheLastExport(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "living")
 	export(t, east(), ns, "web", "true")
 	ip := oneIP(t, ns, "web", "east")
 	export(t, west(), ns, "web", "true")
 	if got := oneIP(t, ns, "web", "east", "west"); got != ip {
-		t.Errorf("with another exporter the IP is %s, and was %s", got, ip)
+		t.Errorf("IP with another exporter is %s, was %s", got, ip)
 	}
 	adopted(t, west(), ns, "web", ip)
 	expect.NoError(t, east().Unexport(t.Context(), ns, "web"))
 	if got := oneIP(t, ns, "web", "west"); got != ip {
-		t.Errorf("without its allocator the IP is %s, and was %s", got, ip)
+		t.Errorf("IP without its allocating cluster is %s, was %s", got, ip)
 	}
 	if by := imported(t, north(), ns, "web", "west").Annotations[multicluster.ClusterSetIPAllocatedByAnnotation]; by != "east" {
-		t.Errorf("it was allocated by %q", by)
+		t.Errorf("IP was allocated by %q, want east", by)
 	}
 	expect.NoError(t, west().Unexport(t.Context(), ns, "web"))
 	north().AwaitNoImport(t, ns, "web")
 	east().AwaitNoImport(t, ns, "web")
 	export(t, east(), ns, "web", "true")
 	if got := oneIP(t, ns, "web", "east"); got != ip {
-		t.Errorf("the address is not free again: %s, and was %s", got, ip)
+		t.Errorf("IP was not released: got %s, want %s", got, ip)
 	}
 }
 
-// adopted waits until a cluster remembers an address in its own export.
+// adopted waits until a cluster records an IP in its own export.
 func adopted(t *testing.T, in *fleet.Cluster, ns, name, ip string) {
 	t.Helper()
-	expect.Eventually(t, in.ID+" to remember "+ip, func(ctx context.Context) error {
+	expect.Eventually(t, "IP "+ip+" recorded in "+in.ID, func(ctx context.Context) error {
 		found, err := in.Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !strings.Contains(found.Annotations[multicluster.ClusterSetIPDecisionAnnotation], ip) {
-			err = fmt.Errorf("it remembers %v", found.Annotations)
+			err = fmt.Errorf("annotations are %v", found.Annotations)
 		}
 		return err
 	})
 }
 
-// R131, R132: the first export's setting stands, all are told, and later changes
-// change nothing else.
-func TestFirstSettingStands(t *testing.T) {
+// R131, R132: the setting of the founding export stands, all exports report the
+// conflict, and later changes change conditions only.
+func TestSettingOfTheFoundingExportStands(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "disagreeing")
 	export(t, east(), ns, "web", "true")
 	ip := oneIP(t, ns, "web", "east")
@@ -229,9 +230,9 @@ func TestFirstSettingStands(t *testing.T) {
 	annotate(east(), "false")
 	exportCondition(t, west(), ns, "web", "Conflict", metav1.ConditionTrue, "ClusterSetIPConflict")
 	if got := oneIP(t, ns, "web", "east", "west"); got != ip {
-		t.Errorf("the IP is %s, and was %s", got, ip)
+		t.Errorf("IP is %s, was %s", got, ip)
 	}
-	// Nor can anybody say otherwise.
+	// The recorded decision cannot be overwritten.
 	if output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "web", "-n", ns, "--overwrite", multicluster.ClusterSetIPDecisionAnnotation+"=x"); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
@@ -244,12 +245,12 @@ func TestFirstSettingStands(t *testing.T) {
 	}
 	exportCondition(t, east(), ns, "plain", "Conflict", metav1.ConditionTrue, "ClusterSetIPConflict", `Using "false"`)
 	if after := imported(t, north(), ns, "plain", "east").Spec.IPs; fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("the IPs are %v, and were %v", after, before)
+		t.Errorf("IPs are %v, were %v", after, before)
 	}
 }
 
-// Exhaustion is told, and harms nobody else.
-func TestFullPartIsTold(t *testing.T) {
+// Exhaustion is reported and does not affect other exports.
+func TestExhaustedAllocationCIDRIsReported(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "full")
 	for _, name := range []string{"one", "two"} {
 		export(t, north(), ns, name, "true")
@@ -259,20 +260,20 @@ func TestFullPartIsTold(t *testing.T) {
 	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted", "243.3.0.0/30")
 	export(t, north(), ns, "plain", "")
 	imported(t, east(), ns, "plain", "north")
-	// Room is made.
+	// Releasing an IP makes room.
 	expect.NoError(t, north().Unexport(t.Context(), ns, "one"))
 	oneIP(t, ns, "three", "north")
 	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionTrue)
-	// So it is by an export that is not in effect any more, although it exists.
+	// So does an export that is not in effect any more, although it exists.
 	export(t, north(), ns, "four", "true")
 	exportCondition(t, north(), ns, "four", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted")
 	expect.NoError(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "two", metav1.DeleteOptions{}))
 	oneIP(t, ns, "four", "north")
 }
 
-// An import whose address is not to be had in a cluster says why, there and
-// nowhere else.
-func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
+// An import whose shared IP is unavailable in a cluster reports the reason in
+// that cluster only.
+func TestUnavailableSharedIPIsReported(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "refused")
 	_, err := west().Kubernetes.CoreV1().ResourceQuotas(ns).Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceServicesLoadBalancers: resource.MustParse("0")}},
@@ -281,7 +282,7 @@ func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
 	expect.Eventually(t, "the quota", func(ctx context.Context) error {
 		found, err := west().Kubernetes.CoreV1().ResourceQuotas(ns).Get(ctx, "none", metav1.GetOptions{})
 		if err == nil && len(found.Status.Hard) == 0 {
-			err = errors.New("it is not in force yet")
+			err = errors.New("quota is not enforced yet")
 		}
 		return err
 	})
@@ -290,8 +291,8 @@ func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
 	imported(t, east(), ns, "web", "east")
 	unavailable(t, west(), ns, "web", "quota")
 
-	// Something older has the address: it is known before, because a service that
-	// comes back gets what it had.
+	// An older Service has the IP, which is known in advance: a service that is
+	// exported again receives the IP that it had.
 	ip := imported(t, north(), ns, "web", "east").Spec.IPs[0]
 	expect.NoError(t, east().Unexport(t.Context(), ns, "web"))
 	north().AwaitNoImport(t, ns, "web")
@@ -304,15 +305,15 @@ func TestAddressThatIsNotToBeHadIsTold(t *testing.T) {
 	unavailable(t, north(), ns, "web", ip, `"older"`)
 	expect.NoError(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "older", metav1.DeleteOptions{}))
 	if got := imported(t, north(), ns, "web", "east").Spec.IPs[0]; got != ip {
-		t.Errorf("the IP is %s, want %s", got, ip)
+		t.Errorf("IP is %s, want %s", got, ip)
 	}
 }
 
-// When a cluster has no port left for health checks of load balancers, the IP is
-// had without, and that is said.
-func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
+// When a cluster has no health check node port left, the shared IP works without
+// one, which is reported.
+func TestMissingHealthCheckNodePortIsReported(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "unhealthy")
-	for i := range 5 { // more than north has ports
+	for i := range 5 { // more than north has node ports
 		name := fmt.Sprintf("web-%d", i)
 		export(t, east(), ns, name, "true")
 		oneIP(t, ns, name, "east")
@@ -324,12 +325,12 @@ func TestClusterWithoutHealthCheckPortsSaysSo(t *testing.T) {
 		expect.NoError(t, err)
 		policies[service.Spec.ExternalTrafficPolicy]++
 		ready := meta.FindStatusCondition(imported(t, north(), ns, name, "east").Status.Conditions, "Ready")
-		if told := strings.Contains(ready.Message, "client addresses are not preserved"); told != (service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster) {
-			t.Errorf("%s has the policy %s, and says %q", name, service.Spec.ExternalTrafficPolicy, ready.Message)
+		if reported := strings.Contains(ready.Message, "client addresses are not preserved"); reported != (service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster) {
+			t.Errorf("%s has external traffic policy %s and message %q", name, service.Spec.ExternalTrafficPolicy, ready.Message)
 		}
 	}
 	if policies[corev1.ServiceExternalTrafficPolicyCluster] < 2 {
-		t.Errorf("the policies are %v", policies)
+		t.Errorf("policies are %v, want at least 2 of Cluster", policies)
 	}
 }
 
@@ -340,9 +341,9 @@ func unavailable(t *testing.T, in *fleet.Cluster, ns, name string, parts ...stri
 	})
 }
 
-// R129, R132: restarting everything between any two steps changes nothing, and
-// no address in use is handed out.
-func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
+// R129, R132: restarting all processes between any two steps changes nothing, and
+// no IP in use is allocated again.
+func TestRestartsBetweenStepsChangeNothing(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "restarted")
 	ip := ""
 	for _, step := range []struct {
@@ -352,12 +353,12 @@ func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
 	}{
 		{"east exports", func() { export(t, east(), ns, "web", "true") }, []string{"east"}},
 		{"west exports", func() { export(t, west(), ns, "web", "") }, []string{"east", "west"}},
-		{"north exports and disagrees", func() { export(t, north(), ns, "web", "false") }, []string{"east", "north", "west"}},
+		{"north exports with another setting", func() { export(t, north(), ns, "web", "false") }, []string{"east", "north", "west"}},
 		{"east withdraws", func() { expect.NoError(t, east().Unexport(t.Context(), ns, "web")) }, []string{"north", "west"}},
 		{"east exports another", func() {
 			export(t, east(), ns, "other", "true")
 			if got := oneIP(t, ns, "other", "east"); got == ip {
-				t.Errorf("%s was given away", ip)
+				t.Errorf("%s was allocated again", ip)
 			}
 		}, []string{"north", "west"}},
 		{"west withdraws", func() { expect.NoError(t, west().Unexport(t.Context(), ns, "web")) }, []string{"north"}},
@@ -369,14 +370,14 @@ func TestRestartsBetweenAnyTwoStepsChangeNothing(t *testing.T) {
 			ip = got
 		}
 		if got != ip {
-			t.Fatalf("%s: the IP is %s, and was %s", step.name, got, ip)
+			t.Fatalf("%s: IP is %s, was %s", step.name, got, ip)
 		}
 		for _, id := range step.from {
 			adopted(t, clusters.Cluster(id), ns, "web", ip)
 		}
 		restartAll(t)
 		if got := oneIP(t, ns, "web", step.from...); got != ip {
-			t.Fatalf("%s, then everything is restarted: the IP is %s, and was %s", step.name, got, ip)
+			t.Fatalf("%s, then all processes are restarted: IP is %s, was %s", step.name, got, ip)
 		}
 	}
 }
@@ -385,7 +386,7 @@ func restartAll(t *testing.T) {
 	t.Helper()
 	restart(t, clusters.Clusters...)
 	for _, cluster := range clusters.Clusters {
-		expect.Eventually(t, "the members of "+cluster.ID+" to be heard again", func(ctx context.Context) error {
+		expect.Eventually(t, "connected members in "+cluster.ID, func(ctx context.Context) error {
 			members, err := cluster.Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conflicts tests that clusters which export a service differently
-// come to the same answer, on real control planes.
+// Package conflicts tests that all clusters compute the same import from exports
+// that differ, on real control planes.
 package conflicts
 
 import (
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	fleet.Main(m, &clusters, fleet.Config{Names: []string{"one", "two", "three", "four", "five"}, ClusterSet: "everywhere"})
 }
 
-// variants are how each cluster exports the service: between them they differ
-// in everything that can conflict.
+// variants are the exports of each cluster. Together they differ in every
+// property that can conflict.
 var variants = map[string]struct {
 	service func(*corev1.Service)
 	export  func(*multiclusterxv1beta1.ServiceExport)
@@ -77,10 +77,10 @@ var variants = map[string]struct {
 	},
 }
 
-// R24, R51 to R59, R61 to R63, R119, R120, R121, R122: whatever the order in which the
-// exports are made and arrive, all clusters compute one and the same import,
-// whatever they export themselves. Who is in conflict, or has another type,
-// still takes part.
+// R24, R51 to R59, R61 to R63, R119, R120, R121, R122: in whatever order the
+// exports are created and arrive, all clusters compute the same import, whatever
+// they export themselves. Exports in conflict, or of another type, still take
+// part.
 func TestFiveClustersComputeTheSameImport(t *testing.T) {
 	for round, order := range [][]string{
 		{"one", "two", "three", "four", "five"},
@@ -96,13 +96,13 @@ func TestFiveClustersComputeTheSameImport(t *testing.T) {
 			}
 			for i, id := range order {
 				if i == 1 {
-					awaitNextSecond(t) // the first is the oldest, whatever its id
+					awaitNextSecond(t) // the first export is the oldest, whatever its cluster ID
 				}
 				_, err := clusters.Cluster(id).Export(t.Context(), ns, "web", variants[id].export)
 				expect.NoError(t, err)
 			}
 			agree(t, ns, order...)
-			// One after the other leaves, the oldest first: still all agree.
+			// Exports are withdrawn one by one, the oldest first.
 			for len(order) > 1 {
 				expect.NoError(t, clusters.Cluster(order[0]).Unexport(t.Context(), ns, "web"))
 				order = order[1:]
@@ -112,20 +112,20 @@ func TestFiveClustersComputeTheSameImport(t *testing.T) {
 	}
 }
 
-// awaitNextSecond waits until objects that are made are younger than those
-// that are there: creation times are in seconds.
+// awaitNextSecond waits until new objects are younger than existing ones:
+// creation timestamps have a resolution of one second.
 func awaitNextSecond(t *testing.T) {
 	t.Helper()
 	second := time.Now().Unix()
 	expect.Eventually(t, "the next second", func(context.Context) error {
 		if time.Now().Unix() == second {
-			return fmt.Errorf("it is still %d", second)
+			return fmt.Errorf("the time is still %d", second)
 		}
 		return nil
 	})
 }
 
-// oldest is the cluster whose export counts.
+// oldest returns the cluster whose export has precedence.
 func oldest(t *testing.T, ns string, from []string) string {
 	t.Helper()
 	return slices.MinFunc(from, func(a, b string) int {
@@ -141,7 +141,7 @@ func created(t *testing.T, cluster, ns string) time.Time {
 }
 
 // agree waits until all clusters import the service from exactly the given
-// ones, and fails unless what they import is the same.
+// clusters, and fails unless the imports are equal.
 func agree(t *testing.T, ns string, from ...string) {
 	t.Helper()
 	want := slices.Sorted(slices.Values(from))
@@ -163,7 +163,7 @@ func agree(t *testing.T, ns string, from ...string) {
 			if !slices.Equal(exporters, want) {
 				return fmt.Errorf("exported by %v, want %v", exporters, want)
 			}
-			found.Spec.IPs = nil // of each cluster's own
+			found.Spec.IPs = nil // specific to the cluster
 			spec, err := json.Marshal(map[string]any{"spec": found.Spec, "labels": found.Labels, "annotations": found.Annotations})
 			if err != nil {
 				return err
@@ -171,17 +171,17 @@ func agree(t *testing.T, ns string, from ...string) {
 			specs[cluster.ID], first = string(spec), string(spec)
 			checkPorts(t, found.Spec.Ports)
 			if headless := winner == "two"; headless != (found.Spec.Type == multiclusterxv1beta1.Headless) {
-				t.Errorf("%s is oldest, and the type is %s", winner, found.Spec.Type)
+				t.Errorf("oldest export is of %s, but the type is %s", winner, found.Spec.Type)
 			}
 			if !maps.Equal(found.Labels, export.Spec.ExportedLabels) {
-				t.Errorf("%s is oldest, and the labels are %v", winner, found.Labels)
+				t.Errorf("oldest export is of %s, but the labels are %v", winner, found.Labels)
 			}
 			return nil
 		})
 	}
 	for id, spec := range specs {
 		if spec != first {
-			t.Errorf("%s computes\n%s\nand others\n%s", id, spec, first)
+			t.Errorf("%s computes\n%s\nother clusters compute\n%s", id, spec, first)
 		}
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// awaitExport waits until the conditions of an export are so: "True/Valid",
-// for example. A message must have the part that follows after a space.
+// awaitExport waits until an export has the given conditions, such as
+// "True/Valid". The text after a space must be part of the message.
 func awaitExport(t *testing.T, in *fleet.Cluster, ns string, valid, ready, conflict string) []metav1.Condition {
 	t.Helper()
 	var found []metav1.Condition
@@ -59,7 +59,7 @@ func awaitEvents(t *testing.T, in *fleet.Cluster, ns string, want ...string) {
 			}
 		}
 		if len(found) != len(want) {
-			return fmt.Errorf("there are %v, want %v", found, want)
+			return fmt.Errorf("Events are %v, want %v", found, want)
 		}
 		for _, event := range want {
 			if !found[event] {
@@ -72,8 +72,8 @@ func awaitEvents(t *testing.T, in *fleet.Cluster, ns string, want ...string) {
 
 func describe(event eventsv1.Event) string { return event.Type + " " + event.Reason }
 
-// R18, R19, R20, R22, R23: conditions and Events tell what became of an export.
-func TestExportTellsWhatBecameOfIt(t *testing.T) {
+// R18, R19, R20, R22, R23: conditions and Events report the state of an export.
+func TestConditionsAndEventsReportTheStateOfAnExport(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "told", east(), west())
 	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	awaitExport(t, east(), ns, "False/NoService "+ns, "False/Failed not valid", "False/NoConflicts")
@@ -89,7 +89,7 @@ func TestExportTellsWhatBecameOfIt(t *testing.T) {
 	before := awaitExport(t, east(), ns, "True/Valid", "True/Ready", "False/NoConflicts")
 	awaitEvents(t, east(), ns, "Warning NoService", "Warning InvalidServiceType", "Normal Exported")
 
-	// Times move with statuses only.
+	// Transition times change only with the status.
 	exports := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns)
 	expect.Eventually(t, "a change of the export", func(ctx context.Context) error {
 		export, err := exports.Get(ctx, "web", metav1.GetOptions{})
@@ -105,7 +105,7 @@ func TestExportTellsWhatBecameOfIt(t *testing.T) {
 			t.Errorf("%+v was %+v", condition, old)
 		}
 	}
-	// A Service that stands for an import cannot be exported again.
+	// A derived Service cannot be exported.
 	name := multicluster.DerivedServiceName(ns, "web")
 	expect.Must(east().Export(t.Context(), ns, name))(t)
 	expect.Eventually(t, "refusal of the derived Service", func(ctx context.Context) error {
@@ -117,12 +117,12 @@ func TestExportTellsWhatBecameOfIt(t *testing.T) {
 	})
 }
 
-// R22, R51, R55, R121: a conflict shows on the exports of both clusters, in
-// conditions and Events, and its end as well. It makes nobody invalid.
+// R22, R51, R55, R121: a conflict and its end are reported on the exports of both
+// clusters, in conditions and Events. A conflict does not make an export invalid.
 func TestConflictShowsOnAllExports(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "disputed", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
-	awaitNextSecond(t) // east is the oldest
+	awaitNextSecond(t) // the export of east is the oldest
 	west().ExportService(t, ns, "web", []string{"10.8.0.1"}, makeHeadless, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
 	for _, cluster := range clusters.Clusters {
 		awaitExport(t, cluster, ns, "True/Valid", "True/Ready", `True/TypeConflict,PortConflict Using "ClusterSetIP" from oldest service export in "east". 1/2 clusters disagree.`)

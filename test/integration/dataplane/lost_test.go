@@ -26,16 +26,16 @@ func lease(ctx context.Context, in *fleet.Cluster, member string) (*coordination
 	return in.Kubernetes.CoordinationV1().Leases(installation.Namespace).Get(ctx, "member-"+member, metav1.GetOptions{})
 }
 
-// setPolicy says on the Secret of a member what becomes of its endpoints.
+// setPolicy sets on the Secret of a member what happens to its endpoints when it is lost.
 func setPolicy(ctx context.Context, t *testing.T, in *fleet.Cluster, member, policy string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"clusterset.mcs-apiserver.io/lost-policy":%s}}}`, policy)
 	expect.Must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, clusterset.MemberSecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 }
 
-// R79, R80, R81: the endpoints of a member that is lost are withdrawn, exactly
-// these, unless they are to be kept; they come back with it. Its Lease says
-// when it was last there.
+// R79, R80, R81: the endpoints of a lost member, and no others, are withdrawn
+// unless they are to be kept; they return with the member. The renew time of its
+// Lease is when the member was last seen.
 func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "cut-off", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
@@ -62,23 +62,23 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	link.Cut()
 	awaitEast(t, clustersetv1alpha1.MemberLost)
 	last := expect.Must(lease(t.Context(), west(), "east"))(t)
-	inWest.expect(t) // they are kept
+	inWest.expect(t) // the endpoints are kept
 	awaitEndpoints(t, west(), ns, "web", both)
 
 	setPolicy(t.Context(), t, west(), "east", `"Withdraw"`)
 	service, slices := awaitEndpoints(t, west(), ns, "web", own)
 	if service.ResourceVersion != before.ResourceVersion {
-		t.Error("the Service was touched")
+		t.Error("derived Service was written")
 	}
 	if len(slices) != 1 || slices[0].Name+" "+slices[0].ResourceVersion != ownVersion {
-		t.Errorf("what is left is %v, want %s", slices, ownVersion)
+		t.Errorf("remaining slices are %v, want %s", slices, ownVersion)
 	}
 	awaitImport(t, west(), ns, metav1.ConditionTrue)
 	if got := inWest.since(t); len(got) != 1 {
-		t.Errorf("withdrawing took %q", got)
+		t.Errorf("writes for the withdrawal: %q", got)
 	}
 	if now := expect.Must(lease(t.Context(), west(), "east"))(t); !now.Spec.RenewTime.Equal(last.Spec.RenewTime) {
-		t.Errorf("the Lease of a lost member was renewed: %v and %v", last.Spec.RenewTime, now.Spec.RenewTime)
+		t.Errorf("Lease of a lost member was renewed: %v, then %v", last.Spec.RenewTime, now.Spec.RenewTime)
 	}
 
 	// Restarts during the partition change nothing.
@@ -92,7 +92,7 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	expect.Must(west().EndpointSlice(t.Context(), ns, "web", []string{"10.8.0.2"}))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.2"}})
 	if got := inWest.since(t); len(got) != 1 {
-		t.Errorf("written to west: %q, want one update", got)
+		t.Errorf("writes in west: %q, want one update", got)
 	}
 
 	restore()
@@ -101,7 +101,7 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	awaitRenewal(t, west(), "east")
 	awaitEndpoints(t, east(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.2"}})
 	if got := inEast.since(t); len(got) != 1 {
-		t.Errorf("written to east, which reached west all the time: %q, want one update", got)
+		t.Errorf("writes in east, which never lost west: %q, want one update", got)
 	}
 }
 
@@ -121,14 +121,14 @@ func awaitRenewal(t *testing.T, in *fleet.Cluster, member string) {
 			first = found.Spec.RenewTime
 		}
 		if !first.Before(found.Spec.RenewTime) {
-			return fmt.Errorf("it is of %s", first)
+			return fmt.Errorf("renew time is still %s", first)
 		}
 		return nil
 	})
 }
 
-// A member that is lost and then removed is gone for good: its endpoints do not
-// come back for a moment.
+// A lost member that is removed stays removed: its endpoints do not return, not
+// even briefly.
 func TestLostMemberThatIsRemovedDoesNotComeBack(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "dismissed", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
@@ -143,7 +143,7 @@ func TestLostMemberThatIsRemovedDoesNotComeBack(t *testing.T) {
 	expect.NoError(t, west().Leave(t.Context(), "east"))
 	expect.Eventually(t, "end of the Lease", func(ctx context.Context) error {
 		if _, err := lease(ctx, west(), "east"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+			return fmt.Errorf("Lease still exists: %w", err)
 		}
 		return nil
 	})
@@ -153,8 +153,8 @@ func TestLostMemberThatIsRemovedDoesNotComeBack(t *testing.T) {
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}})
 }
 
-// R82: that our own API server is down is nobody's loss: nothing is withdrawn,
-// also when it is down for longer than the TTL, and when it comes back.
+// R82: an outage of the cluster's own API server is not a lost member: nothing is
+// withdrawn, even if the outage is longer than the TTL, and when it ends.
 func TestOwnOutageWithdrawsNothing(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "outage", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
@@ -176,14 +176,14 @@ func TestOwnOutageWithdrawsNothing(t *testing.T) {
 	expect.NoError(t, replica.Start())
 	expect.NoError(t, west().AwaitAvailable(t.Context()))
 	awaitEast(t, clustersetv1alpha1.MemberConnected)
-	// What happens now arrives, and is all that is written.
+	// Later changes are applied, and nothing else is written.
 	expect.Must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.2"}))(t)
 	_, after := awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.2"}})
 	inWest.expect(t, fmt.Sprintf("update endpointslices %s/%s", ns, before[0].Name))
 	if after[0].UID != before[0].UID {
-		t.Error("the slice is another one than before")
+		t.Error("slice was replaced")
 	}
 	if now := expect.Must(lease(t.Context(), west(), "east"))(t); now.UID != held.UID {
-		t.Error("the Lease is another one than before")
+		t.Error("Lease was replaced")
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dataplane tests what mcs-controller makes of ServiceImports and
-// ServiceExports in the cluster, and how much it writes for it, on real control
+// Package dataplane tests the objects that mcs-controller derives from
+// ServiceImports and ServiceExports, and how much it writes, on real control
 // planes.
 package dataplane
 
@@ -29,7 +29,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// clusters are joined by TestMain; a test that changes that puts it back.
+// clusters are joined by TestMain; a test that changes membership restores it.
 var clusters *fleet.Fleet
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		Names: []string{"east", "west"}, ClusterSet: "everywhere",
 		Configure: func(_ string, plane *controlplane.Config, installed *installation.Config) {
 			plane.APIServerFlags = []string{"--audit-policy-file=testdata/audit.yaml", "--audit-log-path=" + auditLog(installed.Dir)}
-			installed.APIServerFlags = []string{"--member-ttl=30s"} // the least, so that nobody waits for longer
+			installed.APIServerFlags = []string{"--member-ttl=30s"} // the minimum, to keep the tests short
 		},
 	})
 }
@@ -47,7 +47,7 @@ func auditLog(dir string) string { return filepath.Join(dir, "writes.log") }
 func east() *fleet.Cluster { return clusters.Cluster("east") }
 func west() *fleet.Cluster { return clusters.Cluster("west") }
 
-// unexport ends the export of web.
+// unexport deletes the ServiceExport web.
 func unexport(t *testing.T, in *fleet.Cluster, ns string) {
 	t.Helper()
 	expect.NoError(t, in.Unexport(t.Context(), ns, "web"))
@@ -55,7 +55,7 @@ func unexport(t *testing.T, in *fleet.Cluster, ns string) {
 
 func makeHeadless(service *corev1.Service) { service.Spec.ClusterIP = corev1.ClusterIPNone }
 
-// derivedService is the Service that stands for an import, or nil.
+// derivedService returns the derived Service of an import, or nil.
 func derivedService(ctx context.Context, in *fleet.Cluster, ns, name string) (*corev1.Service, error) {
 	service, err := in.Kubernetes.CoreV1().Services(ns).Get(ctx, multicluster.DerivedServiceName(ns, name), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -64,7 +64,7 @@ func derivedService(ctx context.Context, in *fleet.Cluster, ns, name string) (*c
 	return service, err
 }
 
-// importedSlices are the EndpointSlices of an import, whoever made them.
+// importedSlices returns the EndpointSlices of an import.
 func importedSlices(ctx context.Context, in *fleet.Cluster, ns, name string) ([]discoveryv1.EndpointSlice, error) {
 	list, err := in.Kubernetes.DiscoveryV1().EndpointSlices(ns).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + multicluster.DerivedServiceName(ns, name),
@@ -75,7 +75,7 @@ func importedSlices(ctx context.Context, in *fleet.Cluster, ns, name string) ([]
 	return list.Items, nil
 }
 
-// endpoints are the addresses of an import, by source cluster.
+// endpoints returns the addresses of an import by source cluster.
 func endpoints(slices []discoveryv1.EndpointSlice) map[string][]string {
 	found := map[string][]string{}
 	for _, slice := range slices {
@@ -87,17 +87,17 @@ func endpoints(slices []discoveryv1.EndpointSlice) map[string][]string {
 	return found
 }
 
-// from says of which clusters an import is to have which endpoints.
+// from maps source clusters to the expected endpoints of an import.
 type from map[string][]string
 
-// awaitEndpoints waits until an import has a Service, and slices with exactly
-// these endpoints of the given clusters and of no others.
+// awaitEndpoints waits until an import has a derived Service, and slices with
+// exactly the given endpoints.
 func awaitEndpoints(t *testing.T, in *fleet.Cluster, ns, name string, want from) (service *corev1.Service, found []discoveryv1.EndpointSlice) {
 	t.Helper()
 	expect.Eventually(t, fmt.Sprintf("endpoints of %s/%s in %s", ns, name, in.ID), func(ctx context.Context) error {
 		var err error
 		if service, err = derivedService(ctx, in, ns, name); err != nil || service == nil {
-			return errors.Join(err, errors.New("there is no Service"))
+			return errors.Join(err, errors.New("derived Service does not exist"))
 		}
 		if found, err = importedSlices(ctx, in, ns, name); err != nil {
 			return err
@@ -105,14 +105,14 @@ func awaitEndpoints(t *testing.T, in *fleet.Cluster, ns, name string, want from)
 		have := endpoints(found)
 		for cluster := range have {
 			if want[cluster] == nil {
-				return fmt.Errorf("there are endpoints of %s", cluster)
+				return fmt.Errorf("unexpected endpoints of %s", cluster)
 			}
 		}
 		for cluster, addresses := range want {
 			slices.Sort(have[cluster])
 			slices.Sort(addresses)
 			if !slices.Equal(have[cluster], addresses) {
-				return fmt.Errorf("the endpoints of %s are %v, want %v", cluster, have[cluster], addresses)
+				return fmt.Errorf("endpoints of %s are %v, want %v", cluster, have[cluster], addresses)
 			}
 		}
 		return nil
@@ -120,24 +120,24 @@ func awaitEndpoints(t *testing.T, in *fleet.Cluster, ns, name string, want from)
 	return service, found
 }
 
-// awaitNothing waits until nothing is left of an import.
+// awaitNothing waits until all objects of an import are removed.
 func awaitNothing(t *testing.T, in *fleet.Cluster, ns, name string) {
 	t.Helper()
 	expect.Eventually(t, fmt.Sprintf("end of %s/%s in %s", ns, name, in.ID), func(ctx context.Context) error {
 		service, err := derivedService(ctx, in, ns, name)
 		if err != nil || service != nil {
-			return errors.Join(err, errors.New("the Service is still there"))
+			return errors.Join(err, errors.New("derived Service still exists"))
 		}
 		slices, err := importedSlices(ctx, in, ns, name)
 		if err != nil || len(slices) > 0 {
-			return errors.Join(err, fmt.Errorf("%d slices are still there", len(slices)))
+			return errors.Join(err, fmt.Errorf("%d slices still exist", len(slices)))
 		}
 		return nil
 	})
 }
 
-// awaitImport waits until the condition Ready of the import web is so, and its
-// message has these parts.
+// awaitImport waits until the condition Ready of the import web has the given
+// status and a message that contains all parts.
 func awaitImport(t *testing.T, in *fleet.Cluster, ns string, ready metav1.ConditionStatus, parts ...string) *multiclusterxv1beta1.ServiceImport {
 	t.Helper()
 	return in.AwaitImportThat(t, ns, "web", func(found *multiclusterxv1beta1.ServiceImport) error {

@@ -19,9 +19,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// R46, R70, R71, R72, R73, R77: what is imported from elsewhere, and from
-// elsewhere and here, has a Service and slices in every cluster, each slice of
-// one source; what was there before is not touched.
+// R46, R70, R71, R72, R73, R77: imports, from other clusters and from this one,
+// have a derived Service and slices in every cluster, each slice of one source
+// cluster; existing objects are not written.
 func TestExportsBecomeServicesAndSlices(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "shop", east(), west())
 	withNodes := func(slice *discoveryv1.EndpointSlice) {
@@ -49,10 +49,10 @@ func TestExportsBecomeServicesAndSlices(t *testing.T) {
 		checkSlices(t, cluster, service, slices)
 		found := awaitImport(t, cluster, ns, metav1.ConditionTrue)
 		if fmt.Sprint(found.Spec.IPs) != fmt.Sprintf("[%s]", service.Spec.ClusterIP) {
-			t.Errorf("%s: the import has %v and its Service %s", cluster.ID, found.Spec.IPs, service.Spec.ClusterIP)
+			t.Errorf("%s: import has IPs %v, derived Service has %s", cluster.ID, found.Spec.IPs, service.Spec.ClusterIP)
 		}
 	}
-	// R74: the slices of a cluster go with its export, those of the others stay.
+	// R74: the slices of a cluster are removed with its export; others stay.
 	unexport(t, east(), ns)
 	for _, cluster := range clusters.Clusters {
 		awaitEndpoints(t, cluster, ns, "web", from{"west": {"10.8.0.1"}})
@@ -63,7 +63,7 @@ func TestExportsBecomeServicesAndSlices(t *testing.T) {
 		service := expect.Must(cluster.Kubernetes.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{}))(t)
 		slice := expect.Must(cluster.Kubernetes.DiscoveryV1().EndpointSlices(ns).Get(t.Context(), "web-ipv4", metav1.GetOptions{}))(t)
 		if now := service.ResourceVersion + " " + slice.ResourceVersion; now != versions[cluster.ID] {
-			t.Errorf("%s: the exported Service and its slice were written: %s and %s", cluster.ID, versions[cluster.ID], now)
+			t.Errorf("%s: exported Service or its slice was written: versions %s, then %s", cluster.ID, versions[cluster.ID], now)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func checkService(t *testing.T, service *corev1.Service) {
 	t.Helper()
 	if service.Labels[multicluster.ServiceNameLabel] != "web" || service.Spec.Type != corev1.ServiceTypeClusterIP || service.Spec.Selector != nil ||
 		service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone || len(service.Spec.Ports) != 2 {
-		t.Errorf("the Service is %+v with labels %v", service.Spec, service.Labels)
+		t.Errorf("derived Service is %+v with labels %v", service.Spec, service.Labels)
 	}
 }
 
@@ -92,12 +92,12 @@ func checkSlices(t *testing.T, in *fleet.Cluster, service *corev1.Service, slice
 	}
 }
 
-// R45: when the type changes, nothing of the other type is left.
+// R45: when the type changes, no objects of the previous type remain.
 func TestTypeChangesWithoutLeftovers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "flipping", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"}, makeHeadless)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
-	awaitNextSecond(t) // east is the oldest
+	awaitNextSecond(t) // the export of east is the oldest
 	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
 	both := from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}}
 	for _, cluster := range clusters.Clusters {
@@ -108,7 +108,7 @@ func TestTypeChangesWithoutLeftovers(t *testing.T) {
 		awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}})
 	}
 	awaitNextSecond(t)
-	expect.Must(east().Export(t.Context(), ns, "web"))(t) // now the youngest
+	expect.Must(east().Export(t.Context(), ns, "web"))(t) // now the youngest export
 	ips := map[string]string{}
 	for _, cluster := range clusters.Clusters {
 		ips[cluster.ID] = awaitType(t, cluster, ns, false, both).Spec.ClusterIP
@@ -117,7 +117,7 @@ func TestTypeChangesWithoutLeftovers(t *testing.T) {
 	for _, cluster := range clusters.Clusters {
 		awaitType(t, cluster, ns, true, from{"east": {"10.9.0.1"}})
 	}
-	// R48: while the import lives, the IP that it had is the one that it gets.
+	// R48: the IP of an import is kept for the lifetime of the import.
 	awaitNextSecond(t)
 	expect.Must(west().Export(t.Context(), ns, "web"))(t)
 	for _, cluster := range clusters.Clusters {
@@ -126,7 +126,7 @@ func TestTypeChangesWithoutLeftovers(t *testing.T) {
 	unexport(t, east(), ns)
 	for _, cluster := range clusters.Clusters {
 		if ip := awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}}).Spec.ClusterIP; ip != ips[cluster.ID] {
-			t.Errorf("%s: the IP was %s and is %s", cluster.ID, ips[cluster.ID], ip)
+			t.Errorf("%s: IP was %s, is %s", cluster.ID, ips[cluster.ID], ip)
 		}
 	}
 	unexport(t, west(), ns)
@@ -135,21 +135,21 @@ func TestTypeChangesWithoutLeftovers(t *testing.T) {
 	}
 }
 
-// awaitNextSecond waits until objects that are made are younger than those
-// that are there: creation times are in seconds.
+// awaitNextSecond waits until new objects are younger than existing ones:
+// creation timestamps have a resolution of one second.
 func awaitNextSecond(t *testing.T) {
 	t.Helper()
 	second := time.Now().Unix()
 	expect.Eventually(t, "the next second", func(context.Context) error {
 		if time.Now().Unix() == second {
-			return fmt.Errorf("it is still %d", second)
+			return fmt.Errorf("the time is still %d", second)
 		}
 		return nil
 	})
 }
 
-// awaitType waits until Service and slices are those of a headless import, or
-// of one with an IP.
+// awaitType waits until derived Service and slices are those of a headless
+// import, or of an import with an IP.
 func awaitType(t *testing.T, in *fleet.Cluster, ns string, headless bool, want from) *corev1.Service {
 	t.Helper()
 	var found *corev1.Service
@@ -159,7 +159,7 @@ func awaitType(t *testing.T, in *fleet.Cluster, ns string, headless bool, want f
 			return err
 		}
 		if service == nil || (service.Spec.ClusterIP == corev1.ClusterIPNone) != headless {
-			return fmt.Errorf("the Service is %v", service)
+			return fmt.Errorf("derived Service is %v", service)
 		}
 		found = service
 		slices, err := importedSlices(ctx, in, ns, "web")
@@ -168,7 +168,7 @@ func awaitType(t *testing.T, in *fleet.Cluster, ns string, headless bool, want f
 		}
 		for _, slice := range slices {
 			if _, marked := slice.Labels[corev1.IsHeadlessService]; marked != headless || slice.OwnerReferences[0].UID != service.UID {
-				return fmt.Errorf("slice %s: headless is %t, and the owner %v", slice.Name, marked, slice.OwnerReferences)
+				return fmt.Errorf("slice %s: headless label is %t, owners are %v", slice.Name, marked, slice.OwnerReferences)
 			}
 		}
 		return nil

@@ -20,18 +20,18 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// promptly is how soon what is not exported any more is to be gone. It takes a
-// fraction of it where nothing else takes the processors.
+// promptly is how soon the objects of a withdrawn import must be removed. On an
+// idle machine removal takes a fraction of it.
 const promptly = 3 * time.Second
 
-// R74: what is not imported any more is gone promptly, whatever ended it, and
-// nothing else is touched.
-func TestWhatIsNotImportedAnyMoreIsRemoved(t *testing.T) {
+// R74: the objects of an import are removed promptly, whatever ended the import,
+// and nothing else is written.
+func TestObjectsOfEndedImportsAreRemoved(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// end ends the import of web in west, restore undoes it as far as others need it.
+		// end ends the import of web in west; restore undoes it as far as other cases need.
 		end, restore func(t *testing.T, ns string)
-		// alone is true when what west itself exports stays.
+		// alone is true if the export of west itself stays.
 		alone bool
 	}{
 		{name: "unexported", alone: true,
@@ -67,9 +67,9 @@ func TestWhatIsNotImportedAnyMoreIsRemoved(t *testing.T) {
 			test.end(t, ns)
 			awaitNothing(t, west(), ns, "web")
 			took := time.Since(start)
-			t.Logf("it was gone after %s", took.Round(10*time.Millisecond))
+			t.Logf("removal took %s", took.Round(10*time.Millisecond))
 			if took > promptly {
-				t.Errorf("it took %s", took)
+				t.Errorf("removal took %s", took)
 			}
 			if !test.alone {
 				awaitNothing(t, west(), ns, "own")
@@ -79,35 +79,35 @@ func TestWhatIsNotImportedAnyMoreIsRemoved(t *testing.T) {
 			if test.alone {
 				again, sameSlices := awaitEndpoints(t, west(), ns, "own", from{"west": {"10.8.0.1"}})
 				if again.ResourceVersion != service.ResourceVersion || sameSlices[0].ResourceVersion != slices[0].ResourceVersion {
-					t.Error("what west itself exports was touched")
+					t.Error("objects of the export of west were written")
 				}
 			}
 		})
 	}
 }
 
-// awaitEast waits until west sees east in this state.
+// awaitEast waits until west shows east in the given state.
 func awaitEast(t *testing.T, want clustersetv1alpha1.MemberState) {
 	t.Helper()
 	expect.Eventually(t, "member east in west", func(ctx context.Context) error {
 		found, err := west().Clientset.ClusterSetV1alpha1().Members().Get(ctx, "east", metav1.GetOptions{})
 		if err == nil && found.Status.State != want {
-			err = fmt.Errorf("the state is %s, want %s", found.Status.State, want)
+			err = fmt.Errorf("state is %s, want %s", found.Status.State, want)
 		}
 		return err
 	})
 }
 
-// foreignService is somebody else's Service with the name of one that stands
-// for an import.
+// foreignService creates a Service that has the name of a derived Service but is
+// not managed by mcs-controller.
 func foreignService(t *testing.T, in *fleet.Cluster, ns, name string, labels map[string]string) *corev1.Service {
 	t.Helper()
 	return expect.Must(in.Service(t.Context(), ns, multicluster.DerivedServiceName(ns, name), func(s *corev1.Service) { s.Labels = labels }))(t)
 }
 
-// A Service that only has the name is not ours: it is neither changed nor
-// deleted, and the import says what is in its way.
-func TestServiceOfSomebodyElseIsNotTouched(t *testing.T) {
+// A Service that merely has the name of a derived Service is neither changed nor
+// deleted, and the import reports the name conflict.
+func TestForeignServiceIsNotWritten(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "occupied", east(), west())
 	foreign := foreignService(t, west(), ns, "web", map[string]string{"app": "mine"})
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
@@ -116,22 +116,22 @@ func TestServiceOfSomebodyElseIsNotTouched(t *testing.T) {
 	unexport(t, east(), ns)
 	expect.Eventually(t, "end of the import", func(ctx context.Context) error {
 		if _, err := west().Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+			return fmt.Errorf("ServiceImport still exists: %w", err)
 		}
 		return nil
 	})
 	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name)
 	if now := expect.Must(derivedService(t.Context(), west(), ns, "web"))(t); now == nil || now.ResourceVersion != foreign.ResourceVersion {
-		t.Errorf("somebody else's Service was %v and is %v", foreign, now)
+		t.Errorf("foreign Service was %v, is %v", foreign, now)
 	}
 	expect.NoError(t, west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}))
 	awaitImport(t, west(), ns, metav1.ConditionTrue)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 }
 
-// What belonged to imports that ended while mcs-controller did not run is
-// removed when it starts; what only looks like it stays.
+// Objects of imports that ended while mcs-controller was down are removed when it
+// starts; objects that only resemble them stay.
 func TestLeftoversAreRemovedAtStart(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "leftovers", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
@@ -158,6 +158,6 @@ func TestLeftoversAreRemovedAtStart(t *testing.T) {
 	now := expect.Must(derivedService(t.Context(), west(), ns, "kept"))(t)
 	slices := expect.Must(importedSlices(t.Context(), west(), ns, "kept"))(t)
 	if now == nil || now.ResourceVersion != kept.ResourceVersion || len(slices) != 1 || slices[0].ResourceVersion != keptSlice.ResourceVersion {
-		t.Errorf("what was not made by mcs-controller is %v and %v", now, slices)
+		t.Errorf("objects not managed by mcs-controller are %v and %v", now, slices)
 	}
 }

@@ -25,9 +25,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// writes is everything that our service account has written to a cluster, but
-// for Leases, in the order in which it was done; what was refused does not
-// count, and what was done in namespaces of other tests.
+// writes returns all successful writes of mcs-controller's service account to a
+// namespace, Leases excluded, in order.
 func writes(t *testing.T, in *fleet.Cluster, ns string) []string {
 	t.Helper()
 	lines := bufio.NewScanner(bytes.NewReader(expect.Must(os.ReadFile(auditLog(in.Dir)))(t)))
@@ -36,7 +35,7 @@ func writes(t *testing.T, in *fleet.Cluster, ns string) []string {
 	for lines.Scan() {
 		var event auditv1.Event
 		if json.Unmarshal(lines.Bytes(), &event) != nil {
-			continue // it is being written
+			continue // the line is incomplete
 		}
 		if event.ObjectRef == nil || event.ObjectRef.Resource == "leases" || event.ResponseStatus == nil || event.ResponseStatus.Code >= 300 {
 			continue
@@ -48,7 +47,7 @@ func writes(t *testing.T, in *fleet.Cluster, ns string) []string {
 	return found
 }
 
-// counted are the writes to a cluster since a moment.
+// counted is the number of writes to a cluster since its creation.
 type counted struct {
 	in     *fleet.Cluster
 	ns     string
@@ -65,7 +64,7 @@ func (c counted) since(t *testing.T) []string {
 	return writes(t, c.in, c.ns)[c.before:]
 }
 
-// expect fails unless these and no other writes were done, and none follows.
+// expect fails unless exactly these writes were done, and none follows.
 func (c counted) expect(t *testing.T, want ...string) {
 	t.Helper()
 	stays(t, 2*time.Second, func(context.Context) error { return nil }, c)
@@ -73,12 +72,12 @@ func (c counted) expect(t *testing.T, want ...string) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("written to %s: %q, want %q", c.in.ID, got, want)
+		t.Errorf("writes in %s: %q, want %q", c.in.ID, got, want)
 	}
 }
 
-// stays fails unless a check passes all the time, and nothing more is written
-// to the given clusters.
+// stays fails unless a check keeps passing and nothing is written to the given
+// clusters.
 func stays(t *testing.T, duration time.Duration, check func(context.Context) error, quiet ...counted) {
 	t.Helper()
 	for i := range quiet {
@@ -87,7 +86,7 @@ func stays(t *testing.T, duration time.Duration, check func(context.Context) err
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, duration, true, func(ctx context.Context) (bool, error) {
 		for _, counted := range quiet {
 			if more := counted.since(t); len(more) > 0 {
-				return false, fmt.Errorf("written to %s: %q", counted.in.ID, more)
+				return false, fmt.Errorf("writes in %s: %q", counted.in.ID, more)
 			}
 		}
 		return false, check(ctx)
@@ -97,7 +96,7 @@ func stays(t *testing.T, duration time.Duration, check func(context.Context) err
 	}
 }
 
-// awaitQuiet waits until nothing has been written for a second.
+// awaitQuiet waits until nothing was written for a second.
 func awaitQuiet(t *testing.T, ns string) {
 	t.Helper()
 	last, since := -1, time.Now()
@@ -111,11 +110,11 @@ func awaitQuiet(t *testing.T, ns string) {
 		}
 		return time.Since(since) > time.Second, nil
 	}); err != nil {
-		t.Fatal("there is no end to the writing")
+		t.Fatal("writes do not end")
 	}
 }
 
-// exportVersions are the resourceVersions of the ServiceExports in a namespace.
+// exportVersions returns the resourceVersions of the ServiceExports in a namespace.
 func exportVersions(ctx context.Context, in *fleet.Cluster, ns string) (string, error) {
 	list, err := in.Clientset.MulticlusterXV1beta1().ServiceExports(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -128,8 +127,8 @@ func exportVersions(ctx context.Context, in *fleet.Cluster, ns string) (string, 
 	return fmt.Sprint(found), nil
 }
 
-// One change is one write per affected object, and no change is none: neither
-// while nothing happens nor when mcs-controller starts again.
+// One change causes one write per affected object; without a change nothing is
+// written, not even when mcs-controller restarts.
 func TestOneChangeIsOneWrite(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "frugal", east(), west())
 	east().ExportService(t, ns, "web", []string{"10.9.0.1", "10.9.0.2"})
@@ -149,8 +148,8 @@ func TestOneChangeIsOneWrite(t *testing.T) {
 	inWest.expect(t, update)
 	inEast.expect(t, update)
 
-	// Nothing happens, and nothing is written: neither to the cluster nor to our
-	// own API.
+	// Without changes nothing is written, neither to the cluster nor to the
+	// project's API.
 	versions := map[*fleet.Cluster]string{}
 	for _, cluster := range clusters.Clusters {
 		versions[cluster] = expect.Must(exportVersions(t.Context(), cluster, ns))(t)
@@ -158,7 +157,7 @@ func TestOneChangeIsOneWrite(t *testing.T) {
 	stays(t, 20*time.Second, func(ctx context.Context) error {
 		for cluster, version := range versions {
 			if now, err := exportVersions(ctx, cluster, ns); err != nil || now != version {
-				return errors.Join(err, fmt.Errorf("ServiceExports of %s were %s and are %s", cluster.ID, version, now))
+				return errors.Join(err, fmt.Errorf("ServiceExports of %s were %s, are %s", cluster.ID, version, now))
 			}
 		}
 		return nil
@@ -167,14 +166,14 @@ func TestOneChangeIsOneWrite(t *testing.T) {
 	inWest = count(t, west(), ns)
 	expect.NoError(t, west().StopController())
 	expect.NoError(t, west().StartController(t.Context()))
-	// That it works again shows in what it makes.
+	// A new import shows that mcs-controller works again.
 	expect.Must(east().EndpointSlice(t.Context(), ns, "web", []string{"10.9.0.1"}))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
 	inWest.expect(t, update)
 }
 
-// A crowd is split into slices of 100, and whoever leaves costs one write.
-func TestCrowdIsSplit(t *testing.T) {
+// Many endpoints are split into slices of 100; removing one endpoint is one write.
+func TestManyEndpointsAreSplit(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "crowded", east(), west())
 	var crowd []string
 	for i := range 250 {
@@ -203,7 +202,7 @@ func TestCrowdIsSplit(t *testing.T) {
 	expect.Must(east().EndpointSlice(t.Context(), ns, "web", left))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"east": left})
 	inWest.expect(t, fmt.Sprintf("update endpointslices %s/%s", ns, home))
-	// One that comes takes the place that is free.
+	// A new endpoint takes the free place.
 	inWest = count(t, west(), ns)
 	joined := append([]string{"10.9.9.9"}, left...)
 	expect.Must(east().EndpointSlice(t.Context(), ns, "web", joined))(t)

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet tests that clusters which share a network reach each other
-// through links alone, and that the replicas of one cluster are one.
+// Package fleet tests the framework package fleet: clusters reach each other only
+// through links, and the replicas of a cluster share their objects.
 package fleet
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 func east() *fleet.Cluster { return clusters.Cluster("east") }
 func west() *fleet.Cluster { return clusters.Cluster("west") }
 
-// peerClient is what the member Secret of a cluster lets its holder do.
+// peerClient returns a client with the credential in a member Secret.
 func peerClient(t *testing.T, secret *corev1.Secret) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[clusterset.MemberSecretKubeconfig])
@@ -58,7 +58,7 @@ func peerClient(t *testing.T, secret *corev1.Secret) kubernetes.Interface {
 	return client
 }
 
-// askVersion asks for the version without waiting longer than need be.
+// askVersion requests the version with a timeout.
 func askVersion(ctx context.Context, client kubernetes.Interface, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -73,24 +73,24 @@ func TestEveryClusterHasItsOwnClaims(t *testing.T) {
 		for name, want := range map[string]string{multicluster.ClusterIDClaim: cluster.ID, multicluster.ClusterSetClaim: "everywhere"} {
 			claim, err := cluster.Clientset.MulticlusterV1().ClusterClaims().Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil || claim.Spec.Value != want {
-				t.Errorf("%s claims to be %q as %s (%v), want %q", cluster.ID, claim.Spec.Value, name, err, want)
+				t.Errorf("%s: claim value is %q for %s (%v), want %q", cluster.ID, claim.Spec.Value, name, err, want)
 			}
 		}
 		output, err := cluster.Kubectl(t.Context(), "get", "secrets", "-n", installation.Namespace, "--field-selector="+clusterset.MemberSecretSelector(), "-o", "name")
 		other := map[string]string{"east": "west", "west": "east"}[cluster.ID]
 		if want := "secret/" + clusterset.MemberSecretName(other) + "\n"; err != nil || output != want {
-			t.Errorf("the members of %s are %q (%v), want %q", cluster.ID, output, err, want)
+			t.Errorf("members of %s are %q (%v), want %q", cluster.ID, output, err, want)
 		}
 	}
 }
 
-func TestCredentialOfAMemberIsThatOfAPeer(t *testing.T) {
+func TestMemberSecretHoldsAPeerCredential(t *testing.T) {
 	secret, err := east().Join(t.Context(), west(), map[string][]byte{clusterset.MemberSecretRelayFor: []byte("*")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(secret.Data[clusterset.MemberSecretClusterID]) != "west" || string(secret.Data[clusterset.MemberSecretRelayFor]) != "*" || secret.Type != clusterset.MemberSecretType {
-		t.Errorf("got the Secret %+v", secret)
+		t.Errorf("member Secret is %+v", secret)
 	}
 	before := east().Links["west"].Received()
 	review, err := peerClient(t, secret).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -101,7 +101,7 @@ func TestCredentialOfAMemberIsThatOfAPeer(t *testing.T) {
 		t.Errorf("east is %s in west, want %s", review.Status.UserInfo.Username, want)
 	}
 	if east().Links["west"].Received() == before {
-		t.Error("nothing came through the link")
+		t.Error("no data was received through the link")
 	}
 	wrong, err := east().KubeconfigFor(west(), "wrong")
 	if err != nil {
@@ -111,10 +111,10 @@ func TestCredentialOfAMemberIsThatOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := askVersion(t.Context(), peerClient(t, secret), expect.Patience); !apierrors.IsUnauthorized(err) {
-		t.Errorf("a wrong token gets %v", err)
+		t.Errorf("wrong token: got %v, want Unauthorized", err)
 	}
 	if _, there := secret.Data[clusterset.MemberSecretClusterID]; there {
-		t.Error("a key that was to be left out is there")
+		t.Error("Secret has a key that was removed by an override")
 	}
 	if err := east().Leave(t.Context(), "west"); err != nil {
 		t.Fatal(err)
@@ -124,8 +124,8 @@ func TestCredentialOfAMemberIsThatOfAPeer(t *testing.T) {
 	}
 }
 
-// Breaking the way from one cluster to another leaves the way back alone.
-func TestLinkIsBrokenInOneDirection(t *testing.T) {
+// Cutting the link from one cluster to another does not affect the link back.
+func TestLinkIsCutInOneDirection(t *testing.T) {
 	ctx := t.Context()
 	there, err := east().Join(ctx, west(), nil)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestLinkIsBrokenInOneDirection(t *testing.T) {
 
 	way.Cut()
 	if err := askVersion(ctx, toWest, expect.Patience); err == nil {
-		t.Error("the link is cut and works")
+		t.Error("request succeeded although the link is cut")
 	}
 	works(toEast)
 	if err := way.Restore(); err != nil {
@@ -159,7 +159,7 @@ func TestLinkIsBrokenInOneDirection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := askVersion(ctx, toWest, time.Second); err == nil {
-		t.Error("the link hangs and works")
+		t.Error("request succeeded although the link hangs")
 	}
 	works(toEast)
 	if err := way.Restore(); err != nil {
@@ -177,7 +177,7 @@ func TestServiceHasEndpointsWithoutPods(t *testing.T) {
 		service.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
 	})
 	if err != nil || len(service.Spec.ClusterIPs) != 2 {
-		t.Fatalf("got the cluster IPs %v (%v), want one per family", service.Spec.ClusterIPs, err)
+		t.Fatalf("cluster IPs are %v (%v), want one per family", service.Spec.ClusterIPs, err)
 	}
 	for _, addresses := range [][]string{{"10.1.0.1"}, {"10.1.0.1", "10.1.0.2"}, {"fd00::1"}} {
 		if _, err := east().EndpointSlice(ctx, "shop", "web", addresses); err != nil {
@@ -185,7 +185,7 @@ func TestServiceHasEndpointsWithoutPods(t *testing.T) {
 		}
 	}
 	if _, err := east().EndpointSlice(ctx, "shop", "web", nil); err == nil {
-		t.Error("an EndpointSlice of no family was made")
+		t.Error("an EndpointSlice without addresses was created")
 	}
 	slices, err := east().Kubernetes.DiscoveryV1().EndpointSlices("shop").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
 	if err != nil {
@@ -195,11 +195,11 @@ func TestServiceHasEndpointsWithoutPods(t *testing.T) {
 	for _, slice := range slices.Items {
 		got[slice.AddressType] += len(slice.Endpoints)
 		if len(slice.Ports) != 1 || *slice.Ports[0].Name != "http" || *slice.Ports[0].Port != 80 {
-			t.Errorf("%s has the ports %+v, want the Service's", slice.Name, slice.Ports)
+			t.Errorf("%s has ports %+v, want those of the Service", slice.Name, slice.Ports)
 		}
 	}
 	if len(slices.Items) != 2 || got[discoveryv1.AddressTypeIPv4] != 2 || got[discoveryv1.AddressTypeIPv6] != 1 {
-		t.Errorf("%d slices have the endpoints %v, want 2 of IPv4 and 1 of IPv6", len(slices.Items), got)
+		t.Errorf("%d slices have endpoints %v, want 2 of IPv4 and 1 of IPv6", len(slices.Items), got)
 	}
 	if _, err := east().Export(ctx, "shop", "web"); err != nil {
 		t.Fatal(err)
@@ -212,9 +212,9 @@ func TestServiceHasEndpointsWithoutPods(t *testing.T) {
 	}
 }
 
-// What was written through one replica can be read from all of them, and one
-// is enough.
-func TestReplicasAreOne(t *testing.T) {
+// Objects written through one replica can be read from all replicas, and one
+// replica is sufficient.
+func TestReplicasShareObjects(t *testing.T) {
 	ctx := t.Context()
 	if err := west().Namespace(ctx, "replicas"); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestReplicasAreOne(t *testing.T) {
 	expect.Eventually(t, "the API at one replica", func(ctx context.Context) error {
 		for range 5 {
 			if _, err := west().Clientset.MulticlusterXV1beta1().ServiceExports("replicas").Get(ctx, "web", metav1.GetOptions{}); err != nil {
-				return fmt.Errorf("with one replica gone: %w", err)
+				return fmt.Errorf("with one replica stopped: %w", err)
 			}
 		}
 		return nil

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub tests clusters that know each other through hubs only, on real
+// Package hub tests clusters that are connected through hubs only, on real
 // control planes.
 package hub
 
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// joinHubs makes a star of two hubs: the hubs have everybody for members, and
-// everybody else has the hubs, which may speak for all.
+// joinHubs joins the clusters as a star with two hubs: the hubs have all clusters
+// as members, and all other clusters have the hubs, which may relay for all.
 func joinHubs(t *testing.T) {
 	t.Helper()
 	hubs, relay := []string{"hub-1", "hub-2"}, map[string][]byte{clusterset.MemberSecretRelayFor: []byte("*")}
@@ -63,10 +63,10 @@ func via(want ...string) func(*clustersetv1alpha1.Member) error {
 	}
 }
 
-// R2: clusters that have only hubs in common import from each other; an export
-// that is withdrawn is gone everywhere, also while the hub that would be
-// believed otherwise has lost touch and still remembers it.
-func TestTwoHubsAndAWithdrawnExport(t *testing.T) {
+// R2: clusters that share only hubs import from each other; a withdrawn export is
+// removed everywhere, even while the preferred hub is disconnected from the source
+// and still holds the export.
+func TestExportIsWithdrawnThroughEitherHub(t *testing.T) {
 	joinHubs(t)
 	ns := clusters.CreateNamespace(t, "relayed")
 	east, west := clusters.Cluster("east"), clusters.Cluster("west")
@@ -81,15 +81,15 @@ func TestTwoHubsAndAWithdrawnExport(t *testing.T) {
 	exported, err := west.Clientset.ClusterSetV1alpha1().ExportedServices(ns).Get(t.Context(), "web.east", metav1.GetOptions{})
 	expect.NoError(t, err)
 	if !slices.Equal(exported.Spec.Path, []string{"east", "hub-1"}) {
-		t.Errorf("the path is %v", exported.Spec.Path)
+		t.Errorf("path is %v, want [east hub-1]", exported.Spec.Path)
 	}
 	slices, err := west.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{})
 	expect.NoError(t, err)
 	if len(slices.Items) != 2 {
-		t.Errorf("%d slices arrived, want 2", len(slices.Items))
+		t.Errorf("received %d slices, want 2", len(slices.Items))
 	}
 
-	// The first hub loses touch with east, and west with the first hub.
+	// The first hub is disconnected from east, and west from the first hub.
 	west.Links["hub-1"].Cut()
 	clusters.Cluster("hub-1").Links["east"].Cut()
 	expect.NoError(t, east.Unexport(t.Context(), ns, "web"))
@@ -107,8 +107,8 @@ func TestTwoHubsAndAWithdrawnExport(t *testing.T) {
 	west.AwaitImport(t, ns, "db", "east")
 }
 
-// Nobody speaks for another cluster unless its Secret says so.
-func TestHubSpeaksOnlyForThoseItMay(t *testing.T) {
+// A hub relays only the clusters that its member Secret names.
+func TestHubRelaysOnlyPermittedClusters(t *testing.T) {
 	joinHubs(t)
 	ns := clusters.CreateNamespace(t, "restricted")
 	east, west := clusters.Cluster("east"), clusters.Cluster("west")
@@ -122,7 +122,7 @@ func TestHubSpeaksOnlyForThoseItMay(t *testing.T) {
 		expect.NoError(t, err)
 	}
 	west.AwaitNoImport(t, ns, "web")
-	// Directly it is a member again.
+	// With a direct membership the import returns.
 	_, err = west.Join(t.Context(), east, nil)
 	expect.NoError(t, err)
 	west.AwaitImport(t, ns, "web", "east")

@@ -16,97 +16,97 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// A member that says nonsense is believed only where it makes sense. What it
-// may not say it cannot change for anybody, and its entry says what is wrong.
-func TestGarbageIsNotTaken(t *testing.T) {
+// Invalid objects of a member are rejected. They do not affect other clusters, and
+// the Member reports them.
+func TestInvalidObjectsAreRejected(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "garbage", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
-	l := &liar{id: "liar", services: slices.Values([]string{
-		exportedService(ns, "good.liar", "liar", "good", `,"ports":[{"port":80}]`),
-		exportedService(ns, "web.east", "east", "web", ``),                                            // speaks for another
-		exportedService(ns, "port.liar", "liar", "port", `,"ports":[{"port":-1}]`),                    // no such port
-		exportedService(ns, "other.liar", "liar", "name", ``),                                         // another name
-		exportedService(ns, "type.liar", "liar", "type", `,"sessionAffinity":"Always"`),               // no such value
-		exportedService(ns, "labels.liar", "liar", "labels", `,"exportedLabels":{"not a label":"x"}`), // not a label
-		exportedService("", "nowhere.liar", "liar", "nowhere", ``),                                    // no namespace
+	fake := &fakeMember{id: "fake", services: slices.Values([]string{
+		exportedService(ns, "good.fake", "fake", "good", `,"ports":[{"port":80}]`),
+		exportedService(ns, "web.east", "east", "web", ``),                                            // another source cluster
+		exportedService(ns, "port.fake", "fake", "port", `,"ports":[{"port":-1}]`),                    // invalid port
+		exportedService(ns, "other.fake", "fake", "name", ``),                                         // name differs from the service
+		exportedService(ns, "type.fake", "fake", "type", `,"sessionAffinity":"Always"`),               // invalid value
+		exportedService(ns, "labels.fake", "fake", "labels", `,"exportedLabels":{"not a label":"x"}`), // not a label
+		exportedService("", "nowhere.fake", "fake", "nowhere", ``),                                    // no namespace
 	})}
-	secret(t, west(), "member-liar", l.start(t))
-	west().AwaitImport(t, ns, "good", "liar")
-	west().AwaitMember(t, "liar", hasCondition("Synced", "False", "InvalidObjects", "6 objects are not taken", "the first"))
+	secret(t, west(), "member-fake", fake.start(t))
+	west().AwaitImport(t, ns, "good", "fake")
+	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "InvalidObjects", "6 objects are not taken", "the first"))
 	for _, name := range []string{"port", "name", "type", "labels", "nowhere"} {
 		west().AwaitNoImport(t, ns, name)
 	}
-	found := west().AwaitImport(t, ns, "web", "east") // and not the liar's, though it is older
+	found := west().AwaitImport(t, ns, "web", "east") // not from the fake member, though its export is older
 	if len(found.Spec.Ports) == 0 {
-		t.Errorf("the import was taken over: %+v", found.Spec)
+		t.Errorf("import follows the fake member: %+v", found.Spec)
 	}
 }
 
-// R125: a member of a newer release may say things that this one does not
-// know. They are left out; what is known is taken.
-func TestNewerReleasesAreUnderstood(t *testing.T) {
+// R125: fields and values of a newer release that this release does not know are
+// ignored; known ones are used.
+func TestUnknownFieldsOfNewerReleasesAreIgnored(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "newer", clusters.Clusters...)
-	l := &liar{id: "liar", services: slices.Values([]string{
-		exportedService(ns, "web.liar", "liar", "web", `,"ports":[{"port":80,"future":true}],"trafficDistribution":"PreferTheFuture","aNewField":{"a":1}`),
+	fake := &fakeMember{id: "fake", services: slices.Values([]string{
+		exportedService(ns, "web.fake", "fake", "web", `,"ports":[{"port":80,"future":true}],"trafficDistribution":"PreferTheFuture","aNewField":{"a":1}`),
 	})}
-	secret(t, west(), "member-liar", l.start(t))
-	found := west().AwaitImport(t, ns, "web", "liar")
+	secret(t, west(), "member-fake", fake.start(t))
+	found := west().AwaitImport(t, ns, "web", "fake")
 	if len(found.Spec.Ports) != 1 || found.Spec.TrafficDistribution == nil || *found.Spec.TrafficDistribution != "PreferTheFuture" {
-		t.Errorf("the import is %+v", found.Spec)
+		t.Errorf("import is %+v", found.Spec)
 	}
-	west().AwaitMember(t, "liar", hasCondition("Synced", "True", "Synced"))
+	west().AwaitMember(t, "fake", hasCondition("Synced", "True", "Synced"))
 }
 
-// What cannot even be read stops the feed of that member alone.
-func TestUnreadableFeedStopsNobodyElse(t *testing.T) {
+// A feed that cannot be decoded stops the feed of that member only.
+func TestUnreadableFeedDoesNotAffectOtherMembers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "unreadable", clusters.Clusters...)
-	l := &liar{id: "liar", services: slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})}
-	secret(t, west(), "member-liar", l.start(t))
-	west().AwaitMember(t, "liar", hasCondition("Synced", "False", "Unreadable", "cannot be read"))
+	fake := &fakeMember{id: "fake", services: slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})}
+	secret(t, west(), "member-fake", fake.start(t))
+	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "Unreadable", "cannot be read"))
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
 }
 
-// A member that exports too much cannot use up the others' memory.
-func TestTooManyExportsAreNotTaken(t *testing.T) {
+// A member with too many exports cannot exhaust the memory of other clusters.
+func TestTooManyExportsAreRejected(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "flooded", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
 	before := memory(t, west())
-	l := &liar{id: "liar", services: func(yield func(string) bool) {
+	fake := &fakeMember{id: "fake", services: func(yield func(string) bool) {
 		for i := range 100_000 {
 			service := fmt.Sprintf("service-%d", i)
-			if !yield(exportedService(ns, service+".liar", "liar", service, `,"ports":[{"port":80}]`)) {
+			if !yield(exportedService(ns, service+".fake", "fake", service, `,"ports":[{"port":80}]`)) {
 				return
 			}
 		}
 	}}
-	secret(t, west(), "member-liar", l.start(t))
-	west().AwaitMember(t, "liar", hasCondition("Synced", "False", "TooManyExports", "more than 10000"))
+	secret(t, west(), "member-fake", fake.start(t))
+	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "TooManyExports", "more than 10000"))
 	west().AwaitImport(t, ns, "web", "east")
 	export(t, north(), ns, "other")
 	west().AwaitImport(t, ns, "other", "north")
 	after := memory(t, west())
 	t.Logf("mcs-apiserver of west: %d MiB before, %d MiB after", before>>20, after>>20)
 	if after-before > 300<<20 {
-		t.Errorf("it cost %d MiB", (after-before)>>20)
+		t.Errorf("memory grew by %d MiB", (after-before)>>20)
 	}
 }
 
-// memory is what the server of a cluster has resident, in bytes.
+// memory returns the resident memory of a cluster's mcs-apiserver in bytes.
 func memory(t *testing.T, in *fleet.Cluster) int {
 	t.Helper()
 	status := expect.Must(os.ReadFile(fmt.Sprintf("/proc/%d/statm", in.APIServers[0].PID())))(t)
 	return expect.Must(strconv.Atoi(strings.Fields(string(status))[1]))(t) * os.Getpagesize()
 }
 
-// One that accepts connections and never answers holds nobody up.
-func TestSilentMemberStopsNobodyElse(t *testing.T) {
+// A member that accepts connections and never responds does not delay others.
+func TestUnresponsiveMemberDoesNotAffectOtherMembers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "silent", clusters.Clusters...)
-	secret(t, west(), "member-liar", (&liar{id: "liar", silent: true}).start(t))
-	west().AwaitMember(t, "liar", hasState(clustersetv1alpha1.MemberConnecting))
+	secret(t, west(), "member-fake", (&fakeMember{id: "fake", silent: true}).start(t))
+	west().AwaitMember(t, "fake", hasState(clustersetv1alpha1.MemberConnecting))
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
-	west().AwaitMember(t, "liar", hasCondition("Reachable", "False", "Unreachable"))
+	west().AwaitMember(t, "fake", hasCondition("Reachable", "False", "Unreachable"))
 }

@@ -22,21 +22,21 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
 )
 
-// liar is a member that no mcs-apiserver would be: it says whatever it is told.
-type liar struct {
+// fakeMember is a member that serves arbitrary objects, valid or not.
+type fakeMember struct {
 	id string
-	// services are what it exports: objects in JSON.
+	// services are the exported services as JSON objects.
 	services iter.Seq[string]
-	// silent makes it answer nothing at all, without closing connections.
+	// silent makes the member never respond, without closing connections.
 	silent bool
 }
 
-// start returns what a Secret that makes it a member holds.
-func (l *liar) start(t *testing.T) map[string][]byte {
+// start starts the fake member and returns the data of its member Secret.
+func (f *fakeMember) start(t *testing.T) map[string][]byte {
 	t.Helper()
-	authority := expect.Must(pki.NewAuthority("liar"))(t)
-	pair := expect.Must(authority.Issue(pki.Subject{Name: "liar", IPs: []net.IP{net.ParseIP("127.0.0.1")}}))(t)
-	server := httptest.NewUnstartedServer(l)
+	authority := expect.Must(pki.NewAuthority("fake"))(t)
+	pair := expect.Must(authority.Issue(pki.Subject{Name: "fake", IPs: []net.IP{net.ParseIP("127.0.0.1")}}))(t)
+	server := httptest.NewUnstartedServer(f)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{expect.Must(tls.X509KeyPair(pair.Cert, pair.Key))(t)}} //nolint:gosec // the versions do not matter here
 	server.StartTLS()
 	t.Cleanup(func() {
@@ -44,16 +44,16 @@ func (l *liar) start(t *testing.T) map[string][]byte {
 		server.Close()
 	})
 	config := clientcmdapi.NewConfig()
-	config.Clusters["liar"] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority.Cert}
-	config.AuthInfos["liar"] = &clientcmdapi.AuthInfo{Token: "anything"}
-	config.Contexts["liar"] = &clientcmdapi.Context{Cluster: "liar", AuthInfo: "liar"}
-	config.CurrentContext = "liar"
-	return map[string][]byte{clusterset.MemberSecretClusterID: []byte(l.id), clusterset.MemberSecretKubeconfig: expect.Must(clientcmd.Write(*config))(t)}
+	config.Clusters["fake"] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority.Cert}
+	config.AuthInfos["fake"] = &clientcmdapi.AuthInfo{Token: "anything"}
+	config.Contexts["fake"] = &clientcmdapi.Context{Cluster: "fake", AuthInfo: "fake"}
+	config.CurrentContext = "fake"
+	return map[string][]byte{clusterset.MemberSecretClusterID: []byte(f.id), clusterset.MemberSecretKubeconfig: expect.Must(clientcmd.Write(*config))(t)}
 }
 
 // ServeHTTP implements http.Handler.
-func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if l.silent {
+func (f *fakeMember) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.silent {
 		<-r.Context().Done()
 		return
 	}
@@ -65,14 +65,14 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Query().Get("watch") == "" {
 		var items []string
-		for item := range l.objects(resource) {
+		for item := range f.objects(resource) {
 			items = append(items, item)
 		}
 		fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"7"},"items":[%s]}`, groupVersion, kind+"List", strings.Join(items, ","))
 		return
 	}
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		for item := range l.objects(resource) {
+		for item := range f.objects(resource) {
 			var object map[string]any
 			if json.Unmarshal([]byte(item), &object) == nil {
 				object["apiVersion"], object["kind"] = groupVersion, kind
@@ -89,25 +89,25 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-func (l *liar) objects(resource string) iter.Seq[string] {
+func (f *fakeMember) objects(resource string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		switch resource {
 		case "clusterclaims":
-			for name, value := range map[string]string{"id.k8s.io": l.id, "clusterset.k8s.io": "everywhere"} {
+			for name, value := range map[string]string{"id.k8s.io": f.id, "clusterset.k8s.io": "everywhere"} {
 				if !yield(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"value":%q}}`, name, name, value)) {
 					return
 				}
 			}
 		case "members":
-			yield(fmt.Sprintf(`{"metadata":{"name":%q,"resourceVersion":"7"},"status":{"clusterID":%q,"clusterUID":"uid-of-the-liar","clusterSet":"everywhere","state":"Local","synced":true,"exports":1,"endpoints":0}}`, l.id, l.id))
+			yield(fmt.Sprintf(`{"metadata":{"name":%q,"resourceVersion":"7"},"status":{"clusterID":%q,"clusterUID":"uid-of-the-fake","clusterSet":"everywhere","state":"Local","synced":true,"exports":1,"endpoints":0}}`, f.id, f.id))
 		case "exportedservices":
-			l.services(yield)
+			f.services(yield)
 		}
 	}
 }
 
-// exportedService is a service in JSON. The name and what else is in the spec
-// may be anything.
+// exportedService returns an ExportedService in JSON. Its name and additional spec
+// fields may be invalid.
 func exportedService(ns, name, cluster, service, more string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"uid":"u-%s","resourceVersion":"7","labels":{"multicluster.kubernetes.io/source-cluster":%q,"multicluster.kubernetes.io/service-name":%q}},`+
 		`"spec":{"cluster":%q,"service":%q,"exportedAt":"2020-01-01T00:00:00Z","type":"ClusterSetIP"%s}}`, name, ns, name, cluster, service, cluster, service, more)

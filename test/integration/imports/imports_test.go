@@ -20,18 +20,18 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// R15, R24, R25, R26, R27, R28, R119: an import exists exactly where its
-// namespace exists, while somebody exports the service: from elsewhere only,
-// from elsewhere and here, or from here only.
+// R15, R24, R25, R26, R27, R28, R119: while any cluster exports a service, its
+// import exists in exactly the clusters that have the namespace: remote only,
+// remote and local, or local only.
 func TestImportExistsWhereItsNamespaceExists(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "shop", east(), west())
 	export(t, east(), ns, "web")
 	east().AwaitImport(t, ns, "web", "east")
 	west().AwaitImport(t, ns, "web", "east")
-	awaitExported(t, north(), ns, "web.east") // known there, and still
+	awaitExported(t, north(), ns, "web.east") // the export is known in north, but not imported
 	north().AwaitNoImport(t, ns, "web")
 	if _, err := north().Kubernetes.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace was created in north: %v", err)
+		t.Errorf("namespace was created in north: %v", err)
 	}
 	fleet.CreateNamespace(t, ns, north())
 	north().AwaitImport(t, ns, "web", "east")
@@ -50,13 +50,13 @@ func TestImportExistsWhereItsNamespaceExists(t *testing.T) {
 	}
 }
 
-// R25: a namespace that is being deleted counts as gone, and takes nothing
-// from the others.
+// R25: a namespace that is being deleted does not count, and its deletion does
+// not affect other clusters.
 func TestImportGoesWithItsNamespace(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "closing", east(), west())
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
-	// A finalizer holds the namespace in Terminating.
+	// A finalizer keeps the namespace in phase Terminating.
 	held := expect.Must(west().Kubernetes.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}},
 	}, metav1.CreateOptions{}))(t)
@@ -69,7 +69,7 @@ func TestImportGoesWithItsNamespace(t *testing.T) {
 	expect.Must(west().Kubernetes.CoreV1().ConfigMaps(ns).Update(t.Context(), held, metav1.UpdateOptions{}))(t)
 	expect.Eventually(t, "end of the namespace", func(ctx context.Context) error {
 		if _, err := west().Kubernetes.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+			return fmt.Errorf("namespace still exists: %w", err)
 		}
 		return nil
 	})
@@ -77,7 +77,7 @@ func TestImportGoesWithItsNamespace(t *testing.T) {
 	west().AwaitImport(t, ns, "web", "east")
 }
 
-// R17: no namespace is barred. Who may export where is the administrator's choice.
+// R17: no namespace is barred. Restricting exports is the administrator's choice.
 func TestEveryNamespaceCanExport(t *testing.T) {
 	for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
 		export(t, east(), ns, "anywhere")
@@ -87,9 +87,9 @@ func TestEveryNamespaceCanExport(t *testing.T) {
 	}
 }
 
-// R19, R33, R123: an export without its Service contributes nothing and
-// recovers when the Service appears; one without endpoints is listed all the
-// same. The import's next life is another one.
+// R19, R33, R123: an export without its Service contributes nothing and recovers
+// when the Service is created; an export without endpoints is listed. An import
+// that is created again has a new identity.
 func TestImportFollowsTheService(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "coming", east(), west())
 	expect.Must(east().Export(t.Context(), ns, "web"))(t)
@@ -104,13 +104,13 @@ func TestImportFollowsTheService(t *testing.T) {
 	expect.Must(east().Service(t.Context(), ns, "web"))(t)
 	second := west().AwaitImport(t, ns, "web", "east")
 	if first.UID == second.UID || first.UID == "" || second.UID == "" {
-		t.Errorf("the UIDs are %q and %q, and must be two", first.UID, second.UID)
+		t.Errorf("UIDs are %q and %q, want different UIDs", first.UID, second.UID)
 	}
 }
 
-// R9, R10, R11, R18: what is not exported, or cannot be, is in no feed and no
-// import, and disturbs nobody who exports the same.
-func TestWhatIsNotExportedIsNowhere(t *testing.T) {
+// R9, R10, R11, R18: Services that are not exported, or cannot be exported, appear
+// in no feed and no import, and do not affect other exporters.
+func TestUnexportedServicesAppearNowhere(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "quiet", clusters.Clusters...)
 	expect.Must(east().Service(t.Context(), ns, "private"))(t)
 	expect.Must(east().EndpointSlice(t.Context(), ns, "private", []string{"10.9.0.9"}))(t)
@@ -132,15 +132,15 @@ func TestWhatIsNotExportedIsNowhere(t *testing.T) {
 		slices := expect.Must(cluster.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{}))(t)
 		for _, slice := range slices.Items {
 			if slice.Spec.Service == "private" || slice.Labels[multicluster.ServiceNameLabel] == "private" {
-				t.Errorf("%s knows endpoints of what is not exported: %+v", cluster.ID, slice)
+				t.Errorf("%s knows endpoints of a Service that is not exported: %+v", cluster.ID, slice)
 			}
 		}
 	}
 }
 
-// R12, R13, R14, R34, R36, R38, R39: the import is what the Service and the
-// export's spec say, under upstream's names, and nothing else.
-func TestImportCarriesWhatTheServiceSays(t *testing.T) {
+// R12, R13, R14, R34, R36, R38, R39: the import reflects the Service and the spec
+// of the export, under upstream's field names, and nothing else.
+func TestImportReflectsTheService(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "carried", east(), west())
 	expect.Must(east().Service(t.Context(), ns, "web", func(s *corev1.Service) {
 		s.Labels, s.Annotations = map[string]string{"private": "label"}, map[string]string{"private": "annotation"}
@@ -162,14 +162,14 @@ func TestImportCarriesWhatTheServiceSays(t *testing.T) {
 	if spec.Type != multiclusterxv1beta1.ClusterSetIP || spec.SessionAffinity != corev1.ServiceAffinityClientIP || *spec.SessionAffinityConfig.ClientIP.TimeoutSeconds != 7 ||
 		*spec.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal || *spec.TrafficDistribution != corev1.ServiceTrafficDistributionPreferSameZone ||
 		fmt.Sprint(spec.IPFamilies) != "[IPv4 IPv6]" {
-		t.Errorf("the spec is %+v", spec)
+		t.Errorf("spec is %+v", spec)
 	}
 	want := []multiclusterxv1beta1.ServicePort{
 		{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, AppProtocol: ptr.To("http")},
 		{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53}, {Name: "sctp", Protocol: corev1.ProtocolSCTP, Port: 54},
 	}
 	if !equalJSON(want, spec.Ports) {
-		t.Errorf("the ports are %+v", spec.Ports)
+		t.Errorf("ports are %+v", spec.Ports)
 	}
 	annotations := map[string]string{"note": "x", multicluster.DerivedServiceAnnotation: multicluster.DerivedServiceName(ns, "web")}
 	if !equalJSON(map[string]string{"tier": "front"}, found.Labels) || !equalJSON(annotations, found.Annotations) {
@@ -177,9 +177,9 @@ func TestImportCarriesWhatTheServiceSays(t *testing.T) {
 	}
 }
 
-// R124: what is shown of endpoints are Pod addresses, with what routing and DNS
-// need, and they follow every change.
-func TestEndpointsArrive(t *testing.T) {
+// R124: endpoints are Pod addresses with the fields that routing and DNS need, and
+// follow every change.
+func TestEndpointsFollowTheService(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "pods", east(), west())
 	export(t, east(), ns, "web")
 	addresses := func() string {
@@ -206,15 +206,15 @@ func TestEndpointsArrive(t *testing.T) {
 	await("[10.9.0.2 10.9.0.3]")
 }
 
-// R31, R36, R48: an import is ready with the Service that stands for it, and
-// keeps its addresses also when somebody deletes that Service.
+// R31, R36, R48: an import is ready when its derived Service exists, and keeps its
+// IPs when that Service is deleted.
 func TestImportIsReadyWithItsDerivedService(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "standing", east(), west())
 	export(t, east(), ns, "web", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) })
 	before := awaitReady(t, west(), ns, "web")
 	derived := derivedService(t, west(), ns, "web")
 	if fmt.Sprint(before.Spec.IPs) != fmt.Sprint(derived.Spec.ClusterIPs) || len(before.Spec.IPs) != 2 {
-		t.Errorf("the import has %v, its Service %v", before.Spec.IPs, derived.Spec.ClusterIPs)
+		t.Errorf("import has IPs %v, derived Service has %v", before.Spec.IPs, derived.Spec.ClusterIPs)
 	}
 	if err := west().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), derived.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -222,22 +222,22 @@ func TestImportIsReadyWithItsDerivedService(t *testing.T) {
 	expect.Eventually(t, "another derived Service", func(ctx context.Context) error {
 		again, err := west().Kubernetes.CoreV1().Services(ns).Get(ctx, derived.Name, metav1.GetOptions{})
 		if err == nil && again.UID == derived.UID {
-			err = errors.New("it is still the same")
+			err = errors.New("derived Service was not replaced")
 		}
 		return err
 	})
 	after := awaitReady(t, west(), ns, "web")
 	if fmt.Sprint(after.Spec.IPs) != fmt.Sprint(before.Spec.IPs) {
-		t.Errorf("the import had %v and has %v", before.Spec.IPs, after.Spec.IPs)
+		t.Errorf("import had IPs %v, has %v", before.Spec.IPs, after.Spec.IPs)
 	}
 	if after.UID != before.UID || !after.CreationTimestamp.Equal(&before.CreationTimestamp) {
-		t.Error("the import is another one than before")
+		t.Error("import was replaced")
 	}
 }
 
-// R21, R110: without a ClusterSet nothing is exported and nothing imported, and
-// coming back brings everything back.
-func TestLeavingTheClusterSetEndsEverything(t *testing.T) {
+// R21, R110: without a ClusterSet nothing is exported or imported; joining again
+// restores all exports and imports.
+func TestLeavingTheClusterSetEndsExportsAndImports(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "leaving", clusters.Clusters...)
 	export(t, east(), ns, "of-east")
 	export(t, north(), ns, "of-north")
@@ -258,20 +258,20 @@ func TestLeavingTheClusterSetEndsEverything(t *testing.T) {
 	east().AwaitImport(t, ns, "of-north", "north")
 }
 
-// awaitReady waits until an import can be used.
+// awaitReady waits until an import is ready.
 func awaitReady(t *testing.T, in *fleet.Cluster, ns, name string) *multiclusterxv1beta1.ServiceImport {
 	t.Helper()
 	awaitCondition(t, in, ns, name, multicluster.ServiceImportReady, metav1.ConditionTrue, multicluster.ServiceImportReasonReady)
 	return expect.Must(in.Import(t.Context(), ns, name))(t)
 }
 
-// derivedService is the Service that stands for an import.
+// derivedService returns the derived Service of an import.
 func derivedService(t *testing.T, in *fleet.Cluster, ns, name string) *corev1.Service {
 	t.Helper()
 	return expect.Must(in.Kubernetes.CoreV1().Services(ns).Get(t.Context(), multicluster.DerivedServiceName(ns, name), metav1.GetOptions{}))(t)
 }
 
-// awaitExported waits until a cluster knows of an export.
+// awaitExported waits until a cluster knows an export.
 func awaitExported(t *testing.T, in *fleet.Cluster, ns, name string) {
 	t.Helper()
 	expect.Eventually(t, "exported service "+name+" in "+in.ID, func(ctx context.Context) error {
@@ -280,12 +280,12 @@ func awaitExported(t *testing.T, in *fleet.Cluster, ns, name string) {
 	})
 }
 
-// awaitExportSeen waits until a cluster has dealt with an export that was made
-// before: with one that was made later, and works.
+// awaitExportSeen waits until a cluster has processed an earlier export, by
+// exporting another service and waiting for its import.
 func awaitExportSeen(t *testing.T, in *fleet.Cluster, ns, name string) {
 	t.Helper()
 	if name == "later" {
-		t.Fatal(errors.New("the name is taken"))
+		t.Fatal(errors.New("name is already used"))
 	}
 	export(t, in, ns, "later")
 	in.AwaitImport(t, ns, "later", in.ID)

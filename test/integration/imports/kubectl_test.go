@@ -26,8 +26,7 @@ func kubectl(t *testing.T, in *fleet.Cluster, args ...string) string {
 	return output
 }
 
-// R29, R138: imports are read with plain kubectl as if they were stored,
-// through either group.
+// R29, R138: kubectl reads imports like stored objects, through either group.
 func TestKubectlReadsImports(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "reading", east(), west())
 	export(t, east(), ns, "web")
@@ -42,20 +41,20 @@ func TestKubectlReadsImports(t *testing.T) {
 			kubectl(t, west(), "wait", "--for=jsonpath={.status.clusters[0].cluster}=east", "-n", ns, resource, "web", "--timeout=60s")
 			lines := strings.Split(kubectl(t, west(), "get", resource, "-A"), "\n")
 			if columns := strings.Fields(lines[0]); fmt.Sprint(columns) != "[NAMESPACE NAME TYPE IP PORTS CLUSTERS AGE]" {
-				t.Errorf("the columns are %v", columns)
+				t.Errorf("columns are %v", columns)
 			}
 			row := fmt.Sprintf("[%s web ClusterSetIP %s 80/TCP east", ns, derived.Spec.ClusterIPs[0])
 			if found := findRow(lines, ns, "web"); !strings.HasPrefix(fmt.Sprint(strings.Fields(found)), row) {
-				t.Errorf("the row is %q, want %q", found, row)
+				t.Errorf("row is %q, want %q", found, row)
 			}
 			expect.Contains(t, kubectl(t, west(), "get", resource, "-n", ns, "web", "-o", "yaml"), "kind: ServiceImport", "type: ClusterSetIP", "resourceVersion:", "uid:")
 			expect.Contains(t, kubectl(t, west(), "describe", resource, "-n", ns, "web"), "Name:         web", "Cluster:  east", "Type:                  Ready")
 			expect.Contains(t, kubectl(t, west(), "get", resource, "-n", ns, "-o", "wide"), "READY", "True")
 			if output := kubectl(t, west(), "get", resource, "-n", ns, "-o", "name", "--field-selector=metadata.name=db"); strings.Count(output, "\n") != 1 || !strings.Contains(output, "/db") {
-				t.Errorf("selected %q", output)
+				t.Errorf("selected objects are %q", output)
 			}
 			if output := kubectl(t, west(), "get", resource, "-n", ns, "-o", "name", "--chunk-size=1"); strings.Count(output, "\n") != 2 {
-				t.Errorf("in chunks of one: %q", output)
+				t.Errorf("objects in chunks of one are %q", output)
 			}
 		})
 	}
@@ -72,7 +71,7 @@ func findRow(lines []string, fields ...string) string {
 	return ""
 }
 
-// A watch with kubectl shows imports come and go.
+// kubectl get --watch shows imports that are created and removed.
 func TestKubectlWatchesImports(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "watching", east(), west())
 	export(t, east(), ns, "first")
@@ -95,20 +94,20 @@ func TestKubectlWatchesImports(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("%s of %s never came: %v", event, name, lines.Err())
+		t.Fatalf("event %s of %s was not received: %v", event, name, lines.Err())
 	}
 	next("ADDED", "first")
 	export(t, east(), ns, "second")
 	next("ADDED", "second")
-	next("MODIFIED", "second") // it has become ready
+	next("MODIFIED", "second") // the import has become ready
 	unexport(t, east(), ns, "first")
 	next("DELETED", "first")
 	cancel()
-	_ = command.Wait() // ended by the test
+	_ = command.Wait() // killed by the test
 }
 
-// R29, R139: nobody can write what is computed, not even in a dry run, and the
-// refusal says what to do instead.
+// R29, R139: computed resources cannot be written, not even in a dry run, and the
+// error says what to do instead.
 func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "refusing", east(), west())
 	export(t, east(), ns, "web")
@@ -138,7 +137,7 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			output, err := west().Kubectl(t.Context(), test.args...)
 			if err == nil {
-				t.Fatalf("it was accepted: %s", output)
+				t.Fatalf("write was accepted: %s", output)
 			}
 			expect.Contains(t, output, test.want...)
 		})
@@ -147,7 +146,7 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	if _, err := west().Import(t.Context(), ns, "forged"); err == nil {
 		t.Error("a forged import exists")
 	}
-	// What was refused is in the audit log like any request.
+	// Refused requests are in the audit log.
 	log := string(expect.Must(os.ReadFile(auditLog(&west().Config)))(t))
 	for _, verb := range []string{"create", "patch", "delete", "deletecollection"} {
 		found := false
@@ -161,8 +160,8 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 	}
 }
 
-// The writer of an export learns at once with whom it is in conflict, and who
-// wins, also in a dry run.
+// The author of an export is warned about conflicts, with the cluster that has
+// precedence, also in a dry run.
 func TestWarningsNameConflicts(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "warned", east(), west())
 	export(t, east(), ns, "web")
@@ -189,16 +188,16 @@ func TestWarningsNameConflicts(t *testing.T) {
 	ports := `Warning: PortConflict with the exports of east: Conflicting ports. Using`
 	await([]string{"create", "--dry-run=server", "-f", manifest("{}")}, ports, `preferring those of the oldest service export in "east". 1/2 clusters disagree.`)
 	expect.Contains(t, kubectl(t, west(), "apply", "-f", manifest("{}")), ports)
-	expect.Lacks(t, kubectl(t, west(), "apply", "-f", manifest("{}")), "Warning") // nothing changes
+	expect.Lacks(t, kubectl(t, west(), "apply", "-f", manifest("{}")), "Warning") // without a change
 	expect.Contains(t, kubectl(t, west(), "apply", "-f", manifest("{exportedLabels: {a: b}}")), ports,
 		`Warning: LabelsConflict with the exports of east: Conflicting labels. Using "" from oldest service export in "east".`)
 	unexport(t, west(), ns, "web")
 	if _, err := west().Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(t.Context(), "web", metav1.GetOptions{}); err == nil {
-		t.Error("the export is still there")
+		t.Error("ServiceExport still exists")
 	}
 }
 
-// R117: a tool that looks for the cluster's id finds it under either name.
+// R117: the cluster ID is found under both property names.
 func TestClusterPropertiesShowTheClaims(t *testing.T) {
 	for _, name := range []string{"id.k8s.io", "cluster.clusterset.k8s.io"} {
 		if value := kubectl(t, west(), "get", "clusterproperty", name, "-o", "jsonpath={.spec.value}"); value != "west" {

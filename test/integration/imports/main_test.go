@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imports tests how what one cluster exports becomes a ServiceImport
-// in the others, on real control planes.
+// Package imports tests how exports of one cluster become ServiceImports in the
+// others, on real control planes.
 package imports
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// clusters are joined by TestMain; a test that changes who is a member of whom
-// puts it back.
+// clusters are joined by TestMain; a test that changes membership restores it.
 var clusters *fleet.Fleet
 
 func TestMain(m *testing.M) {
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 		Names: []string{"east", "west", "north"}, ClusterSet: "everywhere",
 		Configure: func(_ string, _ *controlplane.Config, installed *installation.Config) {
 			installed.APIServerFlags = []string{
-				"--member-ttl=30s", // the least, so that nobody waits for longer
+				"--member-ttl=30s", // the minimum, to keep the tests short
 				"--audit-policy-file=testdata/audit.yaml", "--audit-log-path=" + auditLog(installed),
 			}
 		},
@@ -42,7 +41,7 @@ func east() *fleet.Cluster  { return clusters.Cluster("east") }
 func west() *fleet.Cluster  { return clusters.Cluster("west") }
 func north() *fleet.Cluster { return clusters.Cluster("north") }
 
-// equalJSON says whether two values look the same to a client.
+// equalJSON reports whether two values are equal in JSON.
 func equalJSON(a, b any) bool {
 	one, _ := json.Marshal(a)
 	other, _ := json.Marshal(b)

@@ -28,11 +28,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// state and reason of a member are what is looked at most.
+// inState returns a check for the state of a member and its messages.
 func hasState(want clustersetv1alpha1.MemberState) func(*clustersetv1alpha1.Member) error {
 	return func(found *clustersetv1alpha1.Member) error {
 		if found.Status.State != want {
-			return fmt.Errorf("the state is %s, want %s: %+v", found.Status.State, want, found.Status.Conditions)
+			return fmt.Errorf("state is %s, want %s: %+v", found.Status.State, want, found.Status.Conditions)
 		}
 		return nil
 	}
@@ -53,7 +53,7 @@ func hasCondition(conditionType string, status metav1.ConditionStatus, reason st
 	}
 }
 
-// secret makes a Secret that names a member, until the test ends.
+// secret creates a member Secret that is deleted when the test ends.
 func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte) {
 	t.Helper()
 	secrets := in.Kubernetes.CoreV1().Secrets(installation.Namespace)
@@ -65,13 +65,13 @@ func secret(t *testing.T, in *fleet.Cluster, name string, data map[string][]byte
 	})
 }
 
-// secretData is what the Secret of a peer holds, to be changed.
+// secretData returns the data of the member Secret of a peer.
 func secretData(t *testing.T, in *fleet.Cluster, peer string) map[string][]byte {
 	t.Helper()
 	return expect.Must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Get(t.Context(), clusterset.MemberSecretName(peer), metav1.GetOptions{}))(t).Data
 }
 
-// A healthy ClusterSet looks healthy.
+// All members of a healthy ClusterSet are connected and mutual.
 func TestMembersShowEachOther(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "counted", clusters.Clusters...)
 	export(t, east(), ns, "web")
@@ -99,15 +99,14 @@ func TestMembersShowEachOther(t *testing.T) {
 	})
 	lines := strings.Split(kubectl(t, west(), "get", "members"), "\n")
 	if columns := fmt.Sprint(strings.Fields(lines[0])); columns != "[ID CLUSTERSET STATE LAST-SEEN EXPORTS ENDPOINTS AGE]" {
-		t.Errorf("the columns are %s", columns)
+		t.Errorf("columns are %s", columns)
 	}
 	expect.Contains(t, findRow(lines, "east", "everywhere", "Connected"), " 1 ", " 2 ")
 	expect.Contains(t, kubectl(t, west(), "get", "members", "-o", "wide"), "REASON")
 }
 
-// A peer sees what is exported, who is a member and who this cluster is, and
-// nothing else.
-func TestPeerSeesOnlyWhatIsExported(t *testing.T) {
+// A peer can read exports, members and cluster claims, and nothing else.
+func TestPeerReadsOnlyExportsMembersAndClaims(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "curious", east())
 	export(t, east(), ns, "web")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -125,14 +124,14 @@ func TestPeerSeesOnlyWhatIsExported(t *testing.T) {
 		{"create", "-f", expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: x, namespace: %s}\n", ns)},
 	} {
 		if output, err := west().KubectlAs(t.Context(), kubeconfig, args...); err == nil || !strings.Contains(output, "Forbidden") {
-			t.Errorf("a peer may kubectl %s: %v %s", strings.Join(args, " "), err, output)
+			t.Errorf("peer must not be allowed to kubectl %s: %v %s", strings.Join(args, " "), err, output)
 		}
 	}
 }
 
-// R4, R5, R101: whoever is not what its Secret says is kept out, visibly, and
-// harms nobody.
-func TestWrongMembersAreKeptOut(t *testing.T) {
+// R4, R5, R101: a cluster that does not match its member Secret is refused,
+// visibly, without affecting others.
+func TestMismatchedMembersAreRefused(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "guarded", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
@@ -166,12 +165,12 @@ func TestWrongMembersAreKeptOut(t *testing.T) {
 			west().AwaitMember(t, test.entry, test.check)
 			condition := strings.Fields(findRow(strings.Split(kubectl(t, west(), "get", "members", "-o", "wide"), "\n"), test.entry))
 			if len(condition) < 8 {
-				t.Errorf("kubectl get members -o wide says only %v", condition)
+				t.Errorf("kubectl get members -o wide shows only %v", condition)
 			}
 			west().AwaitImport(t, ns, "web", "east")
 		})
 	}
-	// They are gone with their Secrets.
+	// The Members are removed with their Secrets.
 	expect.Eventually(t, "end of the entries", func(ctx context.Context) error {
 		members, err := west().Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 		if err == nil && len(members.Items) != 3 {
@@ -181,8 +180,8 @@ func TestWrongMembersAreKeptOut(t *testing.T) {
 	})
 }
 
-// A member that moves to another ClusterSet is out, and comes back with it.
-func TestMemberOfAnotherClusterSetIsKeptOut(t *testing.T) {
+// A member that moves to another ClusterSet is refused until it returns.
+func TestMemberOfAnotherClusterSetIsRefused(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "elsewhere", clusters.Clusters...)
 	export(t, north(), ns, "web")
 	west().AwaitImport(t, ns, "web", "north")
@@ -198,14 +197,14 @@ func TestMemberOfAnotherClusterSetIsKeptOut(t *testing.T) {
 	west().AwaitImport(t, ns, "web", "north")
 }
 
-// R1: one-sided membership shows in both clusters.
-func TestOneSidedMembershipShowsInBothClusters(t *testing.T) {
+// R1: one-sided membership is shown in both clusters.
+func TestOneSidedMembershipIsShownInBothClusters(t *testing.T) {
 	if err := west().Leave(t.Context(), "north"); err != nil {
 		t.Fatal(err)
 	}
 	north().AwaitMember(t, "west", hasCondition("Mutual", "False", "NotListed", `"north"`, "create a Secret"))
 	west().AwaitMember(t, "west", hasCondition("Mutual", "False", "UnlistedReader", "north"))
-	// R2: and who is missing shows where the others list it.
+	// R2: a missing member is shown where the other members list it.
 	west().AwaitMember(t, "east", hasCondition("Mutual", "False", "ListsOthers", "north"))
 	expect.Must(west().Join(t.Context(), north(), nil))(t)
 	north().AwaitMember(t, "west", hasCondition("Mutual", "True", "Mutual"))
@@ -213,10 +212,10 @@ func TestOneSidedMembershipShowsInBothClusters(t *testing.T) {
 	west().AwaitMember(t, "east", hasCondition("Mutual", "True", "Mutual"))
 }
 
-// R99, R101: a cluster whose id is taken cannot join. Where that could not be
-// told, two clusters with one id are kept out on both sides, and the older claim
-// stays: for the others it is still the member.
-func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
+// R99, R101: a cluster whose ID is taken cannot join. If the conflict could not be
+// detected at that time, the two clusters are refused on both sides, and the older
+// claim stays a member for the others.
+func TestTwoClustersWithOneIDAreRefused(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "twins", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
@@ -232,13 +231,13 @@ func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
 		t.Helper()
 		err := north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", annotations)
 		if !apierrors.IsForbidden(err) {
-			t.Fatalf("joining with an id that is taken gets %v", err)
+			t.Fatalf("joining with an ID that is taken: got %v", err)
 		}
 		expect.Contains(t, err.Error(), parts...)
 	}
 	force := map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
 	refused(nil, `cluster ID "east" is already used in ClusterSet "everywhere"`, "kubectl patch clusterclaim id.k8s.io")
-	// One that can be asked is enough, and then force does not help.
+	// One reachable member detects the conflict, and then --force has no effect.
 	north().Links["east"].Cut()
 	refused(force, `cluster ID "east" is already used in ClusterSet "everywhere" by a member of "west"`)
 	north().Links["west"].Cut()
@@ -263,8 +262,8 @@ func TestTwoClustersWithOneIDAreKeptApart(t *testing.T) {
 	west().AwaitMember(t, "north", hasState(clustersetv1alpha1.MemberConnected))
 }
 
-// A member that cannot be reached becomes stale, then lost; what it exports
-// stays imported, also when the server restarts meanwhile.
+// An unreachable member becomes stale, then lost; its exports stay imported, even
+// if the server restarts during the partition.
 func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "apart", clusters.Clusters...)
 	for _, name := range []string{"web", "db"} {
@@ -291,7 +290,7 @@ func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 	}
 	after := west().AwaitImport(t, ns, "web", "east")
 	if after.UID != before.UID || !after.CreationTimestamp.Equal(&before.CreationTimestamp) {
-		t.Errorf("after the restart it is another import: %s and %s", before.UID, after.UID)
+		t.Errorf("import was replaced by the restart: UIDs %s and %s", before.UID, after.UID)
 	}
 	west().AwaitMember(t, "east", hasState(clustersetv1alpha1.MemberLost))
 	awaitCondition(t, west(), ns, "web", "MembersReachable", metav1.ConditionFalse, "MembersLost")
@@ -308,13 +307,13 @@ func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 		return err
 	})
 	gap()
-	// What was withdrawn meanwhile is withdrawn here too.
+	// An export that was withdrawn during the partition is withdrawn here too.
 	unexport(t, east(), ns, "db")
 	west().AwaitNoImport(t, ns, "db")
 }
 
-// awaitMemory waits until what a member exports is written down, which happens
-// a moment after it is known.
+// awaitMemory waits until the exports of a member are persisted, which happens
+// shortly after they are received.
 func awaitMemory(t *testing.T, in *fleet.Cluster, member, ns string, services int64) {
 	t.Helper()
 	store := expect.Must(clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second}))(t)
@@ -337,8 +336,8 @@ func awaitMemory(t *testing.T, in *fleet.Cluster, member, ns string, services in
 	})
 }
 
-// watchForGap asks for an import all the time. The returned function fails the
-// test if the answer ever was that there is none.
+// watchForGap polls an import continuously. The returned function fails the test
+// if the import was ever missing.
 func watchForGap(t *testing.T, in *fleet.Cluster, ns, name string) func() {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -351,7 +350,7 @@ func watchForGap(t *testing.T, in *fleet.Cluster, ns, name string) func() {
 					found = found || item.Name == name
 				}
 				if !found {
-					result <- fmt.Errorf("at %s there was no import %s", time.Now().Format(time.TimeOnly), name)
+					result <- fmt.Errorf("at %s import %s was missing", time.Now().Format(time.TimeOnly), name)
 					return
 				}
 			}
@@ -385,8 +384,8 @@ func awaitCondition(t *testing.T, in *fleet.Cluster, ns, name, conditionType str
 	return found
 }
 
-// A feed that hangs is noticed, and nobody else waits for it.
-func TestHangingMemberHoldsNobodyUp(t *testing.T) {
+// A hanging feed is detected and does not delay other members.
+func TestHangingMemberDoesNotDelayOthers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "hanging", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
@@ -407,9 +406,9 @@ func TestHangingMemberHoldsNobodyUp(t *testing.T) {
 	west().AwaitImport(t, ns, "after", "east")
 }
 
-// Another credential takes over without a gap, and one that was taken away
-// shows.
-func TestCredentialsAreChangedWithoutAGap(t *testing.T) {
+// A new credential replaces the old one without a gap, and a revoked credential
+// is reported.
+func TestCredentialsAreReplacedWithoutAGap(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "rotating", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")

@@ -66,7 +66,7 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	agreed := func(previous string) string {
 		var first string
 		expect.Eventually(t, "agreement", func(context.Context) error {
-			clock.Step(time.Second) // lets those who lost a race try again
+			clock.Step(time.Second) // replicas that lost a race retry
 			first = ""
 			for _, dir := range dirs {
 				data, err := os.ReadFile(servingcert.CertificateFile(dir))
@@ -76,14 +76,14 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 				case string(data) == previous:
 					return errors.New("a replica has not renewed")
 				case first != "" && string(data) != first:
-					return errors.New("replicas serve with different certificates")
+					return errors.New("replicas have different certificates")
 				}
 				first = string(data)
 			}
 			return nil
 		})
 		if _, err := tls.X509KeyPair([]byte(first), []byte(first)); err != nil {
-			t.Fatalf("the file cannot be served with: %v", err)
+			t.Fatalf("file is not a usable key pair: %v", err)
 		}
 		return first
 	}
@@ -92,8 +92,8 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	agreed(first)
 }
 
-// A new certificate, here because its Secret is gone, reaches the running
-// server and the kube-apiserver without a restart.
+// A new certificate, here because its Secret was deleted, is used by the running
+// server and trusted by the kube-apiserver without a restart.
 func TestNewServingCertificateIsPickedUp(t *testing.T) {
 	installed := running(t)
 	before := servingSerial(t, installed)

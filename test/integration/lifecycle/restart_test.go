@@ -26,7 +26,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
 )
 
-// Shutting down ends open watches and loses nothing; it does not wait for clients to leave.
+// Shutting down closes open watches and does not wait for clients to disconnect.
 func TestShutdownIsGracefulAndQuick(t *testing.T) {
 	installed := running(t)
 	watcher, err := clientset(t).MulticlusterXV1beta1().ServiceExports("").Watch(t.Context(), metav1.ListOptions{})
@@ -39,7 +39,7 @@ func TestShutdownIsGracefulAndQuick(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := installed.APIServers[0].Err(); err != nil {
-		t.Errorf("ended with %v, want a clean exit", err)
+		t.Errorf("exited with %v, want a clean exit", err)
 	}
 	if took := time.Since(started); took > 15*time.Second {
 		t.Errorf("shutting down took %s", took)
@@ -51,15 +51,15 @@ func TestShutdownIsGracefulAndQuick(t *testing.T) {
 		select {
 		case _, open = <-watcher.ResultChan():
 		case <-closed:
-			t.Fatal("the watch is still open")
+			t.Fatal("watch is still open")
 		}
 	}
 	restart(t, installed)
 }
 
-// Nobody tells a connection to go that was being made when the server began to
-// stop. It is not waited for for long: a Pod would be killed in the end.
-func TestConnectionMadeWhileStoppingIsNotWaitedForForLong(t *testing.T) {
+// A connection that is established while the server begins to stop is not sent a
+// GOAWAY. The server waits for it only briefly, or the kubelet would kill the Pod.
+func TestConnectionEstablishedWhileStoppingDelaysShutdownBriefly(t *testing.T) {
 	installed := running(t)
 	replica := installed.APIServers[0]
 	address := strings.TrimPrefix(replica.URL(), "https://")
@@ -75,7 +75,7 @@ func TestConnectionMadeWhileStoppingIsNotWaitedForForLong(t *testing.T) {
 		if err != nil {
 			return nil //nolint:nilerr // this is what is waited for
 		}
-		return errors.Join(another.Close(), errors.New("it still listens"))
+		return errors.Join(another.Close(), errors.New("server still listens"))
 	})
 	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // it is not about whom it talks to
 	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                                            // none
@@ -100,7 +100,7 @@ func restart(t *testing.T, installed *installation.Installation) {
 	})
 }
 
-// What was acknowledged is there after kill -9, at whatever moment it comes.
+// Acknowledged writes survive SIGKILL at any time.
 func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 	installed := running(t)
 	client := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
@@ -138,13 +138,13 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 	}
 	for _, name := range acknowledged {
 		if !stored[name] {
-			t.Errorf("%s was acknowledged and is lost", name)
+			t.Errorf("%s was acknowledged but is lost", name)
 		}
 	}
 }
 
-// With --etcd-servers the server keeps its objects in that etcd, here one
-// that speaks TLS and lets nobody in without a certificate.
+// With --etcd-servers, the server stores its objects in that etcd, here one with
+// TLS client authentication.
 func TestExternalEtcd(t *testing.T) {
 	installed := running(t)
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func TestExternalEtcd(t *testing.T) {
 	if err := installed.APIServers[0].Stop(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the next test finds the server stopped, and its own etcd in use
+	t.Cleanup(func() { // the next test starts the server with its embedded etcd
 		expect.NoError(t, installed.APIServers[0].Stop(30*time.Second))
 		installed.APIServerFlags = nil
 	})
@@ -184,7 +184,7 @@ func TestExternalEtcd(t *testing.T) {
 	restart(t, installed)
 	client := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
 	if list, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
-		t.Errorf("the new etcd holds %d exports already (%v)", len(list.Items), err)
+		t.Errorf("external etcd already holds %d exports (%v)", len(list.Items), err)
 	}
 	if _, err := client.Create(t.Context(), &v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "outside"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -200,6 +200,6 @@ func TestExternalEtcd(t *testing.T) {
 	defer store.Close()
 	stored, err := store.Get(t.Context(), "/registry/mcs-apiserver/multicluster.x-k8s.io/serviceexports/default/outside")
 	if err != nil || stored.Count != 1 {
-		t.Errorf("the export is not in the external etcd: %v, %v", stored, err)
+		t.Errorf("export is not in the external etcd: %v, %v", stored, err)
 	}
 }

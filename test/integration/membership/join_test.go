@@ -28,8 +28,8 @@ import (
 
 func writeFile(name string, data []byte) error { return os.WriteFile(name, data, 0o600) }
 
-// R1, R2, R3: three clusters join with one command, know each other, and what
-// has one name is one service. Doing it again does nothing.
+// R1, R2, R3: three clusters join with one command and list each other; the same
+// name is one service. Repeating the command changes nothing.
 func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "joined")
 	args := []string{"mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "east=east", "--id", "west=west", "--id", "north=north"}
@@ -41,10 +41,10 @@ func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 	expect.Contains(t, planned, "east: let west, north read what is exported", "west: add east, north as members", `north: join the ClusterSet "everywhere"`)
 	for _, cluster := range clusters.Clusters {
 		if made := traces(t, cluster); len(made) > 0 {
-			t.Errorf("--dry-run made %v in %s", made, cluster.ID)
+			t.Errorf("--dry-run created %v in %s", made, cluster.ID)
 		}
 		if part := claimed(t, cluster, multicluster.ClusterSetIPCIDRClaim); part != parts[cluster.ID] {
-			t.Errorf("--dry-run made %s claim %s", cluster.ID, part)
+			t.Errorf("--dry-run set in %s the allocation CIDR %s", cluster.ID, part)
 		}
 	}
 	join(t, "east", "west", "north")
@@ -80,11 +80,11 @@ func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 	versions = nil
 	expect.Contains(t, kubectl(t, args...), "All of them are in the ClusterSet \"everywhere\" already")
 	if count(); fmt.Sprint(versions) != fmt.Sprint(before) {
-		t.Error("joining again changed something")
+		t.Error("joining again changed objects")
 	}
 }
 
-// tokenLife is how long the token lives with which one cluster reads from another.
+// tokenLife returns the lifetime of the token with which one cluster reads from another.
 func tokenLife(ctx context.Context, in *fleet.Cluster, peer string) (time.Duration, string, error) {
 	secret, err := in.Kubernetes.CoreV1().Secrets("mcs-system").Get(ctx, "member-"+peer, metav1.GetOptions{})
 	if err != nil {
@@ -102,8 +102,8 @@ func tokenLife(ctx context.Context, in *fleet.Cluster, peer string) (time.Durati
 	return claims.ExpiresAt.Sub(claims.IssuedAt.Time), token, nil
 }
 
-// awaitLongTokens waits until mcs-controller has exchanged all tokens that
-// joining made.
+// awaitLongTokens waits until mcs-controller has replaced all tokens that joining
+// created.
 func awaitLongTokens(t *testing.T) {
 	t.Helper()
 	for _, cluster := range clusters.Clusters {
@@ -111,10 +111,10 @@ func awaitLongTokens(t *testing.T) {
 		expect.NoError(t, err)
 		for _, secret := range secrets.Items {
 			peer := strings.TrimPrefix(secret.Name, "member-")
-			expect.Eventually(t, "the token of "+cluster.ID+" for "+peer, func(ctx context.Context) error {
+			expect.Eventually(t, "token of "+cluster.ID+" for "+peer, func(ctx context.Context) error {
 				life, _, err := tokenLife(ctx, cluster, peer)
 				if err == nil && life < 24*time.Hour {
-					err = fmt.Errorf("it lives for %s", life)
+					err = fmt.Errorf("token lifetime is %s", life)
 				}
 				return err
 			})
@@ -122,7 +122,7 @@ func awaitLongTokens(t *testing.T) {
 	}
 }
 
-// R99: if a step fails, everything is undone: nothing half-joined remains.
+// R99: if a step fails, all steps are undone: no cluster stays half joined.
 func TestFailedJoinIsUndone(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = west().Kubectl(context.Background(), "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "test-no-claims")
@@ -133,7 +133,7 @@ kind: ValidatingAdmissionPolicy
 metadata: {name: test-no-claims}
 spec:
   matchConstraints: {resourceRules: [{apiGroups: [multicluster.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [clusterclaims]}]}
-  validations: [{expression: "object.metadata.name != 'clusterset.k8s.io'", message: "nobody joins today"}]
+  validations: [{expression: "object.metadata.name != 'clusterset.k8s.io'", message: "joining is disabled"}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -143,7 +143,7 @@ spec: {policyName: test-no-claims, validationActions: [Deny]}
 	expect.NoError(t, err)
 	inForce := func(want bool) {
 		t.Helper()
-		expect.Eventually(t, fmt.Sprintf("the policy in force: %t", want), func(ctx context.Context) error {
+		expect.Eventually(t, fmt.Sprintf("policy enforced: %t", want), func(ctx context.Context) error {
 			if output, _ := west().Kubectl(ctx, "create", "--dry-run=server", "-f", manifest(t, setName, "x")); strings.Contains(output, "nobody joins today") != want {
 				return errors.New(output)
 			}
@@ -156,34 +156,34 @@ spec: {policyName: test-no-claims, validationActions: [Deny]}
 	eastID, westID := claimed(t, east(), id), claimed(t, west(), id)
 	output, err := run(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=sunrise", "--id", "west=sunset")
 	if err == nil {
-		t.Fatalf("it succeeded:\n%s", output)
+		t.Fatalf("join succeeded:\n%s", output)
 	}
 	expect.Contains(t, output, "✓ east: join the ClusterSet", "✗ west: join the ClusterSet", "undo east: join the ClusterSet", "undo east: use 243.", "undo west: use 243.", "nobody joins today", "everything that was done has been undone")
 	for _, cluster := range []*fleet.Cluster{east(), west()} {
 		if left := traces(t, cluster); len(left) > 0 {
-			t.Errorf("half joined, %s has %v", cluster.ID, left)
+			t.Errorf("%s is half joined: %v", cluster.ID, left)
 		}
 		if part := claimed(t, cluster, multicluster.ClusterSetIPCIDRClaim); part != "" {
-			t.Errorf("half joined, %s has %s for IPs that are the same in all clusters", cluster.ID, part)
+			t.Errorf("%s is half joined: allocation CIDR is %s", cluster.ID, part)
 		}
 	}
 	if claimed(t, east(), id) != eastID || claimed(t, west(), id) != westID {
-		t.Errorf("the ids are %q and %q, and were %q and %q", claimed(t, east(), id), claimed(t, west(), id), eastID, westID)
+		t.Errorf("IDs are %q and %q, were %q and %q", claimed(t, east(), id), claimed(t, west(), id), eastID, westID)
 	}
 	_, err = west().Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding", "test-no-claims")
 	expect.NoError(t, err)
 	inForce(false)
 }
 
-// withoutIPs takes from a cluster its part of the IPs that are the same in all
-// clusters, which stays when it leaves, so that joining gives it one.
+// withoutIPs removes the allocation CIDR of a cluster, which it keeps when it
+// leaves, so that joining assigns a new one.
 func withoutIPs(t *testing.T, in *fleet.Cluster) {
 	t.Helper()
 	err := in.Clientset.MulticlusterV1().ClusterClaims().Delete(t.Context(), multicluster.ClusterSetIPCIDRClaim, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
 		expect.NoError(t, err)
 	}
-	expect.Eventually(t, in.ID+" without a part of the IPs", func(ctx context.Context) error {
+	expect.Eventually(t, in.ID+" without an allocation CIDR", func(ctx context.Context) error {
 		members, err := in.Clientset.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -193,12 +193,12 @@ func withoutIPs(t *testing.T, in *fleet.Cluster) {
 				return nil
 			}
 		}
-		return fmt.Errorf("its members are %+v", members.Items)
+		return fmt.Errorf("members are %+v", members.Items)
 	})
 }
 
-// Tokens that joining made are exchanged at once, tokens are renewed without a
-// gap, and one that is taken away shows within seconds.
+// Tokens that joining created are replaced at once, tokens are renewed without a
+// gap, and a revoked token is reported within seconds.
 func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "renewed")
 	join(t, "east", "west")
@@ -208,7 +208,7 @@ func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
 	_, before, err := tokenLife(t.Context(), west(), "east")
 	expect.NoError(t, err)
 
-	// A short token, as joining makes it, is replaced while the feed goes on.
+	// A short-lived token, as joining creates it, is replaced while the feed continues.
 	log := follows(t, west(), "east")
 	token, err := run(t, "--context", "east", "create", "token", "peer-west", "-n", "mcs-system", "--duration=30m")
 	expect.NoError(t, err)
@@ -216,19 +216,19 @@ func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
 	expect.Eventually(t, "another token", func(ctx context.Context) error {
 		life, after, err := tokenLife(ctx, west(), "east")
 		if err == nil && (after == before || life < 24*time.Hour) {
-			err = fmt.Errorf("it lives for %s", life)
+			err = fmt.Errorf("token lifetime is %s", life)
 		}
 		return err
 	})
 	export(t, east(), ns, "more")
 	west().AwaitImport(t, ns, "more", "east")
 	if states := log(); len(states) > 0 {
-		t.Errorf("meanwhile the member was %v", states)
+		t.Errorf("states of the member during renewal: %v", states)
 	}
 
 	taken := time.Now()
 	expect.NoError(t, east().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-west", metav1.DeleteOptions{}))
-	expect.Eventually(t, "the revoked credential to show", func(ctx context.Context) error {
+	expect.Eventually(t, "report of the revoked credential", func(ctx context.Context) error {
 		output, err := run(t, "mcs", "status", "west")
 		if err == nil && !strings.Contains(output, "Unauthorized") {
 			err = errors.New(output)
@@ -236,11 +236,11 @@ func TestCredentialsAreRenewedAndRevoked(t *testing.T) {
 		return err
 	})
 	shown := time.Since(taken).Round(100 * time.Millisecond)
-	t.Logf("a revoked credential shows after %s", shown)
-	if shown > 30*time.Second { // 10 s of it are the kube-apiserver's, which remembers tokens
-		t.Errorf("that is too late")
+	t.Logf("revoked credential was reported after %s", shown)
+	if shown > 30*time.Second { // the kube-apiserver caches tokens for 10 s
+		t.Errorf("revoked credential was reported after %s, want at most 30s", shown)
 	}
-	// Joining again mends it.
+	// Joining again repairs the membership.
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west")
 	west().AwaitImport(t, ns, "web", "east")
 }
@@ -259,8 +259,8 @@ func replaceToken(t *testing.T, in *fleet.Cluster, peer, token string) {
 	expect.NoError(t, err)
 }
 
-// follows watches a member. What it returns stops that, and returns every state
-// but Connected that was seen, and every time that it was not synced.
+// follows watches a member. The returned function stops the watch and returns all
+// observed states but Connected, and all times at which the member was not synced.
 func follows(t *testing.T, in *fleet.Cluster, member string) func() []string {
 	t.Helper()
 	watcher, err := in.Clientset.ClusterSetV1alpha1().Members().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + member})
@@ -281,7 +281,7 @@ func follows(t *testing.T, in *fleet.Cluster, member string) func() []string {
 	}
 }
 
-// The other subcommands, against real servers.
+// The other subcommands on real servers.
 func TestPluginExportsAndExplains(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "plugged")
 	join(t, "east", "west")
@@ -311,7 +311,7 @@ func TestPluginExportsAndExplains(t *testing.T) {
 	west().AwaitNoImport(t, ns, "web")
 }
 
-// kubectl completes what belongs to the plugin.
+// kubectl completes arguments of the plugin.
 func TestPluginCompletes(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -327,7 +327,7 @@ func TestPluginCompletes(t *testing.T) {
 	}
 }
 
-// get reads something that is no object.
+// get reads a URL that does not return an API object.
 func get(ctx context.Context, config *rest.Config, path string) (string, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -337,12 +337,12 @@ func get(ctx context.Context, config *rest.Config, path string) (string, error) 
 	return string(body), err
 }
 
-// R116: metrics, logs and Events say which cluster they are of.
+// R116: metrics, logs and Events name the cluster.
 func TestMetricsLogsAndEventsNameTheCluster(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "named")
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
-	expect.Eventually(t, "an Event with the cluster's id", func(ctx context.Context) error {
+	expect.Eventually(t, "Event with the cluster ID", func(ctx context.Context) error {
 		events, err := east().Kubernetes.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -352,7 +352,7 @@ func TestMetricsLogsAndEventsNameTheCluster(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%d Events, none with it", len(events.Items))
+		return fmt.Errorf("%d Events, none with the cluster ID", len(events.Items))
 	})
 	config, err := east().APIServers[0].Config()
 	expect.NoError(t, err)

@@ -22,8 +22,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// The sentences with "must" and "must not" about the well-known claims in
-// KEP-2149, in its order. Each test is named after one.
+// The requirements ("must", "must not") of KEP-2149 for the well-known claims, in
+// the order of the KEP. Each test is named after one.
 
 const (
 	id      = "id.k8s.io"
@@ -36,7 +36,7 @@ type attempt struct {
 	args func(t *testing.T, claim, value string) []string
 }
 
-// attempts are all verbs that write.
+// attempts are all verbs that write claims.
 var attempts = []attempt{
 	{"merge patch", func(_ *testing.T, claim, value string) []string {
 		return []string{"patch", "clusterclaim", claim, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"value":%q}}`, value)}
@@ -58,10 +58,10 @@ var attempts = []attempt{
 	}},
 }
 
-// removals are all verbs that delete.
+// removals are all verbs that delete claims.
 var removals = []attempt{
 	{"delete", func(_ *testing.T, claim, _ string) []string { return []string{"delete", "clusterclaim", claim} }},
-	{"delete at once", func(_ *testing.T, claim, _ string) []string {
+	{"delete immediately", func(_ *testing.T, claim, _ string) []string {
 		return []string{"delete", "clusterclaim", claim, "--grace-period=0", "--force"}
 	}},
 	{"delete by a selector", func(_ *testing.T, claim, _ string) []string {
@@ -90,7 +90,7 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 		refused(t, []string{`the id "east" is taken`, "by a member of west", "--id north=ANOTHER", "nothing was changed"},
 			"mcs", "join", "--clusterset", clusterSet, "west", "north")
 		if after := traces(t, north()); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("half joined: %v", after)
+			t.Errorf("cluster is half joined: %v", after)
 		}
 	})
 	t.Run("joining by hand", func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 				in("north", append(way, manifest(t, setName, clusterSet)))...)
 		}
 		if value := claimed(t, north(), setName); value != "" {
-			t.Errorf("it joined %q", value)
+			t.Errorf("cluster joined %q", value)
 		}
 	})
 	t.Run("two ClusterSets may each have one", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 		kubectl(t, in("north", []string{"create", "-f", manifest(t, setName, "elsewhere")})...)
 		kubectl(t, in("north", []string{"delete", "clusterclaim", setName})...)
 	})
-	// Only those that were made by hand remain: an account in west.
+	// Only the object that was created by hand remains: an account in west.
 	expect.NoError(t, west().Kubernetes.CoreV1().ServiceAccounts("mcs-system").Delete(t.Context(), "peer-north", metav1.DeleteOptions{}))
 	expect.NoError(t, west().Kubernetes.RbacV1().ClusterRoleBindings().Delete(t.Context(), "mcs-apiserver:peer:north", metav1.DeleteOptions{}))
 }
@@ -126,11 +126,11 @@ func TestIDMustExistAndBeImmutableAsLongAsAClusterSetClaimExists(t *testing.T) {
 		t.Run(try.name, func(t *testing.T) {
 			refused(t, []string{`"id.k8s.io" is forbidden`}, in("east", try.args(t, id, "other"))...)
 			if value := claimed(t, east(), id); value != "east" {
-				t.Errorf("the id is %q", value)
+				t.Errorf("ID is %q", value)
 			}
 		})
 	}
-	t.Run("what is not the value may change", func(t *testing.T) {
+	t.Run("metadata may change", func(t *testing.T) {
 		kubectl(t, "--context", "east", "label", "clusterclaim", id, "colour=blue")
 		kubectl(t, "--context", "east", "label", "clusterclaim", id, "colour-")
 		kubectl(t, in("east", []string{"apply", "-f", manifest(t, id, "east")})...)
@@ -139,22 +139,22 @@ func TestIDMustExistAndBeImmutableAsLongAsAClusterSetClaimExists(t *testing.T) {
 
 // "The identifier must exist for the lifespan of a cluster." R103, R105
 func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
-	t.Run("without anybody making it", func(t *testing.T) {
+	t.Run("by default", func(t *testing.T) {
 		system, err := west().Kubernetes.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 		expect.NoError(t, err)
 		forgetID(t, west())
-		expect.Eventually(t, "the default id", func(context.Context) error {
+		expect.Eventually(t, "default ID", func(context.Context) error {
 			if value := claimed(t, west(), id); value != string(system.UID) {
-				return fmt.Errorf("the id is %q, want the UID of kube-system, %q", value, system.UID)
+				return fmt.Errorf("ID is %q, want the UID of kube-system, %q", value, system.UID)
 			}
 			return nil
 		})
 	})
-	t.Run("as mcs-controller was told", func(t *testing.T) {
+	t.Run("with --cluster-id", func(t *testing.T) {
 		forgetID(t, north())
-		expect.Eventually(t, "the id that was asked for", func(context.Context) error {
+		expect.Eventually(t, "ID of --cluster-id", func(context.Context) error {
 			if value := claimed(t, north(), id); value != "pole" {
-				return fmt.Errorf("the id is %q, want that of --cluster-id", value)
+				return fmt.Errorf("ID is %q, want that of --cluster-id", value)
 			}
 			return nil
 		})
@@ -164,12 +164,12 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 			before := claimed(t, east(), id)
 			refused(t, []string{`"id.k8s.io" is forbidden: the cluster ID cannot be deleted`, "change the value of the claim"}, in("east", try.args(t, id, ""))...)
 			if value := claimed(t, east(), id); value != before {
-				t.Errorf("the id was %q and is %q", before, value)
+				t.Errorf("ID was %q, is %q", before, value)
 			}
 		})
 	}
 	// R106
-	t.Run("and should not change", func(t *testing.T) {
+	t.Run("changes with a warning", func(t *testing.T) {
 		before := claimed(t, east(), id)
 		output := kubectl(t, in("east", []string{"patch", "clusterclaim", id, "--type=merge", "-p", `{"spec":{"value":"renamed"}}`})...)
 		expect.Contains(t, output, fmt.Sprintf("Warning: logs, metrics and DNS names with the former cluster ID %q", before), "should stay the same")
@@ -177,7 +177,7 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 	})
 }
 
-// forgetID removes the id behind the back of the API, as a lost backup would.
+// forgetID removes the ID claim from etcd, as restoring an old backup would.
 func forgetID(t *testing.T, in *fleet.Cluster) {
 	t.Helper()
 	store, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second})
@@ -208,15 +208,15 @@ func TestConsumersMustBeAbleToRelyOnTheIDForTheEntireDurationOfMembership(t *tes
 	}
 	expect.NoError(t, restart(t, east()))
 	if changes := seen(); len(changes) > 0 {
-		t.Errorf("a consumer saw %v", changes)
+		t.Errorf("a consumer observed %v", changes)
 	}
 	if got := claimed(t, east(), id); got != "east" {
-		t.Errorf("after a restart the id is %q", got)
+		t.Errorf("ID after a restart is %q", got)
 	}
 }
 
-// follow watches a claim from now on. What it returns stops that, and returns
-// every change of the value that was seen.
+// follow watches a claim. The returned function stops the watch and returns all
+// observed changes of the value.
 func follow(t *testing.T, in *fleet.Cluster, name string) func() []string {
 	t.Helper()
 	value := claimed(t, in, name)
@@ -238,7 +238,7 @@ func follow(t *testing.T, in *fleet.Cluster, name string) func() []string {
 	}
 }
 
-// restart starts mcs-apiserver and mcs-controller anew.
+// restart restarts mcs-apiserver and mcs-controller.
 func restart(t *testing.T, in *fleet.Cluster) error {
 	t.Helper()
 	expect.NoError(t, in.Stop())
@@ -261,7 +261,7 @@ func TestRenamingMustBeLeavingAndJoiningAgain(t *testing.T) {
 	west().AwaitNoImport(t, ns, "web")
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=dawn")
 	west().AwaitImport(t, ns, "web", "dawn")
-	expect.Eventually(t, "slices under the new id alone", func(ctx context.Context) error {
+	expect.Eventually(t, "slices under the new ID only", func(ctx context.Context) error {
 		slices, err := west().Kubernetes.DiscoveryV1().EndpointSlices(ns).List(ctx, metav1.ListOptions{LabelSelector: "multicluster.kubernetes.io/service-name=web"})
 		if err != nil {
 			return err
@@ -275,8 +275,7 @@ func TestRenamingMustBeLeavingAndJoiningAgain(t *testing.T) {
 		}
 		return nil
 	})
-	// R102: the name that has become free is free for others, and whoever takes
-	// it inherits nothing.
+	// R102: another cluster can take the released ID and inherits nothing.
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "north=east")
 	west().AwaitImport(t, ns, "web", "dawn")
 	kubectl(t, "mcs", "leave", "north", "--from", "east,west")
@@ -289,13 +288,13 @@ func TestClusterSetMustExistAndBeImmutableForTheDurationOfMembership(t *testing.
 	join(t, "east", "west")
 	for _, try := range attempts {
 		if try.name == "replace by delete and create" {
-			continue // it leaves, which is allowed, and joins another
+			continue // leaving and joining another ClusterSet is allowed
 		}
 		t.Run(try.name, func(t *testing.T) {
 			refused(t, []string{`"clusterset.k8s.io" is forbidden: a cluster cannot move from ClusterSet "everywhere" to "elsewhere" in one step`, "delete this claim to leave"},
 				in("east", try.args(t, setName, "elsewhere"))...)
 			if value := claimed(t, east(), setName); value != clusterSet {
-				t.Errorf("it is in %q", value)
+				t.Errorf("ClusterSet is %q", value)
 			}
 		})
 	}
@@ -305,13 +304,13 @@ func TestClusterSetMustExistAndBeImmutableForTheDurationOfMembership(t *testing.
 // "The identifier must not exist when the cluster is not a member of a
 // ClusterSet." R109, R100
 func TestClusterSetMustNotExistWhenTheClusterIsNotAMember(t *testing.T) {
-	t.Run("a refused join leaves none behind", func(t *testing.T) {
+	t.Run("a refused join leaves no claim behind", func(t *testing.T) {
 		expect.NoError(t, east().StopController())
 		t.Cleanup(func() { expect.NoError(t, east().StartController(context.Background())) })
 		forgetID(t, east())
 		refused(t, []string{"this cluster has no ID", "create the ClusterClaim id.k8s.io first"}, in("east", []string{"create", "-f", manifest(t, setName, clusterSet)})...)
 		if value := claimed(t, east(), setName); value != "" {
-			t.Errorf("it is in %q", value)
+			t.Errorf("ClusterSet is %q", value)
 		}
 		kubectl(t, in("east", []string{"create", "-f", manifest(t, id, "east")})...)
 	})
@@ -338,7 +337,7 @@ func TestClusterSetMustAssociateTheClusterWithAClusterSet(t *testing.T) {
 	west().AwaitImport(t, ns, "web", "east")
 	for _, cluster := range []*fleet.Cluster{east(), west()} {
 		if value := claimed(t, cluster, setName); value != clusterSet {
-			t.Errorf("%s claims %q", cluster.ID, value)
+			t.Errorf("ClusterSet of %s is %q", cluster.ID, value)
 		}
 	}
 	kubectl(t, in("west", []string{"delete", "clusterclaim", setName})...)
@@ -352,8 +351,8 @@ func TestClusterSetMustAssociateTheClusterWithAClusterSet(t *testing.T) {
 }
 
 // "Consumers must be able to rely on the identifier existing, unmodified for the
-// entire duration of its membership in a ClusterSet." R113: ours watch it, and
-// need no restart to follow.
+// entire duration of its membership in a ClusterSet." R113: mcs-apiserver and
+// mcs-controller watch the claim and need no restart.
 func TestConsumersMustBeAbleToRelyOnTheClusterSetForTheEntireDurationOfMembership(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "relied-on")
 	before := []any{east().APIServers[0].Process, east().Controller, west().APIServers[0].Process, west().Controller}
@@ -367,11 +366,11 @@ func TestConsumersMustBeAbleToRelyOnTheClusterSetForTheEntireDurationOfMembershi
 		}
 	}
 	if changes := seen(); len(changes) > 0 {
-		t.Errorf("a consumer saw %v", changes)
+		t.Errorf("a consumer observed %v", changes)
 	}
 	kubectl(t, "mcs", "leave", "east", "--from", "west")
 	west().AwaitNoImport(t, ns, "web")
 	if after := []any{east().APIServers[0].Process, east().Controller, west().APIServers[0].Process, west().Controller}; fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Error("something was restarted")
+		t.Error("a process was restarted")
 	}
 }

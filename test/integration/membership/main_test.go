@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package membership tests how clusters come to be in a ClusterSet, and how they
-// leave it: the claims, who may make them, and kubectl mcs, on real control planes.
+// Package membership tests how clusters join and leave a ClusterSet: the claims,
+// the permissions for them, and kubectl mcs, on real control planes.
 package membership
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// clusters know nothing of each other. A test that joins some makes them leave.
+// clusters are in no ClusterSet. A test that joins clusters makes them leave.
 var clusters *fleet.Fleet
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func east() *fleet.Cluster  { return clusters.Cluster("east") }
 func west() *fleet.Cluster  { return clusters.Cluster("west") }
 func north() *fleet.Cluster { return clusters.Cluster("north") }
 
-// kubeconfig has a context per cluster, of its administrator.
+// kubeconfig writes a kubeconfig of the administrator with a context per cluster.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -48,14 +48,14 @@ func kubeconfig(t *testing.T) string {
 	return file
 }
 
-// run runs kubectl with a context per cluster and returns all it prints.
+// run runs kubectl with a context per cluster and returns its combined output.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	output, err := clusters.KubectlCommand(t.Context(), kubeconfig(t), args...).CombinedOutput()
 	return string(output), err
 }
 
-// kubectl is run that must succeed.
+// kubectl runs kubectl, which must succeed.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := run(t, args...)
@@ -65,7 +65,7 @@ func kubectl(t *testing.T, args ...string) string {
 	return output
 }
 
-// refused runs kubectl, which must fail and say why.
+// refused runs kubectl, which must fail with a message that contains all parts.
 func refused(t *testing.T, parts []string, args ...string) {
 	t.Helper()
 	output, err := run(t, args...)
@@ -89,7 +89,7 @@ func join(t *testing.T, names ...string) {
 	kubectl(t, args...)
 }
 
-// leave makes clusters leave and removes all that they have of each other.
+// leave makes clusters leave and removes their objects in each other.
 func leave(t *testing.T, names ...string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "kubeconfig")
@@ -103,13 +103,13 @@ func leave(t *testing.T, names ...string) {
 	}
 	for _, name := range names {
 		if left := traces(t, clusters.Cluster(name)); len(left) > 0 {
-			t.Errorf("after leaving, %s still has %v", name, left)
+			t.Errorf("%s still has %v after leaving", name, left)
 		}
 	}
 }
 
-// traces are all objects of a cluster that have to do with membership, but for
-// its id.
+// traces returns all objects of a cluster that belong to its membership, but not
+// its ID.
 func traces(t *testing.T, in *fleet.Cluster) []string {
 	t.Helper()
 	ctx := context.Background()
@@ -157,7 +157,7 @@ func traces(t *testing.T, in *fleet.Cluster) []string {
 	return found
 }
 
-// claimed is the value of a claim; empty if there is none.
+// claimed returns the value of a claim, or an empty string if it does not exist.
 func claimed(t *testing.T, in *fleet.Cluster, name string) string {
 	t.Helper()
 	list, err := in.Clientset.MulticlusterV1().ClusterClaims().List(t.Context(), metav1.ListOptions{})
@@ -170,7 +170,7 @@ func claimed(t *testing.T, in *fleet.Cluster, name string) string {
 	return ""
 }
 
-// manifest is a claim to apply or create.
+// manifest writes the manifest of a claim.
 func manifest(t *testing.T, name, value string) string {
 	t.Helper()
 	return expect.Manifest(t, "apiVersion: multicluster.k8s.io/v1\nkind: ClusterClaim\nmetadata: {name: %s}\nspec: {value: %q}\n", name, value)

@@ -24,12 +24,12 @@ var (
 	write = rbacv1.PolicyRule{APIGroups: group, Resources: what, Verbs: []string{"get", "create", "update", "patch", "delete", "deletecollection"}}
 )
 
-// mayClaim is the right to assert these claims.
+// mayClaim returns a rule that allows asserting the given claims.
 func mayClaim(names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: group, Resources: what, ResourceNames: names, Verbs: []string{"claim"}}
 }
 
-// as runs kubectl in east as somebody with these rights, and no others.
+// as runs kubectl in east as a user with exactly these permissions.
 func as(t *testing.T, user string, rules ...rbacv1.PolicyRule) func(args ...string) (string, error) {
 	t.Helper()
 	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}
@@ -54,8 +54,8 @@ func as(t *testing.T, user string, rules ...rbacv1.PolicyRule) func(args ...stri
 	}
 }
 
-// R114, R115: who may write claims may still not say who the cluster is. That
-// takes the verb claim on that name, and a refusal says so.
+// R114, R115: a user who may write claims may not assert the well-known ones. That
+// requires the verb claim on the name, and the error says so.
 func TestWellKnownClaimsNeedTheVerbClaim(t *testing.T) {
 	before := claimed(t, east(), id)
 	t.Cleanup(func() { expect.NoError(t, east().SetClaim(context.Background(), id, "east", nil)) })
@@ -93,14 +93,14 @@ func TestWellKnownClaimsNeedTheVerbClaim(t *testing.T) {
 				if (err == nil) != step.allowed {
 					t.Errorf("kubectl %s as %s: %v\n%s", strings.Join(args, " "), test.user, err, output)
 				}
-				// R115: whoever may write claims is told what else it takes.
+				// R115: the error names the missing permission.
 				if slices.Contains(test.rules[0].Verbs, "create") && !step.allowed {
 					expect.Contains(t, output, fmt.Sprintf("user %q", test.user), `the verb "claim" on resource "clusterclaims" in API group "multicluster.k8s.io" with resourceName`, "mcs-apiserver:claims")
 				}
 			}
 		})
 	}
-	t.Run("removing needs it too", func(t *testing.T) {
+	t.Run("removing requires the verb", func(t *testing.T) {
 		expect.NoError(t, east().SetClaim(t.Context(), setName, "somewhere", nil))
 		t.Cleanup(func() { expect.NoError(t, east().Unclaim(context.Background())) })
 		kubectlAs := as(t, "judy", write)
@@ -110,13 +110,13 @@ func TestWellKnownClaimsNeedTheVerbClaim(t *testing.T) {
 			}
 		}
 		if claimed(t, east(), setName) != "somewhere" || claimed(t, east(), id) == "" {
-			t.Errorf("the claims are gone; the id was %q", before)
+			t.Errorf("claims were deleted; the ID was %q", before)
 		}
 	})
 }
 
-// R114: the ClusterRole that is installed is enough, and is nobody's by default.
-func TestInstalledRoleIsEnoughToClaim(t *testing.T) {
+// R114: the installed ClusterRole is sufficient, and no user has it by default.
+func TestInstalledRoleIsSufficientToClaim(t *testing.T) {
 	bind := func(user, role string) {
 		t.Helper()
 		_, err := east().Kubernetes.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -134,7 +134,7 @@ func TestInstalledRoleIsEnoughToClaim(t *testing.T) {
 	for _, role := range []string{"view", "edit", "admin"} {
 		user := "someone-with-" + role
 		bind(user, role)
-		expect.Eventually(t, user+" to read imports", func(context.Context) error { // the roles are in force
+		expect.Eventually(t, "read access of "+user, func(context.Context) error { // the roles are effective
 			output, err := run(t, "--context", "east", "auth", "can-i", "get", "serviceimports.multicluster.x-k8s.io", "--as", user)
 			if err != nil {
 				err = errors.New(output)
@@ -143,14 +143,13 @@ func TestInstalledRoleIsEnoughToClaim(t *testing.T) {
 		})
 		output, _ := run(t, "--context", "east", "auth", "can-i", "claim", "clusterclaims/id.k8s.io", "--as", user)
 		if !strings.HasSuffix(strings.TrimSpace(output), "no") {
-			t.Errorf("somebody with the role %s may claim without being told to: %s", role, output)
+			t.Errorf("user with role %s may assert claims: %s", role, output)
 		}
 	}
 }
 
-// What a peer is let in with is good for reading what is exported, and for its
-// own renewal.
-func TestCredentialOfAPeerIsGoodForNothingElse(t *testing.T) {
+// A peer credential allows reading exports and renewing the credential itself.
+func TestPeerCredentialAllowsNothingElse(t *testing.T) {
 	join(t, "east", "west")
 	secret, err := west().Kubernetes.CoreV1().Secrets("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{})
 	expect.NoError(t, err)
@@ -174,7 +173,7 @@ func TestCredentialOfAPeerIsGoodForNothingElse(t *testing.T) {
 		{"delete", "clusterclaim", setName}, {"get", "serviceimports", "-A"},
 	} {
 		if output, err := kubectlAs(args...); err == nil || !strings.Contains(strings.ToLower(output), "forbidden") {
-			t.Errorf("a peer may kubectl %s: %v %s", strings.Join(args, " "), err, output)
+			t.Errorf("peer must not be allowed to kubectl %s: %v %s", strings.Join(args, " "), err, output)
 		}
 	}
 }

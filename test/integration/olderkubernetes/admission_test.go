@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package olderkubernetes tests the server in a cluster that does not serve every
-// API which the library's admission plugins would like to watch.
+// Package olderkubernetes tests the server in a cluster of an older Kubernetes
+// release, which does not serve all APIs that the library's admission plugins watch.
 package olderkubernetes
 
 import (
@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Kubernetes 1.35 has no MutatingAdmissionPolicy in v1. A plugin that waited
-// for it would refuse every write.
-func TestAdmissionPluginsWithoutTheirAPIAreSwitchedOff(t *testing.T) {
+// Kubernetes 1.35 does not serve MutatingAdmissionPolicy in v1. A plugin that waits
+// for it would refuse all writes.
+func TestAdmissionPluginsWithoutTheirAPIAreDisabled(t *testing.T) {
 	root, err := repository.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -57,12 +57,12 @@ func TestAdmissionPluginsWithoutTheirAPIAreSwitchedOff(t *testing.T) {
 	})
 	served, err := installed.Kubectl(t.Context(), "api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")
 	if err != nil || strings.Contains(served, "mutatingadmissionpolicies") || !strings.Contains(served, "validatingadmissionpolicies") {
-		t.Fatalf("this host does not show what the test is about: %v\n%s", err, served)
+		t.Fatalf("unexpected admission APIs in the emulated version: %v\n%s", err, served)
 	}
 	output, err := installed.Kubectl(context.WithoutCancel(t.Context()), "apply", "-f", expect.Manifest(t,
 		"apiVersion: multicluster.k8s.io/v1\nkind: ClusterClaim\nmetadata: {name: some.example.com}\nspec: {value: x}\n"))
 	if err != nil {
-		t.Fatalf("a write is refused: %v\n%s", err, output)
+		t.Fatalf("write was refused: %v\n%s", err, output)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "mcs-apiserver.log"))
 	if err != nil {

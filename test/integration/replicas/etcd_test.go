@@ -12,10 +12,10 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// everyKey counts the keys below a prefix.
+// everyKey are options that count the keys with a prefix.
 var everyKey = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
 
-// etcdClient reads the etcd that the replicas share.
+// etcdClient returns a client of the etcd that the replicas share.
 func etcdClient(t *testing.T) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{east().Plane.EtcdURL()}, DialTimeout: 10 * time.Second})

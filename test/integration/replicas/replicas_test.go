@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas tests that several replicas of the server are one to those
-// who read through a real kube-apiserver.
+// Package replicas tests that several replicas of the server are consistent for
+// clients of a real kube-apiserver.
 package replicas
 
 import (
@@ -67,7 +67,7 @@ func exportMany(t *testing.T) {
 	expect.NoError(t, group.Wait())
 }
 
-// clients are one per replica, past the aggregator.
+// clients returns one client per replica, bypassing the aggregator.
 func clients(t *testing.T) []versioned.Interface {
 	t.Helper()
 	var clients []versioned.Interface
@@ -81,8 +81,8 @@ func clients(t *testing.T) []versioned.Interface {
 	return clients
 }
 
-// identities are what must be the same everywhere: UID, creation time and the
-// times of conditions of each import.
+// identities returns what must be equal in all replicas: UID, creation time and
+// transition times of each import.
 func identities(ctx context.Context, client versioned.Interface) (map[string]string, error) {
 	list, err := client.MulticlusterXV1beta1().ServiceImports("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -99,7 +99,7 @@ func identities(ctx context.Context, client versioned.Interface) (map[string]str
 	return found, nil
 }
 
-// awaitSame waits until all replicas show the same imports, with the same
+// awaitSame waits until all replicas serve the same imports with the same
 // identities, and returns them.
 func awaitSame(t *testing.T, count int) map[string]string {
 	t.Helper()
@@ -128,8 +128,8 @@ func awaitSame(t *testing.T, count int) map[string]string {
 	return first
 }
 
-// R32: identities are the same in every replica, and after restarts; and what
-// kubectl reads through the aggregator, from either replica, is whole.
+// R32: identities are the same in every replica and after restarts, and lists that
+// kubectl reads through the aggregator, from either replica, are complete.
 func TestReplicasShowTheSameImports(t *testing.T) {
 	start := time.Now()
 	exportMany(t)
@@ -154,18 +154,18 @@ func TestReplicasShowTheSameImports(t *testing.T) {
 	}
 	for key, identity := range awaitSame(t, services) {
 		if before[key] != identity {
-			t.Errorf("%s was %q before the restarts and is %q", key, before[key], identity)
+			t.Errorf("%s was %q before the restarts, is %q", key, before[key], identity)
 		}
 	}
-	// Every record of a birth goes with its import.
-	awaitBirths(t, services)
+	// The identity record of an import is deleted with the import.
+	awaitIdentityRecords(t, services)
 }
 
-// awaitBirths waits until there are as many records as imports.
-func awaitBirths(t *testing.T, count int64) {
+// awaitIdentityRecords waits until the number of identity records is that of the imports.
+func awaitIdentityRecords(t *testing.T, count int64) {
 	t.Helper()
 	store := etcdClient(t)
-	expect.Eventually(t, "records of births", func(ctx context.Context) error {
+	expect.Eventually(t, "identity records", func(ctx context.Context) error {
 		records, err := store.Get(ctx, "/registry/mcs-apiserver/virtual/births/", everyKey...)
 		if err == nil && records.Count != count {
 			err = fmt.Errorf("%d records, want %d", records.Count, count)
@@ -174,8 +174,8 @@ func awaitBirths(t *testing.T, count int64) {
 	})
 }
 
-// An informer whose server is killed under it again and again, while imports
-// come and go, ends up with what there is: nothing lost, nothing left over.
+// An informer whose server is killed repeatedly while imports are created and
+// removed converges: no import is missing or left over.
 func TestInformerMovesBetweenReplicas(t *testing.T) {
 	const ns = "moving"
 	expect.NoError(t, east().Namespace(t.Context(), ns))
@@ -187,7 +187,7 @@ func TestInformerMovesBetweenReplicas(t *testing.T) {
 	defer factory.Shutdown()
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
-		t.Fatal("the informer never synced")
+		t.Fatal("informer did not sync")
 	}
 	changes := make(chan error, 1)
 	changing, stop := context.WithCancel(t.Context())
@@ -210,23 +210,23 @@ func TestInformerMovesBetweenReplicas(t *testing.T) {
 			return err
 		}
 		if len(list.Items) != len(held.ListKeys()) {
-			return fmt.Errorf("the informer holds %d imports, there are %d", len(held.ListKeys()), len(list.Items))
+			return fmt.Errorf("informer holds %d imports, want %d", len(held.ListKeys()), len(list.Items))
 		}
 		for _, item := range list.Items {
 			object, ok, err := held.GetByKey(ns + "/" + item.Name)
 			if err != nil || !ok {
-				return errors.Join(fmt.Errorf("the informer lacks %s", item.Name), err)
+				return errors.Join(fmt.Errorf("informer lacks %s", item.Name), err)
 			}
 			if got := object.(*multiclusterxv1beta1.ServiceImport); got.UID != item.UID || got.Labels["round"] != item.Labels["round"] {
-				return fmt.Errorf("the informer has an old %s: %v instead of %v", item.Name, got.Labels, item.Labels)
+				return fmt.Errorf("informer has an old %s: %v, want %v", item.Name, got.Labels, item.Labels)
 			}
 		}
 		return nil
 	})
 }
 
-// churn exports, changes and withdraws services until the context ends. It
-// writes through whatever replica answers.
+// churn exports, changes and withdraws services until the context is done. It
+// writes through whichever replica responds.
 func churn(ctx context.Context, ns string) error {
 	exports := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns)
 	for i := range 40 {
@@ -238,7 +238,7 @@ func churn(ctx context.Context, ns string) error {
 		name := fmt.Sprintf("service-%d", round%40)
 		export := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		export.Spec.ExportedLabels = map[string]string{"round": fmt.Sprint(round)}
-		// A server that is being killed cannot answer; the next round tries again.
+		// Requests to a server that is being killed fail; the next round continues.
 		if round%3 == 2 {
 			_ = exports.Delete(ctx, name, metav1.DeleteOptions{})
 		} else if _, err := exports.Create(ctx, export, metav1.CreateOptions{}); err != nil {
@@ -251,16 +251,16 @@ func churn(ctx context.Context, ns string) error {
 	return nil
 }
 
-// Until everything that imports are computed from is known, a read is refused
-// and told to come back: an absent import means that nobody exports it.
-func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
+// Until all inputs of imports are known, reads are refused with Retry-After: a
+// missing import means that no cluster exports the service.
+func TestReadsBeforeSyncAreRefused(t *testing.T) {
 	const ns, binding = "early", "mcs-apiserver"
 	expect.NoError(t, east().Namespace(t.Context(), ns))
 	_, err := east().Service(t.Context(), ns, "web")
 	expect.NoError(t, err)
 	_, err = east().Export(t.Context(), ns, "web")
 	expect.NoError(t, err)
-	// Without this right the server cannot learn who its members are.
+	// Without this permission the server cannot list its members.
 	bindings := east().Kubernetes.RbacV1().RoleBindings(installation.Namespace)
 	right, err := bindings.Get(t.Context(), binding, metav1.GetOptions{})
 	expect.NoError(t, err)
@@ -286,7 +286,7 @@ func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode, response.Header.Get("Retry-After"), nil
 	}
-	expect.Eventually(t, "the server answers", func(ctx context.Context) error {
+	expect.Eventually(t, "server responds", func(ctx context.Context) error {
 		code, _, err := ask(ctx, "/livez/ping")
 		if err == nil && code != http.StatusOK {
 			err = errors.New(http.StatusText(code))
@@ -307,9 +307,9 @@ func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
 	code, _, err := ask(t.Context(), "/readyz")
 	expect.NoError(t, err)
 	if code == http.StatusOK {
-		t.Error("the server calls itself ready")
+		t.Error("server reports readiness")
 	}
-	expect.NoError(t, replica.Stop(time.Minute)) // which it can do in this state too
+	expect.NoError(t, replica.Stop(time.Minute)) // stopping works in this state too
 	expect.NoError(t, replica.Start())
 	_, err = bindings.Create(t.Context(), right, metav1.CreateOptions{})
 	expect.NoError(t, err)
@@ -317,6 +317,6 @@ func TestReadsBeforeEverythingIsKnownAreRefused(t *testing.T) {
 	code, _, err = ask(t.Context(), imports+"/web")
 	expect.NoError(t, err)
 	if code != http.StatusOK {
-		t.Errorf("when everything is known: %d", code)
+		t.Errorf("after the sync: %d", code)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// exportReady exports a service and waits until its import can be used.
+// exportReady exports a service and waits until its import is ready.
 func exportReady(t *testing.T, ns, name string) {
 	t.Helper()
 	east().ExportService(t, ns, name, []string{"10.9.0.1"})
@@ -29,7 +29,7 @@ func exportReady(t *testing.T, ns, name string) {
 	})
 }
 
-// versions are those of all Services and EndpointSlices that were made of imports.
+// versions returns the resourceVersions of all derived Services and imported EndpointSlices.
 func versions(t *testing.T, ns string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -47,9 +47,9 @@ func versions(t *testing.T, ns string) map[string]string {
 	return found
 }
 
-// One controller is active. When it dies, another takes over within the time of
-// the Lease, and what was made before is not touched.
-func TestStandbyTakesOverWithoutTouchingAnything(t *testing.T) {
+// One controller is active. When it is killed, another takes over within the lease
+// duration and does not write existing objects.
+func TestStandbyTakesOverWithoutWriting(t *testing.T) {
 	const ns = "standby"
 	expect.NoError(t, east().Namespace(t.Context(), ns))
 	for i := range 10 {
@@ -72,14 +72,14 @@ func TestStandbyTakesOverWithoutTouchingAnything(t *testing.T) {
 	})
 	exportReady(t, ns, "after")
 	took := time.Since(killed)
-	t.Logf("the standby had taken over after %s", took.Round(time.Millisecond))
-	if took > 30*time.Second { // 15 s of the Lease, and what it takes to start
-		t.Errorf("it took %s", took)
+	t.Logf("standby took over after %s", took.Round(time.Millisecond))
+	if took > 30*time.Second { // lease duration of 15 s, and the time to start
+		t.Errorf("takeover took %s, want at most 30s", took)
 	}
 	after := versions(t, ns)
 	for name, version := range before {
 		if after[name] != version {
-			t.Errorf("%s was written: %s became %s", name, version, after[name])
+			t.Errorf("%s was written: version %s became %s", name, version, after[name])
 		}
 	}
 }
