@@ -30,33 +30,33 @@ func withIPs(ips string) func(*multiclusterxv1beta1.ServiceImport) {
 	}
 }
 
-// R50: one IP in all clusters is the ingress of a load balancer that nobody else
-// serves, without node ports.
-func TestOneIPIsTheIngressOfALoadBalancer(t *testing.T) {
+// R50: a shared ClusterSet IP is the ingress of a load balancer without node ports, of a
+// class that no other controller serves.
+func TestSharedIPIsTheIngressOfALoadBalancer(t *testing.T) {
 	wanted := variant{ips: wantedIPs(newImport(withIPs("243.1.0.1,fd00::1"))), policy: corev1.ServiceExternalTrafficPolicyLocal}
 	service := desiredService(nil, newImport(), wanted)
 	if service.Spec.Type != corev1.ServiceTypeLoadBalancer || *service.Spec.LoadBalancerClass != loadBalancerClass ||
 		*service.Spec.AllocateLoadBalancerNodePorts || service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		t.Errorf("the Service is %+v", service.Spec)
+		t.Errorf("got spec %+v", service.Spec)
 	}
 	want := []corev1.LoadBalancerIngress{{IP: "243.1.0.1", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}, {IP: "fd00::1", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
 	if diff := cmp.Diff(want, wanted.ingress().Ingress); diff != "" {
 		t.Error(diff)
 	}
-	// And back again, without leftovers.
+	// All of it is removed again.
 	service.Spec.HealthCheckNodePort = 30000
 	back := desiredService(service, newImport(), plain(""))
 	if diff := cmp.Diff(desiredService(nil, newImport(), plain("")).Spec, back.Spec); diff != "" {
-		t.Errorf("left over: %s", diff)
+		t.Errorf("not removed: %s", diff)
 	}
 	headless := newImport(withIPs("243.1.0.1"), func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.Type = multiclusterxv1beta1.Headless })
 	if ips := wantedIPs(headless); len(ips) > 0 {
-		t.Errorf("a headless import wants %v", ips)
+		t.Errorf("got %v for a headless import, want none", ips)
 	}
 }
 
-// When it is refused, the next best is used, and said.
-func TestRefusedIPIsToldOnTheService(t *testing.T) {
+// When the host refuses the address, the fallback is used and reported.
+func TestRefusedIPIsReportedOnTheService(t *testing.T) {
 	services := schema.GroupResource{Resource: "services"}
 	full := variant{ips: []string{"243.1.0.1"}, policy: corev1.ServiceExternalTrafficPolicyLocal}
 	less := variant{ips: full.ips, policy: corev1.ServiceExternalTrafficPolicyCluster}
@@ -69,46 +69,46 @@ func TestRefusedIPIsToldOnTheService(t *testing.T) {
 		problem string
 		none    bool
 	}{
-		{name: "no port for health checks", from: full, refusal: apierrors.NewInternalError(errors.New("failed to allocate a HealthCheck NodePort 0: range is full")),
+		{name: "no health check node port", from: full, refusal: apierrors.NewInternalError(errors.New("failed to allocate a HealthCheck NodePort 0: range is full")),
 			policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "client addresses are not preserved"},
-		{name: "the same as the kube-apiserver says it, while a Service is updated", from: full, policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "client addresses are not preserved",
+		{name: "no health check node port, during an update", from: full, policy: corev1.ServiceExternalTrafficPolicyCluster, ips: 1, problem: "client addresses are not preserved",
 			refusal: fmt.Errorf("update: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 				Message: "failed to allocate a HealthCheck NodePort 0: range is full"}})},
-		{name: "a policy about them", from: full, refusal: apierrors.NewForbidden(services, "x", errors.New("no HealthCheck NodePort is allowed here")), problem: "is allowed here"},
-		{name: "the network, on the way to a Service for health checks", from: full, none: true,
+		{name: "a policy on health check node ports", from: full, refusal: apierrors.NewForbidden(services, "x", errors.New("no HealthCheck NodePort is allowed here")), problem: "is allowed here"},
+		{name: "a network error with the same words in the URL", from: full, none: true,
 			refusal: &url.Error{Op: "Put", URL: "https://10.0.0.1/api/v1/namespaces/healthcheck nodeport/services/x", Err: errors.New("connection refused")}},
-		{name: "another internal error, of such a Service", from: full, none: true, refusal: apierrors.NewInternalError(errors.New("services \"healthcheck\": etcd is down"))},
+		{name: "another internal error with similar words", from: full, none: true, refusal: apierrors.NewInternalError(errors.New("services \"healthcheck\": etcd is down"))},
 		{name: "a quota", from: full, refusal: apierrors.NewForbidden(services, "x", errors.New("exceeded quota: none")), problem: "exceeded quota: none"},
-		{name: "a quota, with the lesser policy", from: less, refusal: apierrors.NewForbidden(services, "x", errors.New("exceeded quota: none")), problem: "243.1.0.1"},
+		{name: "a quota, with policy Cluster", from: less, refusal: apierrors.NewForbidden(services, "x", errors.New("exceeded quota: none")), problem: "243.1.0.1"},
 		{name: "a conflict", from: full, refusal: apierrors.NewConflict(services, "x", errors.New("changed")), none: true},
-		{name: "the network", from: full, refusal: errors.New("connection refused"), none: true},
+		{name: "a network error", from: full, refusal: errors.New("connection refused"), none: true},
 		{name: "nothing left to try", from: plain(""), refusal: apierrors.NewForbidden(services, "x", errors.New("exceeded quota")), none: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instead, other := test.from.fallback(test.refusal)
 			if other == test.none {
-				t.Fatalf("there is another way: %t", other)
+				t.Fatalf("got fallback %t", other)
 			}
 			if test.none {
 				return
 			}
 			if instead.policy != test.policy || len(instead.ips) != test.ips || !strings.Contains(instead.problem, test.problem) {
-				t.Errorf("instead: %+v", instead)
+				t.Errorf("got fallback %+v", instead)
 			}
 			service := desiredService(nil, newImport(), instead)
 			if got := service.Annotations[multicluster.ClusterSetIPProblemAnnotation]; got != instead.problem {
-				t.Errorf("the Service says %q", got)
+				t.Errorf("got annotation %q, want %q", got, instead.problem)
 			}
-			if mended := desiredService(service, newImport(), full); sameService(service, mended) || mended.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" {
-				t.Error("what was wrong is still said when it is right again")
+			if solved := desiredService(service, newImport(), full); sameService(service, solved) || solved.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" {
+				t.Error("the annotation stays although the problem is solved")
 			}
 		})
 	}
 }
 
-// An address that a Service of ours has is not lost to somebody else's, however old:
-// anybody can name any address in an old Service. Otherwise the first keeps it.
-func TestAddressIsKeptByWhoHasIt(t *testing.T) {
+// A derived Service does not lose an address to a Service of a user, however old: users
+// can set any address on an old Service. Otherwise the oldest Service keeps it.
+func TestFirstUserOfAnAddress(t *testing.T) {
 	service := func(name string, day int, labels map[string]string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: name, UID: types.UID(name), Labels: labels, CreationTimestamp: metav1.NewTime(time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)),
@@ -122,15 +122,15 @@ func TestAddressIsKeptByWhoHasIt(t *testing.T) {
 		users    []any
 		want     string
 	}{
-		{"nobody", existing, nil, ""},
-		{"it alone", existing, []any{existing}, ""},
-		{"somebody else's, before there is one", nil, []any{service("other", 9, nil)}, "other"},
-		{"somebody else's, before it has it", existing, []any{service("other", 9, nil)}, "other"},
-		{"somebody else's older one, when it has it", existing, []any{service("other", 1, nil), existing}, ""},
-		{"an older one of ours", existing, []any{service("ours", 1, derived), existing}, "ours"},
-		{"a younger one of ours", existing, []any{existing, service("ours", 9, derived)}, ""},
-		{"a younger one of ours, before it has it", existing, []any{service("ours", 9, derived)}, "ours"},
-		{"of two equally old the name decides", existing, []any{existing, service("earlier", 5, derived), service("later", 5, derived)}, "earlier"},
+		{"no users", existing, nil, ""},
+		{"the existing Service only", existing, []any{existing}, ""},
+		{"a user's, before there is a derived Service", nil, []any{service("other", 9, nil)}, "other"},
+		{"a user's, before the derived Service has it", existing, []any{service("other", 9, nil)}, "other"},
+		{"a user's older one, when the derived Service has it", existing, []any{service("other", 1, nil), existing}, ""},
+		{"an older derived Service", existing, []any{service("ours", 1, derived), existing}, "ours"},
+		{"a younger derived Service", existing, []any{existing, service("ours", 9, derived)}, ""},
+		{"a younger derived Service, before the existing one has it", existing, []any{service("ours", 9, derived)}, "ours"},
+		{"equally old, by name", existing, []any{existing, service("earlier", 5, derived), service("later", 5, derived)}, "earlier"},
 		{"the oldest of several", existing, []any{service("b", 2, nil), service("a", 3, nil)}, "b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -139,15 +139,15 @@ func TestAddressIsKeptByWhoHasIt(t *testing.T) {
 				got = found.Name
 			}
 			if got != test.want {
-				t.Errorf("%q had it first, want %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-// R129: an import waits for an address that another Service has, ours or not, until
-// that is changed or gone.
-func TestImportsThatWaitForAnAddressAreLookedAt(t *testing.T) {
+// R129: an import whose address another Service has is enqueued when that Service changes
+// or is deleted.
+func TestImportsWaitingForAnAddressAreEnqueued(t *testing.T) {
 	w := newWorld(t)
 	w.hold(t, "import", newImport(withIPs("243.1.0.1,fd00::1")))
 	w.hold(t, "import", newImport(withIPs("243.1.0.2"), func(s *multiclusterxv1beta1.ServiceImport) { s.Name = "unconcerned" }))
@@ -160,7 +160,7 @@ func TestImportsThatWaitForAnAddressAreLookedAt(t *testing.T) {
 	}{{foreign, "shop/web"}, {withdrawn, "shop/web,shop/withdrawn"}} {
 		w.serviceChanged(test.service)
 		if got := w.queued(); got != test.want {
-			t.Errorf("when %s changes, it looks at %q, want %q", test.service.Name, got, test.want)
+			t.Errorf("%s changed: enqueued %q, want %q", test.service.Name, got, test.want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
 
-// world is a controller that nothing runs in: tests say what its caches hold.
+// world is a controller that is not running. Tests fill its caches.
 type world struct {
 	*Controller
 	client *kubernetesfake.Clientset
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// hold makes a cache hold an object.
+// hold adds an object to a cache.
 func (w *world) hold(t *testing.T, kind string, object runtime.Object) {
 	t.Helper()
 	if err := w.caches[kind].Update(object); err != nil {
@@ -70,7 +70,7 @@ func (w *world) export(t *testing.T, exports ...exporter) {
 	}
 }
 
-// written are the requests since it was last looked, as "verb resource".
+// written returns the requests since the last call, as "verb resource".
 func (w *world) written() string {
 	var found []string
 	for _, action := range w.client.Actions() {
@@ -81,7 +81,7 @@ func (w *world) written() string {
 	return strings.Join(found, ", ")
 }
 
-// queued are the keys that are to be looked at.
+// queued returns and removes the keys of the queue.
 func (w *world) queued() string {
 	var keys []string
 	for w.queue.Len() > 0 {
@@ -93,23 +93,23 @@ func (w *world) queued() string {
 	return strings.Join(keys, ",")
 }
 
-func TestImportBecomesObjectsOnce(t *testing.T) {
+func TestImportIsMaterializedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.hold(t, "import", newImport())
 	w.export(t, exportedBy("here", ready("10.0.0.1")), exportedBy("east", ready("10.1.0.1")))
 	w.sync1(t)
 	if got := w.written(); got != "create endpointslices, create endpointslices, create services" {
-		t.Errorf("written: %s", got)
+		t.Errorf("got requests %q", got)
 	}
 	w.settle(t)
 	w.sync1(t)
 	if got := w.written(); got != "" {
-		t.Errorf("written although nothing changed: %s", got)
+		t.Errorf("got requests %q although nothing changed", got)
 	}
 	w.export(t, exportedBy("east", ready("10.1.0.2")))
 	w.sync1(t)
 	if got := w.written(); got != "update endpointslices" {
-		t.Errorf("written for one change: %s", got)
+		t.Errorf("got requests %q for one change, want one update", got)
 	}
 }
 
@@ -120,7 +120,7 @@ func (w *world) sync1(t *testing.T) {
 	}
 }
 
-// settle makes the caches hold what was written.
+// settle adds what was written to the caches.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	services, err := w.client.CoreV1().Services("shop").List(t.Context(), metav1.ListOptions{})
@@ -140,35 +140,36 @@ func (w *world) settle(t *testing.T) {
 	w.client.ClearActions()
 }
 
-// What is somebody else's is neither changed nor deleted, whatever it is called.
-func TestWhatIsNotOursIsNotTouched(t *testing.T) {
+// Objects that the controller does not manage are neither changed nor deleted, whatever
+// their names.
+func TestUnmanagedObjectsAreNotTouched(t *testing.T) {
 	w := newWorld(t)
 	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: derived, Labels: map[string]string{multicluster.ServiceNameLabel: "web"}}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: derived + "-x", Labels: map[string]string{
-		multicluster.ServiceNameLabel: "web", multicluster.SourceClusterLabel: "east", discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: "somebody",
+		multicluster.ServiceNameLabel: "web", multicluster.SourceClusterLabel: "east", discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: "other",
 	}}}
 	w.hold(t, "service", foreign)
 	w.hold(t, "slice", slice)
-	w.sync1(t) // there is no import
+	w.sync1(t) // without an import
 	if got := w.written(); got != "" {
-		t.Errorf("written: %s", got)
+		t.Errorf("got requests %q", got)
 	}
 	w.hold(t, "import", newImport())
 	w.export(t, exportedBy("east", ready("10.1.0.1")))
-	if err := w.sync(t.Context(), web); err == nil || !strings.Contains(err.Error(), derived) || !strings.Contains(err.Error(), "delete it") {
-		t.Errorf("the error is %v", err)
+	if err := w.sync(t.Context(), web); err == nil || !strings.Contains(err.Error(), derived) || !strings.Contains(err.Error(), "name conflict") || !strings.Contains(err.Error(), "delete it") {
+		t.Errorf("got error %v, want a name conflict", err)
 	}
 	if got := w.written(); got != "" {
-		t.Errorf("written: %s", got)
+		t.Errorf("got requests %q", got)
 	}
 	w.serviceChanged(foreign)
 	w.enqueueOwned(slice)
 	if got := w.queued(); got != "" {
-		t.Errorf("looks at %s", got)
+		t.Errorf("enqueued %s", got)
 	}
 }
 
-func TestLeftoversAreRemoved(t *testing.T) {
+func TestObjectsOfDeletedImportAreDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.hold(t, "import", newImport())
 	w.export(t, exportedBy("east", ready("10.1.0.1")))
@@ -179,17 +180,16 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 	w.sync1(t)
 	if got := w.written(); got != "delete endpointslices, delete services" {
-		t.Errorf("written: %s", got)
+		t.Errorf("got requests %q", got)
 	}
 }
 
-// R48: a Service that somebody deleted comes back with its addresses. They are
-// given up only when they are refused for long: a server that is down refuses
-// nothing.
-func TestDeletedServiceGetsItsAddressesBack(t *testing.T) {
+// R48: a deleted derived Service is created again with its cluster IPs. They are given up
+// only after they have been refused for a while: an unavailable server does not count.
+func TestDeletedServiceGetsItsClusterIPsBack(t *testing.T) {
 	w := newWorld(t)
 	w.hold(t, "import", newImport())
-	w.serviceChanged(defaulted(desiredService(nil, newImport(), variant{}))) // its end is the last that is seen of it
+	w.serviceChanged(defaulted(desiredService(nil, newImport(), variant{}))) // the event of its deletion
 	var answer error
 	var asked []string
 	w.client.PrependReactor("create", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -200,28 +200,28 @@ func TestDeletedServiceGetsItsAddressesBack(t *testing.T) {
 		}
 		return true, service, answer
 	})
-	const had, any = "[10.96.0.5] [IPv4]", "[] []"
+	const former, unset = "[10.96.0.5] [IPv4]", "[] []"
 	for i, step := range []struct {
 		passed time.Duration
 		answer error
 		failed bool
 		want   string
 	}{
-		{0, apierrors.NewInternalError(fmt.Errorf("down")), true, had},
-		{time.Hour, apierrors.NewInternalError(fmt.Errorf("down")), true, had},
-		{0, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), true, had},
-		{reclaimTime - 1, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), true, had},
-		{1, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), false, had + any},
-		{0, nil, false, had},
+		{0, apierrors.NewInternalError(fmt.Errorf("down")), true, former},
+		{time.Hour, apierrors.NewInternalError(fmt.Errorf("down")), true, former},
+		{0, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), true, former},
+		{reclaimTime - 1, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), true, former},
+		{1, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), derived, nil), false, former + unset},
+		{0, nil, false, former},
 	} {
 		w.clock.Step(step.passed)
 		answer, asked = step.answer, nil
 		err := w.sync(t.Context(), web)
 		if got := strings.Join(asked, ""); got != step.want || (err != nil) != step.failed {
-			t.Errorf("step %d: asked for %s, want %s: %v", i, got, step.want, err)
+			t.Errorf("step %d: requested %s, want %s: %v", i, got, step.want, err)
 		}
 	}
-	// A headless one has none, and the next life of an import may have others.
+	// A headless Service has none, and a new import of the same name may get others.
 	w.hold(t, "import", newImport(makeHeadless))
 	asked = nil
 	_ = w.sync(t.Context(), web)
@@ -231,12 +231,12 @@ func TestDeletedServiceGetsItsAddressesBack(t *testing.T) {
 	w.sync1(t)
 	w.hold(t, "import", newImport())
 	w.sync1(t)
-	if got := strings.Join(asked, ""); got != any+any {
-		t.Errorf("asked for %s", got)
+	if got := strings.Join(asked, ""); got != unset+unset {
+		t.Errorf("requested %s", got)
 	}
 }
 
-// R45: what has another type is deleted first, and made when it is gone.
+// R45: a Service of another type is deleted first, and created after that.
 func TestServiceOfAnotherTypeIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	existing := defaulted(desiredService(nil, newImport(), variant{}))
@@ -250,20 +250,20 @@ func TestServiceOfAnotherTypeIsReplaced(t *testing.T) {
 	})
 	w.sync1(t)
 	if got := w.written(); got != "delete services" || deleted != existing.UID {
-		t.Errorf("written: %s, of %s", got, deleted)
+		t.Errorf("got requests %q, deleted UID %s", got, deleted)
 	}
-	going := existing.DeepCopy()
-	going.DeletionTimestamp = &metav1.Time{}
-	w.hold(t, "service", going)
+	terminating := existing.DeepCopy()
+	terminating.DeletionTimestamp = &metav1.Time{}
+	w.hold(t, "service", terminating)
 	w.sync1(t)
 	if got := w.written(); got != "" {
-		t.Errorf("written while it is going: %s", got)
+		t.Errorf("got requests %q while it is terminating", got)
 	}
-	if err := w.services.Delete(going); err != nil {
+	if err := w.services.Delete(terminating); err != nil {
 		t.Fatal(err)
 	}
 	w.sync1(t)
 	if got := w.written(); got != "create endpointslices, create services" {
-		t.Errorf("written when it is gone: %s", got)
+		t.Errorf("got requests %q after it was deleted", got)
 	}
 }

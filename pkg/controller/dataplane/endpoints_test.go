@@ -19,14 +19,14 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// R77, R78: what draining, DNS and routing need is carried over; the name of a
-// node only where it is one of this cluster's.
-func TestEndpointsCarryWhatIsKnownOfThem(t *testing.T) {
+// R77, R78: the fields that draining, DNS and routing need are copied; the node name only
+// for endpoints of this cluster.
+func TestFieldsOfEndpointsAreCopied(t *testing.T) {
 	source := discoveryv1.Endpoint{
 		Addresses:  []string{"10.1.0.1"},
 		Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)},
 		Hostname:   ptr.To("web-0"), Zone: ptr.To("z1"), NodeName: ptr.To("node-1"),
-		// R76: what its own cluster computed counts for nothing.
+		// R76: the hints of the exporting cluster are ignored.
 		Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z9"}}, ForNodes: []discoveryv1.ForNode{{Name: "node-9"}}},
 	}
 	for cluster, node := range map[string]*string{"here": ptr.To("node-1"), "east": nil} {
@@ -34,12 +34,12 @@ func TestEndpointsCarryWhatIsKnownOfThem(t *testing.T) {
 		want.NodeName, want.Hints = node, nil
 		slice := only(t, slicesOf(newImport(), exportedBy(cluster, []discoveryv1.Endpoint{source})))
 		if diff := cmp.Diff([]discoveryv1.Endpoint{want}, slice.Endpoints); diff != "" {
-			t.Errorf("of %s, want (-), got (+): %s", cluster, diff)
+			t.Errorf("%s: want (-), got (+): %s", cluster, diff)
 		}
 	}
 }
 
-// R76: hints follow the import's traffic distribution.
+// R76: hints follow the traffic distribution of the import.
 func TestHintsFollowTheImport(t *testing.T) {
 	zone := []discoveryv1.ForZone{{Name: "z1"}}
 	node := []discoveryv1.ForNode{{Name: "node-1"}}
@@ -54,7 +54,7 @@ func TestHintsFollowTheImport(t *testing.T) {
 		{"unknown", ptr.To("PreferSameMoon"), "east", ptr.To("z1"), nil},
 		{"close", ptr.To(corev1.ServiceTrafficDistributionPreferClose), "east", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
 		{"same zone", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
-		{"same zone, which is unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", nil, nil},
+		{"same zone, zone unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", nil, nil},
 		{"same node here", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "here", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone, ForNodes: node}},
 		{"same node elsewhere", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
 		{"same node elsewhere, zone unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", nil, nil},
@@ -70,7 +70,7 @@ func TestHintsFollowTheImport(t *testing.T) {
 	}
 }
 
-// An address that would lead a node to itself is none of another cluster's.
+// Addresses that are local to a node cannot be those of another cluster.
 func TestUnreachableAddressesAreDropped(t *testing.T) {
 	mixed := []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1", "10.1.0.1"}}, {Addresses: []string{"169.254.169.254"}}}
 	for cluster, want := range map[string]string{"east": "[[10.1.0.1]]", "here": "[[127.0.0.1 10.1.0.1] [169.254.169.254]]"} {
@@ -79,16 +79,16 @@ func TestUnreachableAddressesAreDropped(t *testing.T) {
 			found = append(found, endpoint.Addresses)
 		}
 		if fmt.Sprint(found) != want {
-			t.Errorf("of %s: %v, want %s", cluster, found, want)
+			t.Errorf("%s: got %v, want %s", cluster, found, want)
 		}
 	}
 	if mixed[0].Addresses[0] != "127.0.0.1" {
-		t.Error("the cache was changed")
+		t.Error("the cached object was changed")
 	}
 }
 
-// The order in which the source has its endpoints is no reason to write.
-func TestOrderOfTheSourceChangesNothing(t *testing.T) {
+// Another order of the endpoints at the source does not cause a write.
+func TestOrderOfTheSourceDoesNotMatter(t *testing.T) {
 	one := slicesOf(newImport(), exportedBy("east", ready("10.1.0.1", "10.1.0.2", "10.1.0.3")))
 	other := slicesOf(newImport(), exportedBy("east", ready("10.1.0.3", "10.1.0.1", "10.1.0.2")))
 	if diff := cmp.Diff(one, other); diff != "" {
@@ -96,10 +96,10 @@ func TestOrderOfTheSourceChangesNothing(t *testing.T) {
 	}
 }
 
-func TestCrowdIsSplit(t *testing.T) {
+func TestEndpointsAreSplitAmongSlices(t *testing.T) {
 	for count, want := range map[int]int{0: 1, 1: 1, 100: 1, 101: 2, 200: 2, 201: 3, 250: 3} {
 		if got := len(slicesOf(newImport(), exportedBy("east", ready(addresses(count)...)))); got != want {
-			t.Errorf("%d endpoints are in %d slices, want %d", count, got, want)
+			t.Errorf("got %[2]d slices for %[1]d endpoints, want %[3]d", count, got, want)
 		}
 	}
 }
@@ -112,18 +112,18 @@ func addresses(count int) []string {
 	return result
 }
 
-// Whatever comes and goes, an endpoint that stays is where it was, and a slice
-// that none of it concerns is as it was.
-func TestEndpointsStayWhereTheyAre(t *testing.T) {
+// Whatever endpoints are added and removed, a remaining endpoint stays in its slice, and
+// slices without changes stay as they are.
+func TestEndpointsStayInTheirSlices(t *testing.T) {
 	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be repeated
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
 		all, others := addresses(350), exportedBy("west", ready(addresses(500)[350:]...))
 		var alive []string
 		existing := map[string]*discoveryv1.EndpointSlice{}
 		for step := range 30 {
 			before := homes(t, existing)
 			deleted := map[string]bool{}
-			if random.IntN(5) == 0 && len(existing) > 0 { // somebody deletes a slice
+			if random.IntN(5) == 0 && len(existing) > 0 { // a user deletes a slice
 				name := slices.Sorted(maps.Keys(existing))[random.IntN(len(existing))]
 				deleted[name] = true
 				delete(existing, name)
@@ -135,7 +135,7 @@ func TestEndpointsStayWhereTheyAre(t *testing.T) {
 			desired := desiredSlices(serviceImport, service, sources, existing)
 			after := homes(t, desired)
 			if len(after) != len(alive)+150 {
-				t.Fatalf("seed %d, step %d: %d endpoints of %d and 150", seed, step, len(after), len(alive))
+				t.Fatalf("seed %d, step %d: got %d endpoints, want %d and 150", seed, step, len(after), len(alive))
 			}
 			touched := map[string]bool{}
 			for _, address := range addresses(500) {
@@ -149,18 +149,18 @@ func TestEndpointsStayWhereTheyAre(t *testing.T) {
 			}
 			for name, slice := range desired {
 				if old := existing[name]; old != nil && !touched[name] && !reflect.DeepEqual(old, slice) {
-					t.Fatalf("seed %d, step %d: %s changed for nothing: %s", seed, step, name, cmp.Diff(old, slice))
+					t.Fatalf("seed %d, step %d: %s changed without reason: %s", seed, step, name, cmp.Diff(old, slice))
 				}
 			}
 			if again := desiredSlices(serviceImport, service, sources, desired); !reflect.DeepEqual(desired, again) {
-				t.Fatalf("seed %d, step %d: a second look would write again: %s", seed, step, cmp.Diff(desired, again))
+				t.Fatalf("seed %d, step %d: a second sync would write again: %s", seed, step, cmp.Diff(desired, again))
 			}
 			existing = desired
 		}
 	}
 }
 
-// churn adds and removes some, or nearly all, in any order.
+// churn adds and removes some, or nearly all, addresses in random order.
 func churn(random *rand.Rand, all, alive []string) []string {
 	keep, add := 1-random.Float64()*random.Float64(), random.Float64()*random.Float64()
 	held := map[string]bool{}
@@ -177,7 +177,7 @@ func churn(random *rand.Rand, all, alive []string) []string {
 	return result
 }
 
-// homes are the slices that endpoints are in.
+// homes returns the slice of each endpoint.
 func homes(t *testing.T, in map[string]*discoveryv1.EndpointSlice) map[string]string {
 	t.Helper()
 	result := map[string]string{}

@@ -35,8 +35,8 @@ func (w *world) clusters(t *testing.T) string {
 	return strings.Join(ids, ",")
 }
 
-// R80: a member that is lost loses its endpoints, unless they are to be kept.
-// What is not known changes nothing, and what changes nothing is no work.
+// R80: the endpoints of a lost member are withdrawn, unless its policy keeps them. An
+// unknown state changes nothing, and only a change enqueues imports.
 func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
 	w := newWorld(t)
 	w.export(t, exportedBy("here", ready("10.0.0.1")), exportedBy("east", ready("10.1.0.1")), exportedBy("west", ready("10.2.0.1")))
@@ -52,14 +52,14 @@ func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
 		{clustersetv1alpha1.MemberLost, keep, "", "east,here,west"},
 		{clustersetv1alpha1.MemberLost, withdraw, "shop/web", "here,west"},
 		{clustersetv1alpha1.MemberLost, withdraw, "", "here,west"},
-		{clustersetv1alpha1.MemberConnecting, withdraw, "", "here,west"}, // a server that has just started
-		{clustersetv1alpha1.MemberRefused, withdraw, "", "here,west"},    // what it exports goes, and must not come back before
+		{clustersetv1alpha1.MemberConnecting, withdraw, "", "here,west"}, // a server that just started
+		{clustersetv1alpha1.MemberRefused, withdraw, "", "here,west"},    // its exports are deleted, and must not come back before
 		{clustersetv1alpha1.MemberLost, keep, "shop/web", "east,here,west"},
 		{clustersetv1alpha1.MemberLost, withdraw, "shop/web", "here,west"},
 		{clustersetv1alpha1.MemberConnected, withdraw, "shop/web", "east,here,west"},
 	} {
 		if queued, using := w.member(t, "east", step.state, step.policy), w.clusters(t); queued != step.queued || using != step.using {
-			t.Errorf("step %d, %s/%s: looks at %q and uses %s, want %q and %s", i, step.state, step.policy, queued, using, step.queued, step.using)
+			t.Errorf("step %d, %s/%s: enqueued %q and uses %s, want %q and %s", i, step.state, step.policy, queued, using, step.queued, step.using)
 		}
 	}
 	w.member(t, "east", clustersetv1alpha1.MemberLost, withdraw)
@@ -69,13 +69,13 @@ func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
 	}
 	w.memberChanged(gone)
 	if queued, using := w.queued(), w.clusters(t); queued != "" || using != "here,west" {
-		t.Errorf("without an entry it looks at %q and uses %s: they would come back for a moment", queued, using)
+		t.Errorf("without a Member: enqueued %q and uses %s, want the endpoints to stay withdrawn", queued, using)
 	}
 }
 
-// A member that is kept out goes by the name of its Secret, and says nothing of
-// the one whose id it claims.
-func TestImpostorChangesNothing(t *testing.T) {
+// A refused member is named after its Secret, and does not affect the member whose ID it
+// claims.
+func TestRefusedMemberDoesNotAffectOthers(t *testing.T) {
 	w := newWorld(t)
 	w.export(t, exportedBy("east", ready("10.1.0.1")))
 	w.member(t, "east", clustersetv1alpha1.MemberConnected, "")
@@ -83,6 +83,6 @@ func TestImpostorChangesNothing(t *testing.T) {
 	w.hold(t, "member", impostor)
 	w.memberChanged(impostor)
 	if queued, using := w.queued(), w.clusters(t); queued != "" || using != "east" {
-		t.Errorf("it looks at %q and uses %s", queued, using)
+		t.Errorf("enqueued %q and uses %s", queued, using)
 	}
 }

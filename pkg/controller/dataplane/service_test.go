@@ -28,13 +28,13 @@ func timeout(seconds int32) *corev1.SessionAffinityConfig {
 	return &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(seconds)}}
 }
 
-func TestServiceCarriesWhatTheImportSays(t *testing.T) {
+func TestServiceHasThePropertiesOfTheImport(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change changeImport
 		want   func(*corev1.ServiceSpec)
 	}{
-		{"the usual", func(*multiclusterxv1beta1.ServiceImport) {}, func(*corev1.ServiceSpec) {}},
+		{"defaults", func(*multiclusterxv1beta1.ServiceImport) {}, func(*corev1.ServiceSpec) {}},
 		{"headless", makeHeadless, func(s *corev1.ServiceSpec) { s.ClusterIP = corev1.ClusterIPNone }},
 		{"headless without ports", func(s *multiclusterxv1beta1.ServiceImport) { // R43
 			makeHeadless(s)
@@ -51,10 +51,10 @@ func TestServiceCarriesWhatTheImportSays(t *testing.T) {
 		{"session affinity", affinity(timeout(7)), func(s *corev1.ServiceSpec) {
 			s.SessionAffinity, s.SessionAffinityConfig = corev1.ServiceAffinityClientIP, timeout(7)
 		}},
-		{"session affinity without a time", affinity(nil), func(s *corev1.ServiceSpec) {
+		{"session affinity without timeout", affinity(nil), func(s *corev1.ServiceSpec) {
 			s.SessionAffinity, s.SessionAffinityConfig = corev1.ServiceAffinityClientIP, timeout(10800)
 		}},
-		{"a time without session affinity", func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.SessionAffinityConfig = timeout(7) }, func(*corev1.ServiceSpec) {}},
+		{"timeout without session affinity", func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.SessionAffinityConfig = timeout(7) }, func(*corev1.ServiceSpec) {}},
 		{"internal traffic policy", func(s *multiclusterxv1beta1.ServiceImport) {
 			s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
 		}, func(s *corev1.ServiceSpec) {
@@ -68,7 +68,7 @@ func TestServiceCarriesWhatTheImportSays(t *testing.T) {
 		{"traffic distribution of a later release", func(s *multiclusterxv1beta1.ServiceImport) {
 			s.Spec.TrafficDistribution = ptr.To("PreferSameMoon")
 		}, func(*corev1.ServiceSpec) {}},
-		{"the families are the cluster's to choose", func(s *multiclusterxv1beta1.ServiceImport) {
+		{"IP families are chosen by the cluster", func(s *multiclusterxv1beta1.ServiceImport) {
 			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 		}, func(*corev1.ServiceSpec) {}},
 	} {
@@ -84,27 +84,27 @@ func TestServiceCarriesWhatTheImportSays(t *testing.T) {
 			if diff := cmp.Diff(want, service.Spec); diff != "" {
 				t.Errorf("want (-), got (+): %s", diff)
 			}
-			// What the API server adds is no reason to write it again.
+			// The defaults of the API server must not cause an update.
 			existing := defaulted(service)
 			again := desiredService(existing, newImport(test.change), variant{})
 			if !sameService(existing, again) {
-				t.Errorf("it would be written again: %s", cmp.Diff(existing, again))
+				t.Errorf("it would be updated: %s", cmp.Diff(existing, again))
 			}
 			if mustReplace(existing, newImport(test.change)) {
 				t.Error("it would be replaced")
 			}
-			// An import that loses the property takes it from the Service.
+			// A property that the import loses is removed from the Service.
 			if plain := newImport(); !mustReplace(existing, plain) {
 				back := desiredService(existing, plain, variant{})
 				if diff := cmp.Diff(defaulted(desiredService(nil, plain, variant{})).Spec, back.Spec); diff != "" {
-					t.Errorf("something is left of it: %s", diff)
+					t.Errorf("not removed: %s", diff)
 				}
 			}
 		})
 	}
 }
 
-func TestServiceIsNamedAndMarked(t *testing.T) {
+func TestNameAndLabelsOfTheService(t *testing.T) {
 	service := desiredService(nil, newImport(func(s *multiclusterxv1beta1.ServiceImport) {
 		s.Labels, s.Annotations = map[string]string{"exported": "label"}, map[string]string{"exported": "annotation"}
 	}), variant{})
@@ -116,34 +116,34 @@ func TestServiceIsNamedAndMarked(t *testing.T) {
 		t.Errorf("want (-), got (+): %s", diff)
 	}
 	if !isDerived(service) {
-		t.Error("it would not be known again")
+		t.Error("it is not recognized as a derived Service")
 	}
 }
 
-func TestOnlyWhatCarriesBothMarksIsOurs(t *testing.T) {
+func TestDerivedServiceHasBothLabels(t *testing.T) {
 	for name, labels := range map[string]map[string]string{
-		"none":         nil,
-		"the name":     {multicluster.ServiceNameLabel: "web"},
-		"the manager":  {multicluster.ManagedByLabel: multicluster.ManagedBy},
-		"someone else": {multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: "someone"},
+		"none":          nil,
+		"name only":     {multicluster.ServiceNameLabel: "web"},
+		"manager only":  {multicluster.ManagedByLabel: multicluster.ManagedBy},
+		"other manager": {multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: "someone"},
 	} {
 		if isDerived(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: derived, Labels: labels}}) {
-			t.Errorf("%s: it would be taken for ours", name)
+			t.Errorf("%s: recognized as a derived Service", name)
 		}
 	}
 }
 
-func TestWhatOthersAddedToTheServiceStays(t *testing.T) {
+func TestForeignFieldsOfTheServiceArePreserved(t *testing.T) {
 	existing := defaulted(desiredService(nil, newImport(), variant{}))
 	existing.Labels["team"], existing.Annotations, existing.Finalizers = "platform", map[string]string{"note": "x"}, []string{"example.com/hold"}
 	existing.Spec.PublishNotReadyAddresses = true
-	mended := desiredService(existing, newImport(), variant{})
-	if diff := cmp.Diff(existing, mended); diff != "" || !sameService(existing, mended) {
+	reverted := desiredService(existing, newImport(), variant{})
+	if diff := cmp.Diff(existing, reverted); diff != "" || !sameService(existing, reverted) {
 		t.Errorf("it would be changed: %s", diff)
 	}
 }
 
-func TestWhatOthersChangedIsMended(t *testing.T) {
+func TestForeignChangesOfTheServiceAreReverted(t *testing.T) {
 	want := defaulted(desiredService(nil, newImport(), variant{}))
 	for name, change := range map[string]func(*corev1.Service){
 		"label":    func(s *corev1.Service) { s.Labels[multicluster.ServiceNameLabel] = "other" },
@@ -158,32 +158,32 @@ func TestWhatOthersChangedIsMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			existing := want.DeepCopy()
 			change(existing)
-			mended := desiredService(existing, newImport(), variant{})
-			if sameService(existing, mended) {
-				t.Error("the change would stay")
+			reverted := desiredService(existing, newImport(), variant{})
+			if sameService(existing, reverted) {
+				t.Error("the change would not be reverted")
 			}
-			if diff := cmp.Diff(want, mended); diff != "" {
-				t.Errorf("not mended: %s", diff)
+			if diff := cmp.Diff(want, reverted); diff != "" {
+				t.Errorf("not reverted: %s", diff)
 			}
 		})
 	}
 }
 
-// R45: a Service cannot change from one to the other.
+// R45: the API does not allow changing a Service to or from headless.
 func TestServiceIsReplacedWhenTheTypeChanges(t *testing.T) {
-	virtual, headless := newImport(), newImport(makeHeadless)
+	withIP, headless := newImport(), newImport(makeHeadless)
 	for _, test := range []struct {
 		name     string
 		was, now *multiclusterxv1beta1.ServiceImport
 		want     bool
 	}{
-		{"stays", virtual, virtual, false},
+		{"stays", withIP, withIP, false},
 		{"stays headless", headless, headless, false},
-		{"becomes headless", virtual, headless, true},
-		{"gets an IP", headless, virtual, true},
+		{"becomes headless", withIP, headless, true},
+		{"gets an IP", headless, withIP, true},
 	} {
 		if got := mustReplace(defaulted(desiredService(nil, test.was, variant{})), test.now); got != test.want {
-			t.Errorf("%s: replaced is %t, want %t", test.name, got, test.want)
+			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
 		}
 	}
 }

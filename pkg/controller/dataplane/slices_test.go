@@ -20,15 +20,15 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// R70, R71, R72, R73, R75: every slice is of one cluster, says of which and
-// whose it is, and goes with the Service.
-func TestSlicesAreMarked(t *testing.T) {
+// R70, R71, R72, R73, R75: a slice has the endpoints of one cluster, is labeled with that
+// cluster and its manager, and is owned by the derived Service.
+func TestLabelsAndOwnersOfSlices(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change changeImport
 		more   map[string]string
 	}{
-		{"with a virtual IP", func(*multiclusterxv1beta1.ServiceImport) {}, nil},
+		{"with a cluster IP", func(*multiclusterxv1beta1.ServiceImport) {}, nil},
 		{"headless", makeHeadless, map[string]string{corev1.IsHeadlessService: ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestSlicesAreMarked(t *testing.T) {
 			sources := map[string]string{}
 			for name, slice := range found {
 				if name != slice.Name || slice.Namespace != "shop" || len(validation.IsDNS1123Subdomain(name)) > 0 || !strings.HasPrefix(name, derived+"-") {
-					t.Errorf("%s/%s goes by the name %s", slice.Namespace, slice.Name, name)
+					t.Errorf("slice %s/%s has name %s", slice.Namespace, slice.Name, name)
 				}
 				cluster := slice.Labels[multicluster.SourceClusterLabel]
 				want := map[string]string{
@@ -64,8 +64,8 @@ func TestSlicesAreMarked(t *testing.T) {
 	}
 }
 
-// R60: a port leads to the clusters that serve it, whatever they call it.
-func TestPortsAreThoseThatTheClusterServes(t *testing.T) {
+// R60: a slice has the ports that its cluster serves, whatever their names.
+func TestSliceHasThePortsThatTheClusterServes(t *testing.T) {
 	imported := []multiclusterxv1beta1.ServicePort{
 		{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("h2c")}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: 53},
 	}
@@ -85,14 +85,14 @@ func TestPortsAreThoseThatTheClusterServes(t *testing.T) {
 		{"no name", []clustersetv1alpha1.ServicePort{{Port: 80}}, []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080)}}, []discoveryv1.EndpointPort{http}},
 		{"same name, another number", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 8080}}, []discoveryv1.EndpointPort{port("http", 8080, corev1.ProtocolTCP)}, []discoveryv1.EndpointPort{}},
 		{"same number, another protocol", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolSCTP}}, []discoveryv1.EndpointPort{port("http", 8080, corev1.ProtocolSCTP)}, []discoveryv1.EndpointPort{}},
-		{"protocols apart",
+		{"two protocols",
 			[]clustersetv1alpha1.ServicePort{{Name: "u", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}},
 			[]discoveryv1.EndpointPort{port("t", 1053, corev1.ProtocolTCP), port("u", 2053, corev1.ProtocolUDP)},
 			[]discoveryv1.EndpointPort{port("dns", 2053, corev1.ProtocolUDP), port("dns-tcp", 1053, corev1.ProtocolTCP)}},
-		{"more than the import has", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}, {Name: "x", Port: 99}},
+		{"more ports than the import", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}, {Name: "x", Port: 99}},
 			[]discoveryv1.EndpointPort{port("x", 99, corev1.ProtocolTCP), port("http", 8080, corev1.ProtocolTCP)}, []discoveryv1.EndpointPort{http}},
-		{"endpoints without it", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, nil, []discoveryv1.EndpointPort{}},
-		{"endpoints without its number", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, []discoveryv1.EndpointPort{{Name: ptr.To("http")}}, []discoveryv1.EndpointPort{}},
+		{"endpoints without the port", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, nil, []discoveryv1.EndpointPort{}},
+		{"endpoints without the port number", []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, []discoveryv1.EndpointPort{{Name: ptr.To("http")}}, []discoveryv1.EndpointPort{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			slice := only(t, slicesOf(
@@ -107,7 +107,7 @@ func TestPortsAreThoseThatTheClusterServes(t *testing.T) {
 	}
 }
 
-// R43: endpoints without ports are for DNS.
+// R43: endpoints without ports are used by DNS.
 func TestHeadlessServiceWithoutPortsHasEndpoints(t *testing.T) {
 	withoutPorts := func(service *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
 		service.Spec.Ports, slice.Spec.Ports = nil, nil
@@ -115,7 +115,7 @@ func TestHeadlessServiceWithoutPortsHasEndpoints(t *testing.T) {
 	serviceImport := newImport(makeHeadless, func(s *multiclusterxv1beta1.ServiceImport) { s.Spec.Ports = nil })
 	slice := only(t, slicesOf(serviceImport, exportedBy("east", ready("10.1.0.1"), withoutPorts)))
 	if len(slice.Endpoints) != 1 || len(slice.Ports) != 0 {
-		t.Errorf("%d endpoints and %d ports", len(slice.Endpoints), len(slice.Ports))
+		t.Errorf("got %d endpoints and %d ports", len(slice.Endpoints), len(slice.Ports))
 	}
 }
 
@@ -148,19 +148,19 @@ func TestSlicesHaveTheFamiliesOfImportAndCluster(t *testing.T) {
 			for _, slice := range desiredSlices(serviceImport, service, []exporter{east}, nil) {
 				family := corev1.IPFamily(slice.AddressType)
 				if slice.Endpoints[0].Addresses[0] != addresses[family] {
-					t.Errorf("%v in a slice of %s", slice.Endpoints, family)
+					t.Errorf("got endpoints %v in a slice of %s", slice.Endpoints, family)
 				}
 				found = append(found, family)
 			}
 			slices.Sort(found)
 			if !slices.Equal(found, test.want) {
-				t.Errorf("slices of %v, want %v", found, test.want)
+				t.Errorf("got slices of %v, want %v", found, test.want)
 			}
 		})
 	}
 }
 
-// Names of slices tell clusters and their slices apart, and nothing else.
+// The name of a slice depends on its source cluster and source slice only.
 func TestSliceNamesAreDistinct(t *testing.T) {
 	names := map[string]string{}
 	for _, cluster := range []string{"a", "b", "a-b"} {
@@ -169,23 +169,23 @@ func TestSliceNamesAreDistinct(t *testing.T) {
 				slice.Name = source + "." + cluster
 			})))
 			if other, taken := names[slice.Name]; taken {
-				t.Errorf("%s of %s and %s have one name", source, cluster, other)
+				t.Errorf("%s of %s and %s have the same name", source, cluster, other)
 			}
 			names[slice.Name] = source + " of " + cluster
 		}
 	}
 }
 
-func TestWhatOthersAddedToASliceStays(t *testing.T) {
+func TestForeignMetadataOfASliceIsPreserved(t *testing.T) {
 	desired := only(t, slicesOf(newImport(), exportedBy("east", ready("10.1.0.1"))))
 	existing := desired.DeepCopy()
 	existing.ResourceVersion, existing.Labels["team"], existing.Annotations = "5", "platform", map[string]string{"note": "x"}
-	if mended := updatedSlice(existing, desired); !sameSlice(existing, mended) || cmp.Diff(existing, mended) != "" {
-		t.Errorf("it would be changed: %s", cmp.Diff(existing, mended))
+	if updated := updatedSlice(existing, desired); !sameSlice(existing, updated) || cmp.Diff(existing, updated) != "" {
+		t.Errorf("it would be updated: %s", cmp.Diff(existing, updated))
 	}
 }
 
-func TestChangedSliceIsMended(t *testing.T) {
+func TestForeignChangesOfASliceAreReverted(t *testing.T) {
 	desired := only(t, slicesOf(newImport(), exportedBy("east", ready("10.1.0.1"))))
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
 		"source":   func(s *discoveryv1.EndpointSlice) { s.Labels[multicluster.SourceClusterLabel] = "west" },
@@ -198,9 +198,9 @@ func TestChangedSliceIsMended(t *testing.T) {
 	} {
 		existing := desired.DeepCopy()
 		change(existing)
-		mended := updatedSlice(existing, desired)
-		if sameSlice(existing, mended) || cmp.Diff(desired, mended) != "" {
-			t.Errorf("%s is not mended: %s", name, cmp.Diff(desired, mended))
+		updated := updatedSlice(existing, desired)
+		if sameSlice(existing, updated) || cmp.Diff(desired, updated) != "" {
+			t.Errorf("%s is not reverted: %s", name, cmp.Diff(desired, updated))
 		}
 	}
 }

@@ -30,7 +30,7 @@ var (
 	ipv4    = []corev1.IPFamily{corev1.IPv4Protocol}
 )
 
-// newImport is an import with one port, http at 80.
+// newImport returns an import with one port, http at 80.
 func newImport(changes ...func(*multiclusterxv1beta1.ServiceImport)) *multiclusterxv1beta1.ServiceImport {
 	result := &multiclusterxv1beta1.ServiceImport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name},
@@ -49,7 +49,7 @@ func makeHeadless(serviceImport *multiclusterxv1beta1.ServiceImport) {
 	serviceImport.Spec.Type = multiclusterxv1beta1.Headless
 }
 
-// defaulted is a Service as the API server gives it back.
+// defaulted returns a Service with the defaults of the API server.
 func defaulted(service *corev1.Service) *corev1.Service {
 	service = service.DeepCopy()
 	service.UID, service.ResourceVersion = "uid", "7"
@@ -73,7 +73,7 @@ func defaulted(service *corev1.Service) *corev1.Service {
 	return service
 }
 
-// ready are endpoints with these addresses.
+// ready returns ready endpoints with these addresses.
 func ready(addresses ...string) []discoveryv1.Endpoint {
 	var endpoints []discoveryv1.Endpoint
 	for _, address := range addresses {
@@ -82,8 +82,8 @@ func ready(addresses ...string) []discoveryv1.Endpoint {
 	return endpoints
 }
 
-// exportedBy is a cluster that exports the service with one port, http at 80
-// that leads to 8080, and one slice. here is this cluster itself.
+// exportedBy returns a cluster that exports the service with one port, http at 80 with
+// target port 8080, and one slice. The cluster "here" is this one.
 func exportedBy(cluster string, endpoints []discoveryv1.Endpoint, changes ...func(*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpointSlice)) exporter {
 	var path []string
 	if cluster != "here" {
@@ -110,16 +110,16 @@ func exportedBy(cluster string, endpoints []discoveryv1.Endpoint, changes ...fun
 	return exporter{service, []*clustersetv1alpha1.ExportedEndpointSlice{slice}}
 }
 
-// slicesOf are the slices of an import that nobody has slices of yet.
+// slicesOf returns the desired slices of an import that has none yet.
 func slicesOf(serviceImport *multiclusterxv1beta1.ServiceImport, exporters ...exporter) map[string]*discoveryv1.EndpointSlice {
 	return desiredSlices(serviceImport, defaulted(desiredService(nil, serviceImport, variant{})), exporters, nil)
 }
 
-// only is the one slice that there must be.
+// only returns the only slice.
 func only(t *testing.T, slices map[string]*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	t.Helper()
 	if len(slices) != 1 {
-		t.Fatalf("there are %d slices, want one", len(slices))
+		t.Fatalf("got %d slices, want one", len(slices))
 	}
 	for _, slice := range slices {
 		return slice
