@@ -12,7 +12,7 @@ import (
 // PropagationDelay is how long it takes until all clusters have seen a change, and until
 // the effects of what they did before they saw it are visible in turn: five seconds in
 // each direction. A longer delay, as between clusters that cannot reach each other, may
-// lead to contradicting decisions, of which only the older one stands.
+// lead to contradicting decisions; only the older one stands.
 const PropagationDelay = 10 * time.Second
 
 // Since returns the time of a decision that is made now. It is the time of the export,

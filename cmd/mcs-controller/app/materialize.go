@@ -26,28 +26,28 @@ import (
 
 // materialize runs the controllers that turn what mcs-apiserver computes into objects of
 // the cluster and that maintain its membership. Only the leader runs them.
-func materialize(ctx context.Context, client kubernetes.Interface, own *rest.Config, opts *Options, recorder events.EventRecorder) error {
-	computed, err := versioned.NewForConfig(own)
+func materialize(ctx context.Context, client kubernetes.Interface, config *rest.Config, opts *Options, recorder events.EventRecorder) error {
+	computed, err := versioned.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("create client for mcs-apiserver: %w", err)
 	}
 	host := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))
 	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(opts.Namespace), informers.WithTransform(withoutManagedFields))
-	ours := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
+	own := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
 
-	materialized, err := dataplane.New(client, clock.RealClock{}, host, ours)
+	materialized, err := dataplane.New(client, clock.RealClock{}, host, own)
 	if err != nil {
 		return err
 	}
-	statuses, err := exportstatus.New(computed, clock.RealClock{}, recorder, host, ours)
+	statuses, err := exportstatus.New(computed, clock.RealClock{}, recorder, host, own)
 	if err != nil {
 		return err
 	}
-	leases, err := memberlease.New(client, opts.Namespace, installed, ours)
+	leases, err := memberlease.New(client, opts.Namespace, installed, own)
 	if err != nil {
 		return err
 	}
-	id, err := clusterid.New(client, computed, opts.ClusterID, ours)
+	id, err := clusterid.New(client, computed, opts.ClusterID, own)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func materialize(ctx context.Context, client kubernetes.Interface, own *rest.Con
 	for _, factory := range []interface {
 		StartWithContext(context.Context)
 		Shutdown()
-	}{host, installed, ours} {
+	}{host, installed, own} {
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
 	}

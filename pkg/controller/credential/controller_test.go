@@ -407,7 +407,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		{"401", http.StatusUnauthorized, refused(apierrors.NewUnauthorized("expired")), []string{"no longer accepts the token", "join the clusters again", "expired"}},
 		{"404", http.StatusNotFound, refused(apierrors.NewNotFound(resource, "peer-a")), []string{"does not issue tokens", "use the kube-apiserver of the member"}},
 		{"500", http.StatusInternalServerError, refused(apierrors.NewInternalError(errors.New("etcd is away"))), []string{"etcd is away"}},
-		// What is no token must not take the place of one.
+		// Only a renewable token may replace the current one.
 		{"no token", http.StatusCreated, issued(""), []string{"not a service account token with an expiry"}},
 		{"another answer", http.StatusOK, map[string]string{"apiVersion": "v1", "kind": "Pod"}, []string{"not a service account token with an expiry"}},
 		{"a token without expiry", http.StatusCreated, issued("secret"), []string{"not a service account token with an expiry"}},

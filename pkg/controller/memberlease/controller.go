@@ -67,12 +67,13 @@ func New(client kubernetes.Interface, namespace string, host informers.SharedInf
 }
 
 func (c *Controller) leaseChanged(object metav1.Object) {
-	if lease, ok := object.(*coordinationv1.Lease); ok && ours(lease) {
+	if lease, ok := object.(*coordinationv1.Lease); ok && isMemberLease(lease) {
 		c.queue.Add(types.NamespacedName{Name: lease.Name[len(namePrefix):]})
 	}
 }
 
-func ours(lease *coordinationv1.Lease) bool {
+// isMemberLease reports whether a Lease is managed by this controller.
+func isMemberLease(lease *coordinationv1.Lease) bool {
 	return lease.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && len(lease.Name) > len(namePrefix) && lease.Name[:len(namePrefix)] == namePrefix
 }
 
@@ -88,7 +89,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if err != nil || !ours(existing) {
+	if err != nil || !isMemberLease(existing) {
 		existing = nil
 	}
 	entry, err := c.members.Get(key.Name)

@@ -107,7 +107,7 @@ func TestOnlyLabeledLeasesWithThePrefixAreManaged(t *testing.T) {
 		{"member-", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
 		{"mcs-controller", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
 	} {
-		if got := ours(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: test.name, Labels: test.labels}}); got != test.want {
+		if got := isMemberLease(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: test.name, Labels: test.labels}}); got != test.want {
 			t.Errorf("%s %v: got %t", test.name, test.labels, got)
 		}
 	}

@@ -105,12 +105,12 @@ func (c *Controller) Refused() error {
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "registration"))
-	ours := map[string]bool{}
+	names := map[string]bool{}
 	for _, gv := range groupVersions {
-		ours[gv.apiServiceName()] = true
+		names[gv.apiServiceName()] = true
 	}
 	if _, err := c.informer.AddEventHandler(loop.OnChange(func(object metav1.Object) {
-		if ours[object.GetName()] {
+		if names[object.GetName()] {
 			c.queue.Add(queueKey)
 		}
 	})); err != nil {
