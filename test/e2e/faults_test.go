@@ -73,7 +73,7 @@ func TestLinkFaults(t *testing.T) {
 			t.Errorf("%s does not respond after the link was repaired", ip)
 		}
 	}
-	if err := set.Impair(t.Context(), localcluster.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `no cluster "south"`) {
+	if err := set.Impair(t.Context(), localcluster.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `cluster "south" does not exist`) {
 		t.Errorf("link to an unknown cluster: %v", err)
 	}
 }
@@ -110,7 +110,7 @@ func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect.Eventually(t, "resumed kube-apiserver", ready)
-	if err := west.Kill("no-such-thing"); err == nil || !strings.Contains(err.Error(), "it has etcd, kube-apiserver") {
+	if err := west.Kill("no-such-thing"); err == nil || !strings.Contains(err.Error(), "use one of etcd, kube-apiserver") {
 		t.Errorf("killing an unknown component: %v", err)
 	}
 }

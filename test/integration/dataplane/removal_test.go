@@ -112,7 +112,7 @@ func TestForeignServiceIsNotWritten(t *testing.T) {
 	foreign := foreignService(t, west(), ns, "web", map[string]string{"app": "mine"})
 	east().ExportService(t, ns, "web", []string{"10.9.0.1"})
 	awaitEndpoints(t, east(), ns, "web", from{"east": {"10.9.0.1"}})
-	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name, "in the way", "delete it")
+	awaitImport(t, west(), ns, metav1.ConditionFalse, foreign.Name, "name conflict", "delete it")
 	unexport(t, east(), ns)
 	expect.Eventually(t, "end of the import", func(ctx context.Context) error {
 		if _, err := west().Clientset.MulticlusterXV1beta1().ServiceImports(ns).Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

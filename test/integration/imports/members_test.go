@@ -149,7 +149,7 @@ func TestMismatchedMembersAreRefused(t *testing.T) {
 		check       func(*clustersetv1alpha1.Member) error
 	}{
 		{"wrong-id", "south", with(map[string]string{"cluster-id": "south"}), hasCondition("Accepted", "False", "WrongClusterID", `"south"`, `"north"`)},
-		{"dotted-id", "secret.dotted-id", with(map[string]string{"cluster-id": "a.b"}), hasCondition("Accepted", "False", "InvalidSecret", "one label")},
+		{"dotted-id", "secret.dotted-id", with(map[string]string{"cluster-id": "a.b"}), hasCondition("Accepted", "False", "InvalidSecret", "a single DNS label")},
 		{"no-kubeconfig", "alone", map[string][]byte{"cluster-id": []byte("alone")}, hasCondition("Accepted", "False", "InvalidSecret", "data[kubeconfig]", "required")},
 		{"twice", "secret.twice", with(nil), hasCondition("Accepted", "False", "DuplicateSecret", "twice", "member-north", "delete one")},
 		{"ourselves", "secret.ourselves", with(map[string]string{"cluster-id": "west"}), hasCondition("Accepted", "False", "WrongClusterID")},

@@ -144,7 +144,7 @@ spec: {policyName: test-no-claims, validationActions: [Deny]}
 	inForce := func(want bool) {
 		t.Helper()
 		expect.Eventually(t, fmt.Sprintf("policy enforced: %t", want), func(ctx context.Context) error {
-			if output, _ := west().Kubectl(ctx, "create", "--dry-run=server", "-f", manifest(t, setName, "x")); strings.Contains(output, "nobody joins today") != want {
+			if output, _ := west().Kubectl(ctx, "create", "--dry-run=server", "-f", manifest(t, setName, "x")); strings.Contains(output, "joining is disabled") != want {
 				return errors.New(output)
 			}
 			return nil
@@ -158,7 +158,7 @@ spec: {policyName: test-no-claims, validationActions: [Deny]}
 	if err == nil {
 		t.Fatalf("join succeeded:\n%s", output)
 	}
-	expect.Contains(t, output, "✓ east: join the ClusterSet", "✗ west: join the ClusterSet", "undo east: join the ClusterSet", "undo east: use 243.", "undo west: use 243.", "nobody joins today", "everything that was done has been undone")
+	expect.Contains(t, output, "✓ east: join the ClusterSet", "✗ west: join the ClusterSet", "undo east: join the ClusterSet", "undo east: use 243.", "undo west: use 243.", "joining is disabled", "everything that was done has been undone")
 	for _, cluster := range []*fleet.Cluster{east(), west()} {
 		if left := traces(t, cluster); len(left) > 0 {
 			t.Errorf("%s is half joined: %v", cluster.ID, left)
