@@ -331,7 +331,7 @@ func TestClusterSetMustNotExistWhenTheClusterIsNotAMember(t *testing.T) {
 // "The identifier must associate the cluster with a ClusterSet." R111, R112
 func TestClusterSetMustAssociateTheClusterWithAClusterSet(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "associated")
-	refused(t, []string{"spec.value", "the name of the ClusterSet that this cluster joins"}, in("east", []string{"create", "-f", manifest(t, setName, "")})...)
+	refused(t, []string{"spec.value", "must be the name of the ClusterSet to join"}, in("east", []string{"create", "-f", manifest(t, setName, "")})...)
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
