@@ -70,7 +70,7 @@ func answerIPs(records []dnsRecord, ips []string, ports []multicluster.ServicePo
 	for i := range records {
 		record := &records[i]
 		for _, ip := range ips {
-			if record.Type == addressRecord(corev1.IPFamily(netutils.IPFamilyOfString(ip))) {
+			if record.Type == addressRecord(familyOf(ip)) {
 				record.Answers = append(record.Answers, ip)
 			}
 		}
@@ -159,6 +159,15 @@ func portOf(record dnsRecord, ports []multicluster.ServicePort) *multicluster.Se
 		}
 	}
 	return nil
+}
+
+// familyOf returns the IP family of an address. The constants of k8s.io/utils/net
+// are not those of the Kubernetes API.
+func familyOf(ip string) corev1.IPFamily {
+	if netutils.IsIPv6String(ip) {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
 }
 
 func addressRecord(family corev1.IPFamily) string {

@@ -150,6 +150,22 @@ What a client in this cluster gets:
 `, text)
 }
 
+func TestDualStackImportHasAnAddressRecordPerFamily(t *testing.T) {
+	dual := func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+	}
+	text := explained(t, clustertest.Local(), clustertest.NewExported("east", time.Hour, dual), clustertest.NewImport(func(i *multiclusterxv1beta1.ServiceImport) {
+		i.Spec.IPs, i.Spec.IPFamilies = []string{"fd00::7", "10.0.0.7"}, []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+	}))
+	_, text, _ = strings.Cut(text, "DNS names:\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	expect.Text(t, `
+  NAME                                       TYPE   ANSWER
+  web.shop.svc.clusterset.local              AAAA   fd00::7
+  web.shop.svc.clusterset.local              A      10.0.0.7
+  _http._tcp.web.shop.svc.clusterset.local   SRV    80 web.shop.svc.clusterset.local`, text)
+}
+
 func TestServiceThatIsNotImportedIsExplainedWithTheReason(t *testing.T) {
 	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}}
 	for _, test := range []struct {
