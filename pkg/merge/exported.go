@@ -7,6 +7,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
@@ -41,4 +42,13 @@ func FromV1alpha1(service *clustersetv1alpha1.ExportedService) Export {
 	// The conversion copies identical structures and cannot fail.
 	_ = clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(service, &hub, nil)
 	return FromExported(&hub)
+}
+
+// V1beta1Spec returns the spec of the result for clients that use versioned
+// types.
+func (r Result) V1beta1Spec() multiclusterxv1beta1.ServiceImportSpec {
+	var spec multiclusterxv1beta1.ServiceImportSpec
+	// The conversion copies identical structures and cannot fail.
+	_ = multiclusterxv1beta1.Convert_multicluster_ServiceImportSpec_To_v1beta1_ServiceImportSpec(&r.Spec, &spec, nil)
+	return spec
 }

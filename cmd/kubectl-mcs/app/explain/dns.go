@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
@@ -35,7 +35,7 @@ type dnsRecord struct {
 
 // dnsRecords are the records that the KEP asks for, the service's own first,
 // then those of its ports, then those of its Pods.
-func dnsRecords(facts serviceFacts, merged multicluster.ServiceImportSpec) []dnsRecord {
+func dnsRecords(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []dnsRecord {
 	domain := fmt.Sprintf("%s.%s.svc.%s", facts.name, facts.namespace, clusterSetZone)
 	// served are the IP families that there are answers for: those that this
 	// cluster supports, if the service is imported here.
@@ -56,7 +56,7 @@ func dnsRecords(facts serviceFacts, merged multicluster.ServiceImportSpec) []dns
 		}
 	}
 	records := append(addresses, ports...)
-	if merged.Type == multicluster.Headless {
+	if merged.Type == multiclusterxv1beta1.Headless {
 		return answerHeadless(records, facts, merged.Ports, served, domain)
 	}
 	if facts.serviceImport != nil {
@@ -66,7 +66,7 @@ func dnsRecords(facts serviceFacts, merged multicluster.ServiceImportSpec) []dns
 }
 
 // answerIPs adds the answers of a service that has IPs.
-func answerIPs(records []dnsRecord, ips []string, ports []multicluster.ServicePort, domain string) {
+func answerIPs(records []dnsRecord, ips []string, ports []multiclusterxv1beta1.ServicePort, domain string) {
 	for i := range records {
 		record := &records[i]
 		for _, ip := range ips {
@@ -82,7 +82,7 @@ func answerIPs(records []dnsRecord, ips []string, ports []multicluster.ServicePo
 
 // answerHeadless adds the answers of a service without IPs: the ready endpoints
 // of all clusters whose endpoints are used, and the names of those that have one.
-func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multicluster.ServicePort, served []corev1.IPFamily, domain string) []dnsRecord {
+func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multiclusterxv1beta1.ServicePort, served []corev1.IPFamily, domain string) []dnsRecord {
 	var hosts []dnsRecord
 	forReady(facts, served, func(cluster *clustersetv1alpha1.ExportedServiceSpec, slice *clustersetv1alpha1.ExportedEndpointSliceSpec, endpoint discoveryv1.Endpoint) {
 		family, host := addressRecord(corev1.IPFamily(slice.AddressType)), hostName(endpoint, cluster.Cluster, domain)
@@ -152,7 +152,7 @@ func hostName(endpoint discoveryv1.Endpoint, cluster, domain string) string {
 }
 
 // portOf is the port that an SRV record is for, nil for other records.
-func portOf(record dnsRecord, ports []multicluster.ServicePort) *multicluster.ServicePort {
+func portOf(record dnsRecord, ports []multiclusterxv1beta1.ServicePort) *multiclusterxv1beta1.ServicePort {
 	for i := range ports {
 		if record.Type == srvRecord && ports[i].Name != "" && strings.HasPrefix(record.Name, "_"+ports[i].Name+"._") {
 			return &ports[i]

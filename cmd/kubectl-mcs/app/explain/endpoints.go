@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
@@ -37,10 +37,10 @@ type clusterEndpoints struct {
 }
 
 // countEndpoints counts the endpoints of each cluster for each port.
-func countEndpoints(facts serviceFacts, merged multicluster.ServiceImportSpec) []endpointsReport {
+func countEndpoints(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []endpointsReport {
 	ports := merged.Ports
 	if len(ports) == 0 {
-		ports = []multicluster.ServicePort{{}}
+		ports = []multiclusterxv1beta1.ServicePort{{}}
 	}
 	used := merged.IPFamilies
 	if facts.serviceImport != nil && len(facts.serviceImport.Spec.IPFamilies) > 0 {
@@ -60,7 +60,7 @@ func countEndpoints(facts serviceFacts, merged multicluster.ServiceImportSpec) [
 	return reports
 }
 
-func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServiceSpec, port multicluster.ServicePort, family corev1.IPFamily) clusterEndpoints {
+func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServiceSpec, port multiclusterxv1beta1.ServicePort, family corev1.IPFamily) clusterEndpoints {
 	count := clusterEndpoints{Cluster: exported.Cluster, Served: port.Port == 0 || merge.ServingPort(exported.Ports, port.Protocol, port.Port) != nil}
 	for i := range facts.slices {
 		slice := &facts.slices[i].Spec
@@ -76,7 +76,7 @@ func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServi
 }
 
 // allFamilies are those of the import, and then those that only some clusters have.
-func allFamilies(facts serviceFacts, merged multicluster.ServiceImportSpec) []corev1.IPFamily {
+func allFamilies(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []corev1.IPFamily {
 	families := slices.Clone(merged.IPFamilies)
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
 		if !slices.Contains(families, family) && slices.ContainsFunc(facts.slices, func(slice clustersetv1alpha1.ExportedEndpointSlice) bool {

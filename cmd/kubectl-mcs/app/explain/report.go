@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
@@ -121,10 +122,11 @@ func newExplanation(facts serviceFacts) explanation {
 		mergeables = append(mergeables, merge.FromV1alpha1(&exports[i]))
 	}
 	merged := merge.Merge(mergeables)
+	spec := merged.V1beta1Spec()
 	report := explanation{
 		Service: facts.name, Namespace: facts.namespace, Context: facts.context,
 		Exports: exportReports(facts), OutOfTouch: outOfTouch(facts),
-		Endpoints: countEndpoints(facts, merged.Spec), DNS: dnsRecords(facts, merged.Spec),
+		Endpoints: countEndpoints(facts, spec), DNS: dnsRecords(facts, spec),
 	}
 	report.ClusterID, report.ClusterSet = members.Identity(facts.members)
 	for _, property := range merge.Explain(mergeables) {
@@ -228,7 +230,7 @@ func describeTouch(member *clustersetv1alpha1.Member, exports bool) *outOfTouchR
 		if exports {
 			report.Message = "it is not known whether it still exports the service; its endpoints are used as before"
 		}
-		for _, problem := range members.Problems(status.Conditions) {
+		for _, problem := range conditions.Problems(status.Conditions) {
 			report.Message += "; " + problem
 		}
 	default:

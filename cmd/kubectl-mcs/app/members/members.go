@@ -6,7 +6,6 @@ package members
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,23 +47,4 @@ func Find(members []clustersetv1alpha1.Member, id string) *clustersetv1alpha1.Me
 		return nil
 	}
 	return &members[at]
-}
-
-// Problems are all conditions that are False. One that is unknown says nothing
-// when there is a reason for that among them.
-func Problems(conditions []metav1.Condition) []string {
-	var wrong, unknown []string
-	for _, condition := range conditions {
-		text := fmt.Sprintf("%s: %s", condition.Reason, condition.Message)
-		switch condition.Status {
-		case metav1.ConditionFalse:
-			wrong = append(wrong, text)
-		case metav1.ConditionUnknown:
-			unknown = append(unknown, text)
-		}
-	}
-	if len(wrong) == 0 {
-		return unknown
-	}
-	return wrong
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 )
 
 // await watches the entries of a cluster until it is in touch with these.
@@ -78,7 +79,7 @@ func missing(entries []clustersetv1alpha1.Member, peers []string) []string {
 		case entry == nil:
 			missing = append(missing, peer+" (no member yet)")
 		case !inTouch(entry):
-			missing = append(missing, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, strings.Join(members.Problems(entry.Status.Conditions), ", ")))
+			missing = append(missing, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, strings.Join(conditions.Problems(entry.Status.Conditions), ", ")))
 		}
 	}
 	return missing

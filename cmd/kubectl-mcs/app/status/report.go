@@ -18,6 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
@@ -58,7 +59,7 @@ func newClusterStatus(context string, entries []clustersetv1alpha1.Member, expor
 		report.Members = append(report.Members, memberStatus{
 			Name: member.Name, State: member.Status.State, LastSeen: member.Status.LastSeen,
 			Exports: member.Status.Exports, Endpoints: member.Status.Endpoints, Conflicts: conflicts[member.Name],
-			Problems: members.Problems(member.Status.Conditions),
+			Problems: conditions.Problems(member.Status.Conditions),
 		})
 	}
 	slices.SortFunc(report.Members, func(a, b memberStatus) int { return cmp.Compare(a.Name, b.Name) })
