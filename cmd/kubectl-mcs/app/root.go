@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the command kubectl-mcs: one file per subcommand.
+// Package app is the command kubectl-mcs. Each subcommand has a package of its own.
 package app
 
 import (
@@ -26,18 +26,20 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/unexport"
 )
 
-const long = `kubectl mcs joins clusters to a ClusterSet, exports Services to it, and tells how
-both are doing. The clusters are contexts of your kubeconfig, and run mcs-apiserver.
+const long = `Join clusters to a ClusterSet, export Services to it, and inspect both.
 
-kubectl completes what belongs to it, such as contexts and Services, when
-kubectl_complete-mcs is on the PATH beside kubectl-mcs.`
+Clusters are referred to by the contexts of your kubeconfig. All of them must run
+mcs-apiserver.
 
-// Main runs the command until it is done or interrupted, and returns its exit code.
+For shell completion, kubectl_complete-mcs must be on the PATH next to kubectl-mcs.`
+
+// Main runs the command until it completes or is interrupted, and returns its exit
+// code.
 func Main(streams genericiooptions.IOStreams, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process
-	// What libraries log is for those who run servers: what matters is in errors.
+	// Libraries log for operators of servers. Commands report errors themselves.
 	klog.SetLogger(logr.Discard())
 	cmd := NewCommand(streams)
 	cmd.SetArgs(args)
@@ -57,19 +59,19 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long:          long,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
-		SilenceErrors: true, // Main prints them
+		SilenceErrors: true, // Main prints errors
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl mcs"},
-		// A shell completes kubectl, and never asks a plugin for a script.
+		// Shells complete kubectl and never use the completion script of a plugin.
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	f.Flags.AddFlags(cmd.PersistentFlags())
-	f.Given = cmd.PersistentFlags().Changed
+	f.Changed = cmd.PersistentFlags().Changed
 	for flag, complete := range map[string]cobra.CompletionFunc{"context": f.CompleteContexts, "namespace": f.CompleteNamespaces} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // the flag does not exist
 		}
 	}
 	cmd.AddCommand(

@@ -17,13 +17,13 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-// assign gives every cluster that has none a part of the IPs that are the same in
-// all clusters, one that nobody has whom any of them knows. So it does a cluster
-// that comes back after somebody else was given its part. What it could not take
-// into account is in the warnings.
-func assign(clusters []Cluster) ([]Step, []string, error) {
+// assignCIDRs assigns free allocation CIDRs to every cluster that has none, and to
+// every cluster that joins again after its allocation CIDR was assigned to another
+// one. CIDRs of members that any of the clusters knows are not free. The warnings
+// list what could not be taken into account.
+func assignCIDRs(clusters []Cluster) ([]Step, []string, error) {
 	clusters = slices.Clone(clusters)
-	ranges, known := rangesOf(clusters)
+	ranges, known := clusterSetIPRanges(clusters)
 	for i := range clusters {
 		if c := &clusters[i]; c.Unlisted {
 			c.Ranges, c.CIDRs = ranges, c.Claimed
@@ -37,70 +37,71 @@ func assign(clusters []Cluster) ([]Step, []string, error) {
 		case a.owns[i]:
 			continue
 		case c.Unlisted && !known:
-			a.warnings = append(a.warnings, fmt.Sprintf("context %s: it is not known yet where IPs may be that are the same in all clusters, "+
-				"so that it gets no part of them: repeat join when it has joined", c.Context))
+			a.warnings = append(a.warnings, fmt.Sprintf("context %q: no allocation CIDR is assigned, because the ClusterSet IP range is not known yet: "+
+				"run join again when the cluster has joined", c.Context))
 			continue
 		case len(c.Ranges) == 0:
-			continue // it has no such IPs
+			continue // shared ClusterSet IPs are disabled
 		}
-		parts, err := clustersetip.FreeAllocationCIDRs(a.parse(c.Context, c.Ranges), a.all())
+		free, err := clustersetip.FreeAllocationCIDRs(a.parse(c.Context, c.Ranges), a.all())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("context %s: %w", c.Context, err))
+			errs = append(errs, fmt.Errorf("context %q: %w", c.Context, err))
 			continue
 		}
 		var texts []string
-		for _, part := range parts {
-			texts = append(texts, part.String())
+		for _, cidr := range free {
+			texts = append(texts, cidr.String())
 		}
-		a.taken = append(a.taken, holding{c.UID, parts})
-		steps = append(steps, Step{Context: c.Context, Action: AssignIPs, Value: strings.Join(texts, ",")})
+		a.taken = append(a.taken, allocation{c.UID, free})
+		steps = append(steps, Step{Context: c.Context, Action: AssignCIDRs, Value: strings.Join(texts, ",")})
 	}
 	return steps, a.warnings, errors.Join(errs...)
 }
 
-// rangesOf are the ranges as the first cluster says that does: they are the same
-// in all.
-func rangesOf(clusters []Cluster) (ranges []string, known bool) {
+// clusterSetIPRanges returns the ClusterSet IP ranges of the first cluster that
+// has any: they are the same in all clusters. It reports false if no cluster is
+// listed.
+func clusterSetIPRanges(clusters []Cluster) (ranges []string, known bool) {
 	for _, c := range clusters {
 		if !c.Unlisted {
 			known, ranges = true, c.Ranges
 		}
 		if len(ranges) > 0 {
-			break // another may be too old to have any
+			break // clusters with an older release have none
 		}
 	}
 	return ranges, known
 }
 
-// holding is a part and the cluster that has it.
-type holding struct {
+// allocation is the allocation CIDRs of one cluster.
+type allocation struct {
 	uid   types.UID
 	cidrs []netip.Prefix
 }
 
-// assignment is who has which part.
+// assignment collects the allocation CIDRs of all clusters.
 type assignment struct {
-	taken []holding
-	// owns are the clusters, by their places, that keep what they have.
+	taken []allocation
+	// owns has the clusters, by index, that keep their allocation CIDRs.
 	owns       []bool
 	unreadable sets.Set[string]
 	warnings   []string
 }
 
-// collect finds out what is taken: first by the members, then by those that are
-// to join, as far as they do not conflict with anybody before them. It has to be
-// done before anything is given away.
+// collect collects the CIDRs that are taken: first those of members, then those
+// of joining clusters that do not overlap with any before them. It has to be
+// called before CIDRs are assigned.
 func (a *assignment) collect(clusters []Cluster) []error {
 	a.owns = make([]bool, len(clusters))
 	for i, c := range clusters {
 		if c.ClusterSet == "" {
-			continue // whom it knows is not in the ClusterSet
+			continue // the members that it knows are not in the ClusterSet
 		}
 		own := a.parse(c.Context, c.CIDRs)
 		a.owns[i] = len(own) > 0
-		a.taken = append(a.taken, holding{c.UID, own})
+		a.taken = append(a.taken, allocation{c.UID, own})
 		for _, uid := range slices.Sorted(maps.Keys(c.Taken)) {
-			a.taken = append(a.taken, holding{uid, a.parse(c.Context, c.Taken[uid])})
+			a.taken = append(a.taken, allocation{uid, a.parse(c.Context, c.Taken[uid])})
 		}
 	}
 	var errs []error
@@ -113,16 +114,16 @@ func (a *assignment) collect(clusters []Cluster) []error {
 		switch {
 		case !overlaps:
 			a.owns[i] = true
-			a.taken = append(a.taken, holding{c.UID, own})
+			a.taken = append(a.taken, allocation{c.UID, own})
 		case !slices.Equal(c.CIDRs, c.Claimed):
-			errs = append(errs, fmt.Errorf("context %s: its part of the IPs that are the same in all clusters, %s, overlaps %s, which another cluster has; "+
-				"it comes from the flag --clusterset-ip-cidr of mcs-apiserver, which counts more than a claim: change the flag", c.Context, mine, theirs))
+			errs = append(errs, fmt.Errorf("context %q: allocation CIDR %s overlaps %s of another cluster: "+
+				"change the flag --clusterset-ip-cidr of mcs-apiserver, which takes precedence over the claim", c.Context, mine, theirs))
 		}
 	}
 	return errs
 }
 
-// all are the parts that anybody has.
+// all returns the allocation CIDRs of all clusters.
 func (a *assignment) all() []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, taken := range a.taken {
@@ -131,8 +132,8 @@ func (a *assignment) all() []netip.Prefix {
 	return cidrs
 }
 
-// others are the parts of all but one cluster: members may still know the one
-// that comes back.
+// others returns the allocation CIDRs of all clusters but one: members may still
+// know a cluster that joins again.
 func (a *assignment) others(uid types.UID) []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, taken := range a.taken {
@@ -143,8 +144,8 @@ func (a *assignment) others(uid types.UID) []netip.Prefix {
 	return cidrs
 }
 
-// parse reads what it can. A CIDR that is not written as it should be allocates
-// nothing, but is better left alone; what is none at all is warned of once.
+// parse parses CIDRs. CIDRs in a non-canonical form are not used for allocation,
+// but count as taken. Text that is not a CIDR is skipped, with one warning.
 func (a *assignment) parse(context string, texts []string) []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, text := range texts {
@@ -158,7 +159,7 @@ func (a *assignment) parse(context string, texts []string) []netip.Prefix {
 		}
 		if !a.unreadable.Has(text) {
 			a.unreadable.Insert(text)
-			a.warnings = append(a.warnings, fmt.Sprintf("context %s knows of %q as a part of the IPs that are the same in all clusters, which is no CIDR: it is not taken into account", context, text))
+			a.warnings = append(a.warnings, fmt.Sprintf("context %q: ignoring invalid allocation CIDR %q of a member", context, text))
 		}
 	}
 	return cidrs

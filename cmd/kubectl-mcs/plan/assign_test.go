@@ -13,7 +13,8 @@ import (
 
 func within(ranges ...string) func(*Cluster) { return func(c *Cluster) { c.Ranges = ranges } }
 
-// owns is a part that the cluster claims, and started is one that it was started with.
+// owns sets allocation CIDRs that the cluster claims, started those of a flag of
+// mcs-apiserver.
 func owns(cidrs ...string) func(*Cluster) {
 	return func(c *Cluster) { c.CIDRs, c.Claimed = cidrs, cidrs }
 }
@@ -28,14 +29,13 @@ func taken(uid types.UID, cidrs ...string) func(*Cluster) {
 	}
 }
 
-// unlisted has no id, so that it does not say what it has, only what it claims.
+// unlisted makes a cluster without an ID: only its claim is known.
 func unlisted(claimed ...string) func(*Cluster) {
 	return func(c *Cluster) { c.Unlisted, c.ID, c.Claimed = true, "", claimed }
 }
 
-// R127: a cluster without a part of the addresses for one IP in all clusters gets
-// one that nobody has.
-func TestClustersWithoutAPartOfTheIPsGetOne(t *testing.T) {
+// R127: a cluster without an allocation CIDR is assigned one that is not in use.
+func TestAllocationCIDRsAreAssigned(t *testing.T) {
 	ipv4 := within("243.0.0.0/8")
 	for _, test := range []struct {
 		name     string
@@ -44,121 +44,121 @@ func TestClustersWithoutAPartOfTheIPsGetOne(t *testing.T) {
 		warnings []string
 	}{
 		{
-			name: "one that nobody has",
+			name: "free CIDR",
 			clusters: []Cluster{
-				found("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-east", "243.1.0.0/16"), taken("uid-x", "243.2.0.0/16")),
-				found("west", ipv4), found("north", within("243.0.0.0/8", "fd00:243::/64")), found("without such IPs"),
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-east", "243.1.0.0/16"), taken("uid-x", "243.2.0.0/16")),
+				newCluster("west", ipv4), newCluster("north", within("243.0.0.0/8", "fd00:243::/64")), newCluster("disabled"),
 			},
-			want: []string{"west AssignIPs 243.3.0.0/16", "north AssignIPs 243.4.0.0/16,fd00:243::1:0/112"},
+			want: []string{"west AssignCIDRs 243.3.0.0/16", "north AssignCIDRs 243.4.0.0/16,fd00:243::1:0/112"},
 		},
 		{
-			name: "not that of one that is named after it", clusters: []Cluster{found("a", ipv4), found("b", ipv4, owns("243.1.0.0/16"))},
-			want: []string{"a AssignIPs 243.2.0.0/16"},
+			name: "CIDR of a cluster that is named later", clusters: []Cluster{newCluster("a", ipv4), newCluster("b", ipv4, owns("243.1.0.0/16"))},
+			want: []string{"a AssignCIDRs 243.2.0.0/16"},
 		},
 		{
-			name:     "back after somebody else was given its part",
-			clusters: []Cluster{found("back", ipv4, owns("243.2.0.0/16")), found("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-x", "243.2.0.0/16"))},
-			want:     []string{"back AssignIPs 243.3.0.0/16"},
+			name:     "joining again after the CIDR was assigned to another cluster",
+			clusters: []Cluster{newCluster("back", ipv4, owns("243.2.0.0/16")), newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-x", "243.2.0.0/16"))},
+			want:     []string{"back AssignCIDRs 243.3.0.0/16"},
 		},
 		{
-			name:     "back, and members still know it",
-			clusters: []Cluster{found("back", ipv4, owns("243.2.0.0/16")), found("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-back", "243.2.0.0/16"))},
+			name:     "joining again while members still know the cluster",
+			clusters: []Cluster{newCluster("back", ipv4, owns("243.2.0.0/16")), newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-back", "243.2.0.0/16"))},
 		},
 		{
-			name: "of two with the same the first keeps it", clusters: []Cluster{found("a", ipv4, owns("243.1.0.0/16")), found("b", ipv4, owns("243.1.0.0/16"))},
-			want: []string{"b AssignIPs 243.2.0.0/16"},
+			name: "first of two clusters keeps the same CIDR", clusters: []Cluster{newCluster("a", ipv4, owns("243.1.0.0/16")), newCluster("b", ipv4, owns("243.1.0.0/16"))},
+			want: []string{"b AssignCIDRs 243.2.0.0/16"},
 		},
 		{
-			name: "members keep what they have", clusters: []Cluster{found("a", in("set"), ipv4, owns("243.1.0.0/16")), found("b", in("set"), ipv4, started("243.1.0.0/16"))},
+			name: "members keep their CIDRs", clusters: []Cluster{newCluster("a", in("set"), ipv4, owns("243.1.0.0/16")), newCluster("b", in("set"), ipv4, started("243.1.0.0/16"))},
 		},
 		{
-			name: "what it was started with, if nobody else has it", clusters: []Cluster{found("a", ipv4), found("b", ipv4, started("243.1.0.0/16"))},
-			want: []string{"a AssignIPs 243.2.0.0/16"},
+			name: "CIDR of a flag", clusters: []Cluster{newCluster("a", ipv4), newCluster("b", ipv4, started("243.1.0.0/16"))},
+			want: []string{"a AssignCIDRs 243.2.0.0/16"},
 		},
 		{
-			name: "parts that are not written as they should be",
+			name: "non-canonical and invalid CIDRs",
 			clusters: []Cluster{
-				found("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-x", "nonsense", "243.2.0.1/16"), taken("uid-y", "::ffff:243.3.0.0/112")),
-				found("west", in("set"), ipv4, owns("243.4.0.0/16"), taken("uid-x", "nonsense")), found("north", ipv4),
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-x", "nonsense", "243.2.0.1/16"), taken("uid-y", "::ffff:243.3.0.0/112")),
+				newCluster("west", in("set"), ipv4, owns("243.4.0.0/16"), taken("uid-x", "nonsense")), newCluster("north", ipv4),
 			},
-			want:     []string{"north AssignIPs 243.5.0.0/16"},
-			warnings: []string{`context east knows of "nonsense" as a part of the IPs that are the same in all clusters, which is no CIDR: it is not taken into account`},
+			want:     []string{"north AssignCIDRs 243.5.0.0/16"},
+			warnings: []string{`context "east": ignoring invalid allocation CIDR "nonsense" of a member`},
 		},
 		{
-			name: "without an id, the ranges of the others", clusters: []Cluster{found("new", unlisted()), found("without such IPs"), found("east", ipv4, owns("243.1.0.0/16"))},
-			want: []string{"new AssignIPs 243.2.0.0/16"},
+			name: "no ID: ranges of the other clusters", clusters: []Cluster{newCluster("new", unlisted()), newCluster("disabled"), newCluster("east", ipv4, owns("243.1.0.0/16"))},
+			want: []string{"new AssignCIDRs 243.2.0.0/16"},
 		},
 		{
-			name: "without an id, what it claims", clusters: []Cluster{found("new", unlisted("243.1.0.0/16")), found("east", ipv4)},
-			want: []string{"east AssignIPs 243.2.0.0/16"},
+			name: "no ID: claimed CIDR", clusters: []Cluster{newCluster("new", unlisted("243.1.0.0/16")), newCluster("east", ipv4)},
+			want: []string{"east AssignCIDRs 243.2.0.0/16"},
 		},
 		{
-			name: "without an id, where nobody has such IPs", clusters: []Cluster{found("new", unlisted()), found("east")},
+			name: "no ID and no ranges", clusters: []Cluster{newCluster("new", unlisted()), newCluster("east")},
 		},
 		{
-			name: "nobody has an id", clusters: []Cluster{found("new", unlisted()), found("old", unlisted("243.1.0.0/16"))},
-			warnings: []string{"context new: it is not known yet where IPs may be that are the same in all clusters, so that it gets no part of them: repeat join when it has joined"},
+			name: "no cluster has an ID", clusters: []Cluster{newCluster("new", unlisted()), newCluster("old", unlisted("243.1.0.0/16"))},
+			warnings: []string{`context "new": no allocation CIDR is assigned, because the ClusterSet IP range is not known yet: run join again when the cluster has joined`},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			planned, warnings, err := assign(test.clusters)
+			planned, warnings, err := assignCIDRs(test.clusters)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, steps(Plan{Steps: planned})); diff != "" {
-				t.Errorf("want (-), got (+): %s", diff)
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.warnings, warnings); diff != "" {
-				t.Errorf("warnings, want (-), got (+): %s", diff)
+				t.Errorf("unexpected warnings (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestPartsThatCannotBeHadAreRefusedWithTheRemedy(t *testing.T) {
+func TestAllocationCIDRErrors(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		clusters []Cluster
 		want     []string
 	}{
 		{
-			"a range that is full", []Cluster{found("west", within("243.0.0.0/16")), found("east", in("set"), within("243.0.0.0/16"), owns("243.0.0.0/16"))},
-			[]string{"context west: no unused /16 in ClusterSet IP range 243.0.0.0/16"},
+			"exhausted range", []Cluster{newCluster("west", within("243.0.0.0/16")), newCluster("east", in("set"), within("243.0.0.0/16"), owns("243.0.0.0/16"))},
+			[]string{`context "west": no unused /16 in ClusterSet IP range 243.0.0.0/16`},
 		},
 		{
-			// A claim would have no effect.
-			"what it was started with is taken",
+			// A claim would not take effect.
+			"CIDR of a flag is in use",
 			[]Cluster{
-				found("a", within("243.0.0.0/8"), started("243.1.0.0/16")), found("b", within("243.0.0.0/8"), started("243.1.2.0/24"), func(c *Cluster) { c.Claimed = []string{"243.9.0.0/16"} }),
-				found("c", in("set"), within("243.0.0.0/8"), owns("243.1.0.0/16")),
+				newCluster("a", within("243.0.0.0/8"), started("243.1.0.0/16")), newCluster("b", within("243.0.0.0/8"), started("243.1.2.0/24"), func(c *Cluster) { c.Claimed = []string{"243.9.0.0/16"} }),
+				newCluster("c", in("set"), within("243.0.0.0/8"), owns("243.1.0.0/16")),
 			},
 			[]string{
-				"context a: its part of the IPs that are the same in all clusters, 243.1.0.0/16, overlaps 243.1.0.0/16, which another cluster has; it comes from the flag --clusterset-ip-cidr of mcs-apiserver, which counts more than a claim: change the flag",
-				"context b: its part of the IPs that are the same in all clusters, 243.1.2.0/24, overlaps 243.1.0.0/16, which another cluster has",
+				`context "a": allocation CIDR 243.1.0.0/16 overlaps 243.1.0.0/16 of another cluster: change the flag --clusterset-ip-cidr of mcs-apiserver, which takes precedence over the claim`,
+				`context "b": allocation CIDR 243.1.2.0/24 overlaps 243.1.0.0/16 of another cluster`,
 			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, err := Join("set", test.clusters, nil)
 			if err == nil || len(plan.Steps) > 0 {
-				t.Fatalf("planned %q", steps(plan))
+				t.Fatalf("got plan %q, want an error", steps(plan))
 			}
 			if problems := strings.Split(err.Error(), "\n"); len(problems) != len(test.want) {
-				t.Errorf("%d problems, want %d: %v", len(problems), len(test.want), err)
+				t.Errorf("got %d problems, want %d: %v", len(problems), len(test.want), err)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("want %q in %v", want, err)
+					t.Errorf("problem %q is missing in %v", want, err)
 				}
 			}
 		})
 	}
 }
 
-// What assigning could not take into account is part of the plan.
-func TestPartsThatCannotBeReadAreWarnedOf(t *testing.T) {
+// Warnings of the assignment are part of the plan.
+func TestJoinWarnsAboutInvalidAllocationCIDRs(t *testing.T) {
 	plan, err := Join("production", []Cluster{with(member("east", "west"), taken("uid-x", "nonsense")), member("west", "east")}, nil)
 	if err != nil || len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], `"nonsense"`) {
-		t.Errorf("warnings %q, %v", plan.Warnings, err)
+		t.Errorf("got warnings %q and error %v", plan.Warnings, err)
 	}
 }

@@ -21,55 +21,55 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-// Join plans how every cluster becomes a member of every other. ids are those
-// that clusters are to have, by their contexts; the others keep theirs. What is
-// as it should be already is left out. The error has everything that is wrong.
+// Join plans how every cluster becomes a member of every other. ids has the IDs
+// that clusters get, by context; all other clusters keep their ID. The plan has
+// no steps for what is already in place. The error lists all problems.
 func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, error) {
 	clusters = slices.Clone(clusters)
-	plan := Plan{Steps: []Step{}} // "nothing" is an empty list
+	plan := Plan{Steps: []Step{}} // not null in JSON
 	var errs []error
 	for i := range clusters {
 		c := &clusters[i]
 		id := cmp.Or(ids[c.Context], c.ID)
 		errs = append(errs, checkJoining(clusterSet, *c, id))
 		if id != c.ID {
-			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: SetID, Value: id})
+			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: SetClusterID, Value: id})
 		}
 		c.ID = id
 	}
-	errs = append(errs, checkAmong(clusters, clusterSet))
+	errs = append(errs, checkConflicts(clusters, clusterSet))
 	if err := errors.Join(errs...); err != nil {
 		return Plan{}, err
 	}
 	for _, c := range clusters {
-		plan.add(c, Admit, clusters, func(peer Cluster) bool { return !c.Admitted[peer.ID] })
+		plan.add(c, GrantAccess, clusters, func(peer Cluster) bool { return !c.Granted[peer.ID] })
 	}
 	for _, c := range clusters {
 		plan.add(c, AddMembers, clusters, func(peer Cluster) bool {
 			member, ok := c.Members[peer.ID]
-			return !ok || member.Refuses || member.Access != peer.Access
+			return !ok || member.Rejected || member.Access != peer.Access
 		})
 	}
-	steps, warnings, err := assign(clusters)
+	steps, warnings, err := assignCIDRs(clusters)
 	if err != nil {
 		return Plan{}, err
 	}
 	plan.Steps = append(plan.Steps, steps...)
 	for _, c := range clusters {
 		if c.ClusterSet == "" {
-			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: Claim, Value: clusterSet})
+			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: JoinClusterSet, Value: clusterSet})
 		}
 	}
 	if len(plan.Steps) > 0 {
 		for _, c := range clusters {
-			plan.add(c, Await, clusters, func(Cluster) bool { return true })
+			plan.add(c, WaitForMembers, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = slices.Concat(unnamed(clusters), overlapping(clusters), warnings)
+	plan.Warnings = slices.Concat(unnamedMembers(clusters), overlappingPodCIDRs(clusters), warnings)
 	return plan, nil
 }
 
-// add adds a step about the peers that need it.
+// add adds a step for the peers that need it.
 func (p *Plan) add(c Cluster, action Action, clusters []Cluster, needed func(peer Cluster) bool) {
 	step := Step{Context: c.Context, Action: action}
 	for _, peer := range clusters {
@@ -82,93 +82,93 @@ func (p *Plan) add(c Cluster, action Action, clusters []Cluster, needed func(pee
 	}
 }
 
-// checkJoining checks a cluster by itself.
+// checkJoining checks one cluster on its own.
 func checkJoining(clusterSet string, c Cluster, id string) error {
 	var errs []error
 	switch {
 	case id == "":
-		errs = append(errs, fmt.Errorf("context %s: the cluster has no id: give it one with --id %s=ID", c.Context, c.Context))
+		errs = append(errs, fmt.Errorf("context %q: cluster has no ID: set one with --id %s=ID", c.Context, c.Context))
 	case len(validation.ValidateClusterID(id, nil)) > 0:
-		errs = append(errs, fmt.Errorf("context %s: %w", c.Context, validation.ValidateClusterID(id, field.NewPath("id")).ToAggregate()))
+		errs = append(errs, fmt.Errorf("context %q: %w", c.Context, validation.ValidateClusterID(id, field.NewPath("id")).ToAggregate()))
 	}
 	if c.ClusterSet != "" && c.ClusterSet != clusterSet {
-		errs = append(errs, fmt.Errorf("context %s: the cluster is in the ClusterSet %q: let it leave that first, with `kubectl mcs leave %s`", c.Context, c.ClusterSet, c.Context))
+		errs = append(errs, fmt.Errorf("context %q: cluster is in ClusterSet %q: run `kubectl mcs leave %s` first", c.Context, c.ClusterSet, c.Context))
 	}
 	if c.ClusterSet != "" && id != c.ID {
-		errs = append(errs, fmt.Errorf("context %s: the cluster is in a ClusterSet as %q, and can become %q only after it has left, with `kubectl mcs leave %s`", c.Context, c.ID, id, c.Context))
+		errs = append(errs, fmt.Errorf("context %q: cluster ID cannot change from %q to %q while the cluster is in a ClusterSet: run `kubectl mcs leave %s` first", c.Context, c.ID, id, c.Context))
 	}
 	return errors.Join(append(errs, checkAccess(c))...)
 }
 
-// checkAccess finds what would keep other clusters from reaching this one.
+// checkAccess checks that other clusters can reach this one.
 func checkAccess(c Cluster) error {
 	var errs []error
 	server, err := url.Parse(c.Access.Server)
 	switch {
 	case err != nil || server.Scheme != "https" || server.Host == "":
-		errs = append(errs, fmt.Errorf("context %s: its server %q is no https URL: say where other clusters reach it with --server %s=URL", c.Context, c.Access.Server, c.Context))
+		errs = append(errs, fmt.Errorf("context %q: server %q is not an https URL: set the address for other clusters with --server %s=URL", c.Context, c.Access.Server, c.Context))
 	case isLocal(server.Hostname()):
-		errs = append(errs, fmt.Errorf("context %s: its server %s is on your machine: say where other clusters reach it with --server %s=URL", c.Context, c.Access.Server, c.Context))
+		errs = append(errs, fmt.Errorf("context %q: server %q is only reachable from this machine: set the address for other clusters with --server %s=URL", c.Context, c.Access.Server, c.Context))
 	}
 	if c.Unverified {
-		errs = append(errs, fmt.Errorf("context %s: its server's certificate is not verified, so that anybody could pose as it: replace insecure-skip-tls-verify in the kubeconfig by certificate-authority-data", c.Context))
+		errs = append(errs, fmt.Errorf("context %q: the server's certificate is not verified: replace insecure-skip-tls-verify in the kubeconfig with certificate-authority-data", c.Context))
 	}
 	return errors.Join(errs...)
 }
 
-// isLocal is true of hosts that are another machine for everybody else.
+// isLocal reports whether a host name refers to the machine on which it is used.
 func isLocal(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && (address.IsLoopback() || address.IsUnspecified())
 }
 
-// checkAmong compares the clusters with each other, and with those that they
-// know already.
-func checkAmong(clusters []Cluster, clusterSet string) error {
+// checkConflicts checks for clusters that are given twice and for cluster IDs
+// that are not unique, among the clusters and the members that they know.
+func checkConflicts(clusters []Cluster, clusterSet string) error {
 	var errs []error
 	byUID, byID := map[types.UID]Cluster{}, map[string]Cluster{}
 	for _, c := range clusters {
 		if other, ok := byUID[c.UID]; ok {
-			errs = append(errs, fmt.Errorf("contexts %s and %s lead to the same cluster: name it once", other.Context, c.Context))
+			errs = append(errs, fmt.Errorf("contexts %q and %q refer to the same cluster: name it once", other.Context, c.Context))
 			continue
 		}
 		byUID[c.UID] = c
 		if other, ok := byID[c.ID]; ok && c.ID != "" {
-			errs = append(errs, fmt.Errorf("contexts %s and %s: both clusters have the id %q: %s", other.Context, c.Context, c.ID, rename(other, c)))
+			errs = append(errs, fmt.Errorf("contexts %q and %q: both clusters have the ID %q: %s", other.Context, c.Context, c.ID, rename(other, c)))
 		}
 		byID[c.ID] = c
 	}
 	for _, c := range clusters {
-		for _, teller := range clusters {
-			if teller.ClusterSet != clusterSet {
-				continue // whom it knows is not in the ClusterSet
+		for _, member := range clusters {
+			if member.ClusterSet != clusterSet {
+				continue // the members that it knows are not in the ClusterSet
 			}
-			if uid := teller.Known[c.ID]; uid != "" && uid != c.UID && teller.UID != c.UID {
-				errs = append(errs, fmt.Errorf("context %s: the id %q is taken in the ClusterSet %q by a member of %s (UID %s): %s",
-					c.Context, c.ID, clusterSet, teller.Context, uid, rename(c)))
-				break // others may know it too
+			if uid := member.Known[c.ID]; uid != "" && uid != c.UID && member.UID != c.UID {
+				errs = append(errs, fmt.Errorf("context %q: cluster ID %q is in use in ClusterSet %q by a member of context %q (UID %s): %s",
+					c.Context, c.ID, clusterSet, member.Context, uid, rename(c)))
+				break // one error is enough
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// rename says how to give one of the clusters another id.
+// rename describes how to give one of the clusters another ID.
 func rename(clusters ...Cluster) string {
 	var ways []string
 	for _, c := range clusters {
 		if c.ClusterSet == "" {
-			ways = append(ways, fmt.Sprintf("--id %s=ANOTHER", c.Context))
+			ways = append(ways, fmt.Sprintf("--id %s=NEW_ID", c.Context))
 		}
 	}
 	if len(ways) == 0 {
-		return fmt.Sprintf("let one of them leave (kubectl mcs leave %s), and join again with --id %s=ANOTHER", clusters[0].Context, clusters[0].Context)
+		return fmt.Sprintf("run `kubectl mcs leave %s`, and join again with --id %s=NEW_ID", clusters[0].Context, clusters[0].Context)
 	}
-	return "choose another with " + strings.Join(ways, " or ")
+	return "choose another ID with " + strings.Join(ways, " or ")
 }
 
-// unnamed warns of members that the others will not know.
-func unnamed(clusters []Cluster) []string {
+// unnamedMembers warns about members that the other clusters will not know.
+func unnamedMembers(clusters []Cluster) []string {
 	named := sets.New[string]()
 	for _, c := range clusters {
 		named.Insert(c.ID)
@@ -183,15 +183,15 @@ func unnamed(clusters []Cluster) []string {
 	}
 	var warnings []string
 	for _, id := range slices.Sorted(maps.Keys(missing)) {
-		warnings = append(warnings, fmt.Sprintf("%q is a member of %s and is not named: name all clusters of the ClusterSet, unless a hub speaks for it",
+		warnings = append(warnings, fmt.Sprintf("member %q of %s is not named: name all clusters of the ClusterSet, unless a hub relays for this one",
 			id, strings.Join(missing[id], ", ")))
 	}
 	return warnings
 }
 
-// overlapping warns of Pod networks that overlap. It is no error, because not
-// every network goes by what nodes say.
-func overlapping(clusters []Cluster) []string {
+// overlappingPodCIDRs warns about Pod CIDRs that overlap. It is not an error,
+// because not every network uses the Pod CIDRs of the nodes.
+func overlappingPodCIDRs(clusters []Cluster) []string {
 	var warnings []string
 	for i, c := range clusters {
 		own, err := clustersetip.ParseCIDRs(c.PodCIDRs)
@@ -204,8 +204,8 @@ func overlapping(clusters []Cluster) []string {
 				continue
 			}
 			if a, b, found := clustersetip.Overlap(theirs, own); found {
-				warnings = append(warnings, fmt.Sprintf("the Pod networks of %s (%s) and %s (%s) overlap: unless that is not what their Pods use, "+
-					"traffic will end up in the wrong cluster, since no addresses are translated", other.Context, a, c.Context, b))
+				warnings = append(warnings, fmt.Sprintf("Pod CIDRs of %s (%s) and %s (%s) overlap: if Pods use these addresses, "+
+					"traffic reaches the wrong cluster, because addresses are not translated", other.Context, a, c.Context, b))
 			}
 		}
 	}

@@ -7,56 +7,114 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
-// Leave plans how a cluster ceases to be a member, here and in the peers. What
-// it exports and imports is withdrawn by the first step. Ids are not enough to go
-// by: in a peer, another cluster may be the member with the leaver's id.
-func Leave(leaver Cluster, peers []Cluster) (Plan, error) {
+// Leave plans how a cluster leaves its ClusterSet, and how it is removed from
+// the peers. The first step withdraws what the cluster exports and imports. IDs
+// alone do not identify a cluster: in a peer, another cluster may be the member
+// with the ID of the leaving one.
+func Leave(leaving Cluster, peers []Cluster) (Plan, error) {
 	plan := Plan{Steps: []Step{}}
 	for _, peer := range peers {
-		if peer.UID == leaver.UID {
-			return plan, fmt.Errorf("context %s leads to the cluster that is to leave: name the others with --from", peer.Context)
+		if peer.UID == leaving.UID {
+			return plan, fmt.Errorf("context %q refers to the cluster that is leaving: name only the other clusters in --from", peer.Context)
 		}
 	}
-	if leaver.ClusterSet != "" {
-		plan.Steps = append(plan.Steps, Step{Context: leaver.Context, Action: Unclaim, Value: leaver.ClusterSet})
+	if leaving.ClusterSet != "" {
+		plan.Steps = append(plan.Steps, Step{Context: leaving.Context, Action: LeaveClusterSet, Value: leaving.ClusterSet})
 	}
 	for _, peer := range peers {
-		if uid := peer.Known[leaver.ID]; uid != "" && uid != leaver.UID {
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("in %s, %q is another cluster (UID %s) than that of %s (UID %s): what there is of it is left alone",
-				peer.Context, leaver.ID, uid, leaver.Context, leaver.UID))
+		if uid := peer.Known[leaving.ID]; uid != "" && uid != leaving.UID {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("in context %q, member %q is a different cluster (UID %s) than the one of context %q (UID %s) and is not removed",
+				peer.Context, leaving.ID, uid, leaving.Context, leaving.UID))
 			continue
 		}
-		plan.drop(peer, leaver.ID)
+		plan.drop(peer, leaving.ID)
 	}
-	plan.drop(leaver, slices.Sorted(maps.Keys(sets.KeySet(leaver.Members).Union(sets.KeySet(leaver.Admitted))))...)
-	known := sets.KeySet(leaver.Known).Union(sets.KeySet(leaver.Members))
+	plan.drop(leaving, slices.Sorted(maps.Keys(sets.KeySet(leaving.Members).Union(sets.KeySet(leaving.Granted))))...)
+	remaining := sets.KeySet(leaving.Known).Union(sets.KeySet(leaving.Members))
 	for _, peer := range peers {
-		known.Delete(peer.ID)
+		remaining.Delete(peer.ID)
 	}
-	for _, id := range sets.List(known) {
-		plan.Warnings = append(plan.Warnings, fmt.Sprintf(
-			"%q is not among --from: it goes on looking for %q until its Secret and its account for it are deleted there, with `kubectl delete -n mcs-system secret/member-%s serviceaccount/peer-%s`",
-			id, leaver.ID, leaver.ID, leaver.ID))
+	for _, id := range sets.List(remaining) {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q is not in --from and keeps %q as a member until you run `%s` there",
+			id, leaving.ID, deleteCommand(leaving.ID)))
 	}
 	return plan, nil
 }
 
-// drop ends what a cluster has to do with others, as far as there is anything.
+// deleteCommand is the command that deletes everything that join creates in a
+// cluster for one of its peers.
+func deleteCommand(id string) string {
+	return fmt.Sprintf("kubectl delete -n mcs-system secret,serviceaccount,role,rolebinding,clusterrolebinding -l %s=%s", clusterset.PeerLabel, id)
+}
+
+// Forget plans how a cluster that no longer exists, or no longer responds, is
+// removed from its peers. The cluster is given by the name that the user knows
+// it by, and by the address and authority of its kubeconfig context, if it has
+// one. Forget returns the ID that the peers know the cluster by.
+func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
+	plan := Plan{Steps: []Step{}}
+	id := memberAt(access, peers)
+	if id == "" {
+		id = name
+	}
+	var contexts []string
+	for _, peer := range peers {
+		contexts = append(contexts, peer.Context)
+		if peer.Connected[id] {
+			return id, Plan{}, fmt.Errorf("cluster %q is still connected to the cluster of context %q: use a kubeconfig with a working context for %q, so that it can leave", id, peer.Context, id)
+		}
+		if peer.ID == id {
+			return id, Plan{}, fmt.Errorf("context %q refers to the cluster %q that is leaving: name only the other clusters in --from", peer.Context, id)
+		}
+		plan.drop(peer, id)
+	}
+	if len(peers) == 0 {
+		return id, Plan{}, fmt.Errorf("name the clusters to remove %q from with --from", id)
+	}
+	if len(plan.Steps) == 0 {
+		return id, Plan{}, fmt.Errorf("no cluster in --from (%s) has a member %q", strings.Join(contexts, ", "), id)
+	}
+	plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q itself is not changed: should it still exist, it keeps its ClusterSet claim and member Secrets, but loses access to the other clusters", id))
+	return id, plan, nil
+}
+
+// memberAt returns the ID of the only member that peers reach by this access,
+// or an empty string.
+func memberAt(access Access, peers []Cluster) string {
+	ids := sets.New[string]()
+	for _, peer := range peers {
+		for id, member := range peer.Members {
+			if access.Server != "" && member.Access == access {
+				ids.Insert(id)
+			}
+		}
+	}
+	if ids.Len() != 1 {
+		return ""
+	}
+	return ids.UnsortedList()[0]
+}
+
+// drop removes the given clusters from the members of a cluster and revokes
+// their access, as far as they have any.
 func (p *Plan) drop(c Cluster, ids ...string) {
-	members, admitted := Step{Context: c.Context, Action: RemoveMembers}, Step{Context: c.Context, Action: Expel}
+	members, granted := Step{Context: c.Context, Action: RemoveMembers}, Step{Context: c.Context, Action: RevokeAccess}
 	for _, id := range ids {
 		if _, ok := c.Members[id]; ok {
 			members.Peers = append(members.Peers, id)
 		}
-		if _, any := c.Admitted[id]; any {
-			admitted.Peers = append(admitted.Peers, id)
+		if _, any := c.Granted[id]; any {
+			granted.Peers = append(granted.Peers, id)
 		}
 	}
-	for _, step := range []Step{members, admitted} {
+	for _, step := range []Step{members, granted} {
 		if len(step.Peers) > 0 {
 			p.Steps = append(p.Steps, step)
 		}

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what has to be done for clusters to join or leave a
-// ClusterSet. It is pure: what is there goes in, what to do comes out.
+// Package plan computes the steps by which clusters join and leave a ClusterSet.
+// It is pure: observed clusters go in, steps come out.
 package plan
 
 import (
@@ -12,38 +12,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Cluster is a cluster as it was found.
+// Cluster is the observed state of a cluster.
 type Cluster struct {
-	// Context is how the user calls it.
+	// Context is the name of the kubeconfig context of the cluster.
 	Context string
 	UID     types.UID
-	// ID and ClusterSet are its claims: empty where there is none.
+	// ID and ClusterSet are the values of the cluster's claims, empty if a claim
+	// does not exist.
 	ID, ClusterSet string
-	// Access is how other clusters reach it.
+	// Access is how other clusters reach the cluster.
 	Access Access
-	// Unverified is true when the user does not verify whom he talks to.
+	// Unverified is true if the kubeconfig skips the verification of the server's
+	// certificate.
 	Unverified bool
-	// Members are the clusters that it has Secrets for, by their ids.
+	// Members has an entry for each member Secret, by cluster ID.
 	Members map[string]Member
-	// Known are the UIDs of all clusters that are members there, by their ids,
-	// without itself.
+	// Known has the UIDs of all other members in the view of the cluster, by
+	// cluster ID.
 	Known map[string]types.UID
-	// PodCIDRs are the Pod networks of its nodes, as far as these say.
+	// Connected has the IDs of the members that the cluster is connected to.
+	Connected map[string]bool
+	// PodCIDRs are the Pod CIDRs of the cluster's nodes, as far as nodes have them.
 	PodCIDRs []string
-	// Ranges are where IPs may be that are the same in all clusters, and CIDRs are
-	// the cluster's own part of them: nothing where it has none.
+	// Ranges are the ClusterSet IP ranges, and CIDRs are the cluster's allocation
+	// CIDRs. Both are empty if the cluster does not have them.
 	Ranges, CIDRs []string
-	// Unlisted is true of a cluster that does not say what its Ranges and CIDRs
-	// are, because it is not among its own members before it has an id.
+	// Unlisted is true if the cluster has no entry of its own among the members,
+	// because it has no ID yet. Ranges and CIDRs are unknown then.
 	Unlisted bool
-	// Claimed is the part that it claims. It is not the one that it has, if that
-	// was given to mcs-apiserver by a flag.
+	// Claimed are the allocation CIDRs that the cluster claims. They differ from
+	// CIDRs if a flag of mcs-apiserver takes precedence over the claim.
 	Claimed []string
-	// Taken are the parts of all clusters that it knows, by their UIDs.
+	// Taken are the allocation CIDRs of all members in the view of the cluster, by
+	// UID.
 	Taken map[types.UID][]string
-	// Admitted are the ids of the clusters for which there is anything that lets
-	// them read from it, true if that is everything.
-	Admitted map[string]bool
+	// Granted has the IDs of the clusters that have any access to the cluster. The
+	// value is true if their access is complete.
+	Granted map[string]bool
 }
 
 // Access is how to reach a kube-apiserver.
@@ -52,81 +57,82 @@ type Access struct {
 	CA                 string
 }
 
-// Member is what a cluster has for a member.
+// Member is the membership of another cluster.
 type Member struct {
-	// Access is what its Secret says.
+	// Access is the content of the member Secret.
 	Access Access
-	// Refuses is true when the member does not accept the credential.
-	Refuses bool
+	// Rejected is true if the member rejects the credential in the Secret.
+	Rejected bool
 }
 
-// Action is what a step does.
+// Action is the kind of a step.
 type Action string
 
 const (
-	// SetID makes a cluster claim an id.
-	SetID Action = "SetID"
-	// Admit lets other clusters read from a cluster.
-	Admit Action = "Admit"
-	// AddMembers makes other clusters members in a cluster.
+	// SetClusterID sets the cluster ID.
+	SetClusterID Action = "SetClusterID"
+	// GrantAccess grants peers read access to the cluster.
+	GrantAccess Action = "GrantAccess"
+	// AddMembers adds peers as members to the cluster.
 	AddMembers Action = "AddMembers"
-	// AssignIPs gives a cluster its part of the IPs that are the same in all.
-	AssignIPs Action = "AssignIPs"
-	// Claim makes a cluster claim a ClusterSet: from then on it is a member.
-	Claim Action = "Claim"
-	// Await waits until a cluster is in touch with other clusters.
-	Await Action = "Await"
-	// Unclaim makes a cluster claim no ClusterSet any more.
-	Unclaim Action = "Unclaim"
-	// RemoveMembers ends that other clusters are members in a cluster.
+	// AssignCIDRs assigns allocation CIDRs to the cluster.
+	AssignCIDRs Action = "AssignCIDRs"
+	// JoinClusterSet claims the ClusterSet. The cluster is part of it from then on.
+	JoinClusterSet Action = "JoinClusterSet"
+	// WaitForMembers waits until the cluster is connected to its peers.
+	WaitForMembers Action = "WaitForMembers"
+	// LeaveClusterSet removes the claim for the ClusterSet.
+	LeaveClusterSet Action = "LeaveClusterSet"
+	// RemoveMembers removes peers from the members of the cluster.
 	RemoveMembers Action = "RemoveMembers"
-	// Expel ends that other clusters may read from a cluster.
-	Expel Action = "Expel"
+	// RevokeAccess revokes the read access of peers.
+	RevokeAccess Action = "RevokeAccess"
 )
 
-// Step is one thing to do in one cluster.
+// Step is one change in one cluster.
 type Step struct {
-	// Context is the cluster in which it is done.
+	// Context is the kubeconfig context of the cluster that is changed.
 	Context string `json:"context"`
 	Action  Action `json:"action"`
-	// Value is the id, the ClusterSet or the addresses that are claimed, or no more.
+	// Value is the cluster ID, the ClusterSet or the allocation CIDRs.
 	Value string `json:"value,omitempty"`
-	// Peers are the ids of the other clusters that it is about.
+	// Peers are the IDs of the other clusters that the step is about.
 	Peers []string `json:"peers,omitempty"`
 }
 
-// String says what the step does.
+// String describes the step.
 func (s Step) String() string {
 	peers := strings.Join(s.Peers, ", ")
+	member := "member "
+	if len(s.Peers) > 1 {
+		member = "members "
+	}
 	switch s.Action {
-	case SetID:
-		return fmt.Sprintf("claim the id %q", s.Value)
-	case Admit:
-		return "let " + peers + " read what is exported"
+	case SetClusterID:
+		return fmt.Sprintf("set cluster ID %q", s.Value)
+	case GrantAccess:
+		return "grant read access to " + peers
 	case AddMembers:
-		if len(s.Peers) == 1 {
-			return "add " + peers + " as a member"
-		}
-		return "add " + peers + " as members"
-	case AssignIPs:
-		return "use " + s.Value + " for IPs that are the same in all clusters"
-	case Claim:
-		return fmt.Sprintf("join the ClusterSet %q", s.Value)
-	case Await:
-		return "wait for " + peers
-	case Unclaim:
-		return fmt.Sprintf("leave the ClusterSet %q", s.Value)
+		return "add " + member + peers
+	case AssignCIDRs:
+		return "assign allocation CIDR " + s.Value
+	case JoinClusterSet:
+		return fmt.Sprintf("join ClusterSet %q", s.Value)
+	case WaitForMembers:
+		return "wait for connection to " + peers
+	case LeaveClusterSet:
+		return fmt.Sprintf("leave ClusterSet %q", s.Value)
 	case RemoveMembers:
-		return "remove the members " + peers
-	case Expel:
-		return "take the right to read from " + peers
+		return "remove " + member + peers
+	case RevokeAccess:
+		return "revoke read access for " + peers
 	}
 	return string(s.Action)
 }
 
-// Plan is what to do, in this order.
+// Plan is a list of steps in the order in which they are carried out.
 type Plan struct {
 	Steps []Step `json:"steps"`
-	// Warnings are what the user should know and may have meant.
+	// Warnings are for the user to judge; they do not prevent the plan.
 	Warnings []string `json:"warnings,omitempty"`
 }

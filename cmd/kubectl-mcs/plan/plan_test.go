@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// found is a cluster in no ClusterSet that knows nobody. Its context and its id
-// have the same name.
-func found(name string, changes ...func(*Cluster)) Cluster {
+// newCluster returns a cluster outside of any ClusterSet without members. Its
+// context and its ID have the same name.
+func newCluster(name string, changes ...func(*Cluster)) Cluster {
 	c := Cluster{
 		Context: name, UID: types.UID("uid-" + name), ID: name, Access: accessOf(name),
-		Members: map[string]Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{},
+		Members: map[string]Member{}, Known: map[string]types.UID{}, Granted: map[string]bool{},
 	}
 	for _, change := range changes {
 		change(&c)
@@ -27,36 +27,36 @@ func found(name string, changes ...func(*Cluster)) Cluster {
 }
 
 func accessOf(name string) Access {
-	return Access{Server: "https://" + name + ".example:6443", CA: "authority of " + name}
+	return Access{Server: "https://" + name + ".example:6443", CA: "CA of " + name}
 }
 
-func named(id string) func(*Cluster)  { return func(c *Cluster) { c.ID = id } }
-func in(set string) func(*Cluster)    { return func(c *Cluster) { c.ClusterSet = set } }
-func at(server string) func(*Cluster) { return func(c *Cluster) { c.Access.Server = server } }
-func admits(id string) func(*Cluster) { return func(c *Cluster) { c.Admitted[id] = true } }
-func barely(id string) func(*Cluster) { return func(c *Cluster) { c.Admitted[id] = false } }
+func named(id string) func(*Cluster)      { return func(c *Cluster) { c.ID = id } }
+func in(set string) func(*Cluster)        { return func(c *Cluster) { c.ClusterSet = set } }
+func at(server string) func(*Cluster)     { return func(c *Cluster) { c.Access.Server = server } }
+func grants(id string) func(*Cluster)     { return func(c *Cluster) { c.Granted[id] = true } }
+func incomplete(id string) func(*Cluster) { return func(c *Cluster) { c.Granted[id] = false } }
 func has(id string) func(*Cluster) {
 	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id)} }
 }
-func hasOnce(id string) func(*Cluster) { return func(c *Cluster) { c.Members[id] = Member{} } }
-func refusedBy(id string) func(*Cluster) {
-	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), Refuses: true} }
+func hasOutdated(id string) func(*Cluster) { return func(c *Cluster) { c.Members[id] = Member{} } }
+func rejectedBy(id string) func(*Cluster) {
+	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), Rejected: true} }
 }
 func knows(id string, uid types.UID) func(*Cluster) { return func(c *Cluster) { c.Known[id] = uid } }
 func unverified(c *Cluster)                         { c.Unverified = true }
 
-// member is a cluster of the ClusterSet production with these peers.
+// member returns a cluster of the ClusterSet production with these peers.
 func member(name string, peers ...string) Cluster {
-	c := found(name, in("production"))
+	c := newCluster(name, in("production"))
 	for _, peer := range peers {
-		for _, change := range []func(*Cluster){admits(peer), has(peer), knows(peer, types.UID("uid-"+peer))} {
+		for _, change := range []func(*Cluster){grants(peer), has(peer), knows(peer, types.UID("uid-"+peer))} {
 			change(&c)
 		}
 	}
 	return c
 }
 
-// with is the cluster as it is after these changes.
+// with returns the cluster with these changes.
 func with(c Cluster, changes ...func(*Cluster)) Cluster {
 	for _, change := range changes {
 		change(&c)
@@ -64,7 +64,7 @@ func with(c Cluster, changes ...func(*Cluster)) Cluster {
 	return c
 }
 
-// steps is a plan in short: where, what, and the value or whom it is about.
+// steps abbreviates a plan: context, action, and value or peers.
 func steps(plan Plan) []string {
 	var lines []string
 	for _, step := range plan.Steps {
@@ -73,7 +73,7 @@ func steps(plan Plan) []string {
 	return lines
 }
 
-func TestStepsThatMakeClustersMembersOfEachOther(t *testing.T) {
+func TestJoinPlan(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		clusters []Cluster
@@ -81,76 +81,76 @@ func TestStepsThatMakeClustersMembersOfEachOther(t *testing.T) {
 		want     []string
 	}{
 		{
-			// Nobody looks for another before it is let in, and nobody claims the
-			// ClusterSet before it knows all others, who can then be asked.
-			name: "three that know nobody", clusters: []Cluster{found("east"), found("north"), found("west")},
+			// Access is granted before members are added, and members are added before
+			// the ClusterSet is joined, so that all of them can be asked for their IDs.
+			name: "three new clusters", clusters: []Cluster{newCluster("east"), newCluster("north"), newCluster("west")},
 			want: []string{
-				"east Admit north,west", "north Admit east,west", "west Admit east,north",
+				"east GrantAccess north,west", "north GrantAccess east,west", "west GrantAccess east,north",
 				"east AddMembers north,west", "north AddMembers east,west", "west AddMembers east,north",
-				"east Claim production", "north Claim production", "west Claim production",
-				"east Await north,west", "north Await east,west", "west Await east,north",
+				"east JoinClusterSet production", "north JoinClusterSet production", "west JoinClusterSet production",
+				"east WaitForMembers north,west", "north WaitForMembers east,west", "west WaitForMembers east,north",
 			},
 		},
 		{
-			name: "ids come first", clusters: []Cluster{found("ctx-e", named("uid-ctx-e")), found("ctx-w", named(""))}, ids: map[string]string{"ctx-e": "east", "ctx-w": "west"},
+			name: "IDs are set first", clusters: []Cluster{newCluster("ctx-e", named("uid-ctx-e")), newCluster("ctx-w", named(""))}, ids: map[string]string{"ctx-e": "east", "ctx-w": "west"},
 			want: []string{
-				"ctx-e SetID east", "ctx-w SetID west",
-				"ctx-e Admit west", "ctx-w Admit east",
+				"ctx-e SetClusterID east", "ctx-w SetClusterID west",
+				"ctx-e GrantAccess west", "ctx-w GrantAccess east",
 				"ctx-e AddMembers west", "ctx-w AddMembers east",
-				"ctx-e Claim production", "ctx-w Claim production",
-				"ctx-e Await west", "ctx-w Await east",
+				"ctx-e JoinClusterSet production", "ctx-w JoinClusterSet production",
+				"ctx-e WaitForMembers west", "ctx-w WaitForMembers east",
 			},
 		},
-		{name: "all is as it should be", clusters: []Cluster{member("east", "west"), member("west", "east")}},
-		{name: "all is as it should be, ids included", clusters: []Cluster{member("east", "west"), member("west", "east")}, ids: map[string]string{"east": "east"}},
+		{name: "already joined", clusters: []Cluster{member("east", "west"), member("west", "east")}},
+		{name: "already joined with the given IDs", clusters: []Cluster{member("east", "west"), member("west", "east")}, ids: map[string]string{"east": "east"}},
 		{
-			name: "one more", clusters: []Cluster{member("east", "west"), member("west", "east"), found("north")},
+			name: "additional cluster", clusters: []Cluster{member("east", "west"), member("west", "east"), newCluster("north")},
 			want: []string{
-				"east Admit north", "west Admit north", "north Admit east,west",
+				"east GrantAccess north", "west GrantAccess north", "north GrantAccess east,west",
 				"east AddMembers north", "west AddMembers north", "north AddMembers east,west",
-				"north Claim production",
-				"east Await west,north", "west Await east,north", "north Await east,west",
+				"north JoinClusterSet production",
+				"east WaitForMembers west,north", "west WaitForMembers east,north", "north WaitForMembers east,west",
 			},
 		},
 		{
-			name: "only the claim is missing", clusters: []Cluster{with(member("east", "west"), in("")), member("west", "east")},
-			want: []string{"east Claim production", "east Await west", "west Await east"},
+			name: "missing ClusterSet claim", clusters: []Cluster{with(member("east", "west"), in("")), member("west", "east")},
+			want: []string{"east JoinClusterSet production", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
-			name: "let in by halves", clusters: []Cluster{with(member("east", "west"), barely("west")), member("west", "east")},
-			want: []string{"east Admit west", "east Await west", "west Await east"},
+			name: "incomplete access", clusters: []Cluster{with(member("east", "west"), incomplete("west")), member("west", "east")},
+			want: []string{"east GrantAccess west", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
-			name: "a credential is refused", clusters: []Cluster{with(member("east", "west"), refusedBy("west")), member("west", "east")},
-			want: []string{"east AddMembers west", "east Await west", "west Await east"},
+			name: "rejected credential", clusters: []Cluster{with(member("east", "west"), rejectedBy("west")), member("west", "east")},
+			want: []string{"east AddMembers west", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
-			name: "a server has moved", clusters: []Cluster{member("east", "west"), with(member("west", "east"), at("https://10.0.0.1"))},
-			want: []string{"east AddMembers west", "east Await west", "west Await east"},
+			name: "changed server address", clusters: []Cluster{member("east", "west"), with(member("west", "east"), at("https://10.0.0.1"))},
+			want: []string{"east AddMembers west", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
-			name: "a server has another authority", clusters: []Cluster{member("east", "west"), with(member("west", "east"), func(c *Cluster) { c.Access.CA = "new" })},
-			want: []string{"east AddMembers west", "east Await west", "west Await east"},
+			name: "changed certificate authority", clusters: []Cluster{member("east", "west"), with(member("west", "east"), func(c *Cluster) { c.Access.CA = "new" })},
+			want: []string{"east AddMembers west", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
-			name: "a server has another name", clusters: []Cluster{member("east", "west"), with(member("west", "east"), func(c *Cluster) { c.Access.ServerName = "w" })},
-			want: []string{"east AddMembers west", "east Await west", "west Await east"},
+			name: "changed server name", clusters: []Cluster{member("east", "west"), with(member("west", "east"), func(c *Cluster) { c.Access.ServerName = "w" })},
+			want: []string{"east AddMembers west", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
-			// Nobody allocates IPs before it knows which are its own.
-			name: "parts of the IPs come before the claim", clusters: []Cluster{found("east", within("243.0.0.0/8"), owns("243.1.0.0/16")), found("west", within("243.0.0.0/8"))},
+			// A cluster must not allocate IPs before its allocation CIDR is known.
+			name: "allocation CIDRs are assigned before joining", clusters: []Cluster{newCluster("east", within("243.0.0.0/8"), owns("243.1.0.0/16")), newCluster("west", within("243.0.0.0/8"))},
 			want: []string{
-				"east Admit west", "west Admit east", "east AddMembers west", "west AddMembers east",
-				"west AssignIPs 243.2.0.0/16",
-				"east Claim production", "west Claim production", "east Await west", "west Await east",
+				"east GrantAccess west", "west GrantAccess east", "east AddMembers west", "west AddMembers east",
+				"west AssignCIDRs 243.2.0.0/16",
+				"east JoinClusterSet production", "west JoinClusterSet production", "east WaitForMembers west", "west WaitForMembers east",
 			},
 		},
 		{
-			// R102, R107: whoever has left may come back by another name.
-			name: "back by another name", clusters: []Cluster{with(member("east"), knows("west", "uid-west")), found("west")}, ids: map[string]string{"west": "west-2"},
+			// R102, R107: a cluster that left can join again with another ID.
+			name: "joining again with another ID", clusters: []Cluster{with(member("east"), knows("west", "uid-west")), newCluster("west")}, ids: map[string]string{"west": "west-2"},
 			want: []string{
-				"west SetID west-2", "east Admit west-2", "west Admit east",
-				"east AddMembers west-2", "west AddMembers east", "west Claim production", "east Await west-2", "west Await east",
+				"west SetClusterID west-2", "east GrantAccess west-2", "west GrantAccess east",
+				"east AddMembers west-2", "west AddMembers east", "west JoinClusterSet production", "east WaitForMembers west-2", "west WaitForMembers east",
 			},
 		},
 	} {
@@ -161,144 +161,145 @@ func TestStepsThatMakeClustersMembersOfEachOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, steps(plan)); diff != "" {
-				t.Errorf("want (-), got (+): %s", diff)
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, test.clusters); diff != "" {
-				t.Errorf("what was found was changed: %s", diff)
+				t.Errorf("Join modified its input (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestStepsAreForMachinesToo(t *testing.T) {
-	plan, err := Join("production", []Cluster{found("east", named("old")), member("west", "east")}, map[string]string{"east": "east"})
+func TestStepsAreStructured(t *testing.T) {
+	plan, err := Join("production", []Cluster{newCluster("east", named("old")), member("west", "east")}, map[string]string{"east": "east"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Step{
-		{Context: "east", Action: SetID, Value: "east"},
-		{Context: "east", Action: Admit, Peers: []string{"west"}},
+		{Context: "east", Action: SetClusterID, Value: "east"},
+		{Context: "east", Action: GrantAccess, Peers: []string{"west"}},
 		{Context: "east", Action: AddMembers, Peers: []string{"west"}},
-		{Context: "east", Action: Claim, Value: "production"},
-		{Context: "east", Action: Await, Peers: []string{"west"}},
-		{Context: "west", Action: Await, Peers: []string{"east"}},
+		{Context: "east", Action: JoinClusterSet, Value: "production"},
+		{Context: "east", Action: WaitForMembers, Peers: []string{"west"}},
+		{Context: "west", Action: WaitForMembers, Peers: []string{"east"}},
 	}
 	if diff := cmp.Diff(want, plan.Steps); diff != "" {
-		t.Errorf("want (-), got (+): %s", diff)
+		t.Errorf("unexpected steps (-want +got):\n%s", diff)
 	}
 }
 
-// Who reads a plan sees what each step does, and about whom.
-func TestStepsAreForPeopleToo(t *testing.T) {
-	said := map[string]Action{}
-	for _, action := range []Action{SetID, Admit, AddMembers, AssignIPs, Claim, Await, Unclaim, RemoveMembers, Expel} {
+// Every step has a description of its own that names the value or the peers.
+func TestStepDescriptions(t *testing.T) {
+	described := map[string]Action{}
+	for _, action := range []Action{SetClusterID, GrantAccess, AddMembers, AssignCIDRs, JoinClusterSet, WaitForMembers, LeaveClusterSet, RemoveMembers, RevokeAccess} {
 		step, about := Step{Action: action, Peers: []string{"west", "north"}}, "west, north"
-		if action == SetID || action == Claim || action == Unclaim {
+		if action == SetClusterID || action == JoinClusterSet || action == LeaveClusterSet {
 			step, about = Step{Action: action, Value: "it"}, `"it"`
 		}
-		if action == AssignIPs {
-			step, about = Step{Action: action, Value: "243.1.0.0/16"}, "use 243.1.0.0/16 for IPs"
+		if action == AssignCIDRs {
+			step, about = Step{Action: action, Value: "243.1.0.0/16"}, "allocation CIDR 243.1.0.0/16"
 		}
 		text := step.String()
 		if !strings.Contains(text, about) {
-			t.Errorf("%s: %q does not say that it is about %s", action, text, about)
+			t.Errorf("%s: description %q does not contain %q", action, text, about)
 		}
-		if other, ok := said[text]; ok || text == string(action) {
-			t.Errorf("%s is described as %q, as is %q", action, text, other)
+		if other, ok := described[text]; ok || text == string(action) {
+			t.Errorf("%s: description %q is not unique (also used for %q)", action, text, other)
 		}
-		said[text] = action
+		described[text] = action
 	}
 }
 
-func TestClustersThatCannotBeJoinedAreRefusedWithTheRemedy(t *testing.T) {
+func TestJoinErrors(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		clusters []Cluster
 		ids      map[string]string
 		want     []string
 	}{
-		{"the same cluster twice", []Cluster{found("east"), found("alias", func(c *Cluster) { c.UID, c.ID = "uid-east", "east" }), found("west")}, nil,
-			[]string{"contexts east and alias lead to the same cluster: name it once"}},
+		{"same cluster twice", []Cluster{newCluster("east"), newCluster("alias", func(c *Cluster) { c.UID, c.ID = "uid-east", "east" }), newCluster("west")}, nil,
+			[]string{`contexts "east" and "alias" refer to the same cluster: name it once`}},
 		// R99
-		{"the same id twice", []Cluster{found("east", named("a")), found("west", named("a"))}, nil,
-			[]string{`contexts east and west: both clusters have the id "a": choose another with --id east=ANOTHER or --id west=ANOTHER`}},
-		{"the same id twice, one of them a member", []Cluster{member("east"), found("west", named("east"))}, nil,
-			[]string{`contexts east and west: both clusters have the id "east": choose another with --id west=ANOTHER`}},
-		{"the same id twice, both of them members", []Cluster{member("east"), with(member("west"), named("east"))}, nil,
-			[]string{`contexts east and west: both clusters have the id "east": let one of them leave (kubectl mcs leave east), and join again with --id east=ANOTHER`}},
-		{"the same id for two", []Cluster{found("east"), found("west")}, map[string]string{"east": "a", "west": "a"},
-			[]string{`both clusters have the id "a"`}},
-		{"an id that a member knows", []Cluster{with(member("east"), knows("west", "uid-x")), found("west")}, nil,
-			[]string{`context west: the id "west" is taken in the ClusterSet "production" by a member of east (UID uid-x): choose another with --id west=ANOTHER`}},
-		{"an id that all members know", []Cluster{with(member("east", "north"), knows("west", "uid-x")), with(member("north", "east"), knows("west", "uid-x")), found("west")}, nil,
-			[]string{`context west: the id "west" is taken in the ClusterSet "production" by a member of east (UID uid-x): choose another with --id west=ANOTHER`}},
-		{"another ClusterSet", []Cluster{found("east", in("staging")), found("west")}, nil,
-			[]string{"context east: the cluster is in the ClusterSet \"staging\": let it leave that first, with `kubectl mcs leave east`"}},
+		{"duplicate ID", []Cluster{newCluster("east", named("a")), newCluster("west", named("a"))}, nil,
+			[]string{`contexts "east" and "west": both clusters have the ID "a": choose another ID with --id east=NEW_ID or --id west=NEW_ID`}},
+		{"duplicate ID of a member", []Cluster{member("east"), newCluster("west", named("east"))}, nil,
+			[]string{`contexts "east" and "west": both clusters have the ID "east": choose another ID with --id west=NEW_ID`}},
+		{"duplicate ID of two members", []Cluster{member("east"), with(member("west"), named("east"))}, nil,
+			[]string{"contexts \"east\" and \"west\": both clusters have the ID \"east\": run `kubectl mcs leave east`, and join again with --id east=NEW_ID"}},
+		{"duplicate --id", []Cluster{newCluster("east"), newCluster("west")}, map[string]string{"east": "a", "west": "a"},
+			[]string{`both clusters have the ID "a"`}},
+		{"ID of a known member", []Cluster{with(member("east"), knows("west", "uid-x")), newCluster("west")}, nil,
+			[]string{`context "west": cluster ID "west" is in use in ClusterSet "production" by a member of context "east" (UID uid-x): choose another ID with --id west=NEW_ID`}},
+		{"ID of a member that all know", []Cluster{with(member("east", "north"), knows("west", "uid-x")), with(member("north", "east"), knows("west", "uid-x")), newCluster("west")}, nil,
+			[]string{`context "west": cluster ID "west" is in use in ClusterSet "production" by a member of context "east" (UID uid-x): choose another ID with --id west=NEW_ID`}},
+		{"different ClusterSet", []Cluster{newCluster("east", in("staging")), newCluster("west")}, nil,
+			[]string{"context \"east\": cluster is in ClusterSet \"staging\": run `kubectl mcs leave east` first"}},
 		// R104
-		{"another id in a ClusterSet", []Cluster{member("east", "west"), member("west", "east")}, map[string]string{"east": "e"},
-			[]string{"context east: the cluster is in a ClusterSet as \"east\", and can become \"e\" only after it has left, with `kubectl mcs leave east`"}},
-		{"no id", []Cluster{found("east", named("")), found("west")}, nil, []string{"context east: the cluster has no id: give it one with --id east=ID"}},
-		{"no ids", []Cluster{found("east", named("")), found("west", named(""))}, nil,
-			[]string{"context east: the cluster has no id: give it one with --id east=ID", "context west: the cluster has no id: give it one with --id west=ID"}},
-		{"an id that is none", []Cluster{found("east"), found("west")}, map[string]string{"east": "East!"}, []string{`context east: id: Invalid value: "East!": a cluster ID must be a single DNS label`}},
+		{"new ID inside a ClusterSet", []Cluster{member("east", "west"), member("west", "east")}, map[string]string{"east": "e"},
+			[]string{"context \"east\": cluster ID cannot change from \"east\" to \"e\" while the cluster is in a ClusterSet: run `kubectl mcs leave east` first"}},
+		{"no ID", []Cluster{newCluster("east", named("")), newCluster("west")}, nil, []string{`context "east": cluster has no ID: set one with --id east=ID`}},
+		{"no IDs", []Cluster{newCluster("east", named("")), newCluster("west", named(""))}, nil,
+			[]string{`context "east": cluster has no ID: set one with --id east=ID`, `context "west": cluster has no ID: set one with --id west=ID`}},
+		{"invalid ID", []Cluster{newCluster("east"), newCluster("west")}, map[string]string{"east": "East!"}, []string{`context "east": id: Invalid value: "East!": a cluster ID must be a single DNS label`}},
 		// R5
-		{"an id with a dot", []Cluster{found("east"), found("west")}, map[string]string{"east": "east.eu"}, []string{`context east: id: Invalid value: "east.eu": a cluster ID must be a single DNS label without dots`}},
-		{"http", []Cluster{found("east", at("http://east.example")), found("west")}, nil,
-			[]string{`context east: its server "http://east.example" is no https URL: say where other clusters reach it with --server east=URL`}},
-		{"no host", []Cluster{found("east", at("https://")), found("west")}, nil, []string{`its server "https://" is no https URL`}},
-		{"no URL", []Cluster{found("east", at("https://[")), found("west")}, nil, []string{`its server "https://[" is no https URL`}},
-		{"localhost", []Cluster{found("east", at("https://localhost:6443")), found("west")}, nil,
-			[]string{"context east: its server https://localhost:6443 is on your machine: say where other clusters reach it with --server east=URL"}},
-		{"loopback", []Cluster{found("east", at("https://127.0.0.1:40123")), found("west")}, nil, []string{"is on your machine"}},
-		{"IPv6 loopback", []Cluster{found("east", at("https://[::1]:40123")), found("west")}, nil, []string{"is on your machine"}},
-		{"every address", []Cluster{found("east", at("https://0.0.0.0:40123")), found("west")}, nil, []string{"is on your machine"}},
-		{"a server that is not verified", []Cluster{found("east", unverified), found("west")}, nil,
-			[]string{"context east: its server's certificate is not verified, so that anybody could pose as it: replace insecure-skip-tls-verify in the kubeconfig by certificate-authority-data"}},
-		{"a server that is not verified, on this machine", []Cluster{found("east", unverified, at("https://localhost")), found("west")}, nil, []string{"is on your machine", "is not verified"}},
+		{"ID with a dot", []Cluster{newCluster("east"), newCluster("west")}, map[string]string{"east": "east.eu"}, []string{`context "east": id: Invalid value: "east.eu": a cluster ID must be a single DNS label without dots`}},
+		{"http", []Cluster{newCluster("east", at("http://east.example")), newCluster("west")}, nil,
+			[]string{`context "east": server "http://east.example" is not an https URL: set the address for other clusters with --server east=URL`}},
+		{"no host", []Cluster{newCluster("east", at("https://")), newCluster("west")}, nil, []string{`server "https://" is not an https URL`}},
+		{"no URL", []Cluster{newCluster("east", at("https://[")), newCluster("west")}, nil, []string{`server "https://[" is not an https URL`}},
+		{"localhost", []Cluster{newCluster("east", at("https://localhost:6443")), newCluster("west")}, nil,
+			[]string{`context "east": server "https://localhost:6443" is only reachable from this machine: set the address for other clusters with --server east=URL`}},
+		{"loopback", []Cluster{newCluster("east", at("https://127.0.0.1:40123")), newCluster("west")}, nil, []string{"is only reachable from this machine"}},
+		{"IPv6 loopback", []Cluster{newCluster("east", at("https://[::1]:40123")), newCluster("west")}, nil, []string{"is only reachable from this machine"}},
+		{"unspecified address", []Cluster{newCluster("east", at("https://0.0.0.0:40123")), newCluster("west")}, nil, []string{"is only reachable from this machine"}},
+		{"unverified server", []Cluster{newCluster("east", unverified), newCluster("west")}, nil,
+			[]string{`context "east": the server's certificate is not verified: replace insecure-skip-tls-verify in the kubeconfig with certificate-authority-data`}},
+		{"unverified server on localhost", []Cluster{newCluster("east", unverified, at("https://localhost")), newCluster("west")}, nil, []string{"is only reachable from this machine", "is not verified"}},
 		{
-			"everything at once",
+			"all problems at once",
 			[]Cluster{
-				found("east", in("staging"), at("https://127.0.0.1:6443")), found("west", named("a.b"), unverified), found("north", named("")),
-				with(member("south"), knows("center", "uid-x")), found("center", at("http://center")), found("twin", named("center")), found("alias", func(c *Cluster) { c.UID = "uid-east" }),
+				newCluster("east", in("staging"), at("https://127.0.0.1:6443")), newCluster("west", named("a.b"), unverified), newCluster("north", named("")),
+				with(member("south"), knows("center", "uid-x")), newCluster("center", at("http://center")), newCluster("twin", named("center")), newCluster("alias", func(c *Cluster) { c.UID = "uid-east" }),
 			},
 			map[string]string{"east": "a"},
 			[]string{
-				`context east: the cluster is in the ClusterSet "staging"`, `context east: the cluster is in a ClusterSet as "east", and can become "a" only after it has left`,
-				"context east: its server https://127.0.0.1:6443 is on your machine", `context west: id: Invalid value: "a.b"`, "context west: its server's certificate is not verified",
-				"context north: the cluster has no id", `context center: its server "http://center" is no https URL`,
-				`contexts center and twin: both clusters have the id "center"`, "contexts east and alias lead to the same cluster",
-				`context center: the id "center" is taken`, `context twin: the id "center" is taken`,
+				`context "east": cluster is in ClusterSet "staging"`, `context "east": cluster ID cannot change from "east" to "a" while the cluster is in a ClusterSet`,
+				`context "east": server "https://127.0.0.1:6443" is only reachable from this machine`, `context "west": id: Invalid value: "a.b"`, `context "west": the server's certificate is not verified`,
+				`context "north": cluster has no ID`, `context "center": server "http://center" is not an https URL`,
+				`contexts "center" and "twin": both clusters have the ID "center"`, `contexts "east" and "alias" refer to the same cluster`,
+				`context "center": cluster ID "center" is in use`, `context "twin": cluster ID "center" is in use`,
 			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, err := Join("production", test.clusters, test.ids)
 			if err == nil {
-				t.Fatalf("the plan is %q", steps(plan))
+				t.Fatalf("got plan %q, want an error", steps(plan))
 			}
 			if len(plan.Steps) > 0 {
-				t.Errorf("there is a plan nevertheless: %q", steps(plan))
+				t.Errorf("got steps %q besides the error", steps(plan))
 			}
 			problems := strings.Split(err.Error(), "\n")
 			if len(problems) != len(test.want) {
-				t.Errorf("%d problems, want %d:\n%v", len(problems), len(test.want), err)
+				t.Errorf("got %d problems, want %d:\n%v", len(problems), len(test.want), err)
 			}
 			for _, want := range test.want {
 				if !slices.ContainsFunc(problems, func(problem string) bool { return strings.Contains(problem, want) }) {
-					t.Errorf("want %q among:\n%v", want, err)
+					t.Errorf("problem %q is missing in:\n%v", want, err)
 				}
 			}
 		})
 	}
 }
 
-// R102: an id that is taken elsewhere, or by nobody any more, is free.
-func TestIDThatOthersKnowElsewhereIsFree(t *testing.T) {
+// R102: an ID that is only known outside of the ClusterSet, or not in use any
+// more, is free.
+func TestUnusedIDIsFree(t *testing.T) {
 	for name, clusters := range map[string][]Cluster{
-		"by a cluster of no ClusterSet":      {found("east", knows("west", "uid-x")), found("west")},
-		"as itself":                          {with(member("east"), knows("west", "uid-west")), found("west")},
-		"without having seen it":             {with(member("east"), knows("west", "")), found("west")},
-		"by itself, of the one it has to be": {with(member("east"), knows("east", "uid-x")), found("west")},
+		"known outside of the ClusterSet": {newCluster("east", knows("west", "uid-x")), newCluster("west")},
+		"known with the same UID":         {with(member("east"), knows("west", "uid-west")), newCluster("west")},
+		"known without a UID":             {with(member("east"), knows("west", "")), newCluster("west")},
+		"ID of another cluster":           {with(member("east"), knows("east", "uid-x")), newCluster("west")},
 	} {
 		if _, err := Join("production", clusters, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -306,120 +307,183 @@ func TestIDThatOthersKnowElsewhereIsFree(t *testing.T) {
 	}
 }
 
-func TestMembersThatAreNotNamedAreWarnedOf(t *testing.T) {
-	plan, err := Join("production", []Cluster{member("east", "west", "north", "south"), member("west", "east", "north"), found("center")}, nil)
+func TestJoinWarnsAboutUnnamedMembers(t *testing.T) {
+	plan, err := Join("production", []Cluster{member("east", "west", "north", "south"), member("west", "east", "north"), newCluster("center")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		`"north" is a member of east, west and is not named: name all clusters of the ClusterSet, unless a hub speaks for it`,
-		`"south" is a member of east and is not named: name all clusters of the ClusterSet, unless a hub speaks for it`,
+		`member "north" of east, west is not named: name all clusters of the ClusterSet, unless a hub relays for this one`,
+		`member "south" of east is not named: name all clusters of the ClusterSet, unless a hub relays for this one`,
 	}
 	if diff := cmp.Diff(want, plan.Warnings); diff != "" {
-		t.Errorf("want (-), got (+): %s", diff)
+		t.Errorf("unexpected steps (-want +got):\n%s", diff)
 	}
 	if plan, err = Join("production", []Cluster{member("east", "west"), member("west", "east")}, nil); err != nil || plan.Warnings != nil {
-		t.Errorf("warnings %q, %v", plan.Warnings, err)
+		t.Errorf("got warnings %q and error %v, want none", plan.Warnings, err)
 	}
 }
 
-func TestStepsThatMakeAClusterLeave(t *testing.T) {
-	const goesOn = "it goes on looking for \"north\" until its Secret and its account for it are deleted there, with `kubectl delete -n mcs-system secret/member-north serviceaccount/peer-north`"
+func TestLeavePlan(t *testing.T) {
+	const keeps = " is not in --from and keeps \"north\" as a member until you run `kubectl delete -n mcs-system secret,serviceaccount,role,rolebinding,clusterrolebinding -l clusterset.mcs-apiserver.io/peer=north` there"
 	for _, test := range []struct {
 		name     string
-		leaver   Cluster
+		leaving  Cluster
 		peers    []Cluster
 		want     []string
 		warnings []string
 	}{
 		{
-			// R109: removing the claim is leaving. All others are told by that, before
-			// they cannot be told any more.
-			name: "from two", leaver: member("north", "east", "west"), peers: []Cluster{member("east", "north", "west"), member("west", "east", "north")},
+			// R109: deleting the claim withdraws all exports, before the other clusters
+			// lose access.
+			name: "two peers", leaving: member("north", "east", "west"), peers: []Cluster{member("east", "north", "west"), member("west", "east", "north")},
 			want: []string{
-				"north Unclaim production",
-				"east RemoveMembers north", "east Expel north",
-				"west RemoveMembers north", "west Expel north",
-				"north RemoveMembers east,west", "north Expel east,west",
+				"north LeaveClusterSet production",
+				"east RemoveMembers north", "east RevokeAccess north",
+				"west RemoveMembers north", "west RevokeAccess north",
+				"north RemoveMembers east,west", "north RevokeAccess east,west",
 			},
 		},
 		{
-			name: "from one of two", leaver: member("north", "east", "west"), peers: []Cluster{member("east", "north", "west")},
+			name: "one of two peers", leaving: member("north", "east", "west"), peers: []Cluster{member("east", "north", "west")},
 			want: []string{
-				"north Unclaim production", "east RemoveMembers north", "east Expel north",
-				"north RemoveMembers east,west", "north Expel east,west",
+				"north LeaveClusterSet production", "east RemoveMembers north", "east RevokeAccess north",
+				"north RemoveMembers east,west", "north RevokeAccess east,west",
 			},
-			warnings: []string{`"west" is not among --from: ` + goesOn},
+			warnings: []string{`cluster "west"` + keeps},
 		},
 		{
-			name: "from nobody", leaver: member("north", "west", "east"),
-			want:     []string{"north Unclaim production", "north RemoveMembers east,west", "north Expel east,west"},
-			warnings: []string{`"east" is not among --from: ` + goesOn, `"west" is not among --from: ` + goesOn},
+			name: "no peers", leaving: member("north", "west", "east"),
+			want:     []string{"north LeaveClusterSet production", "north RemoveMembers east,west", "north RevokeAccess east,west"},
+			warnings: []string{`cluster "east"` + keeps, `cluster "west"` + keeps},
 		},
 		{
-			name: "one that a hub speaks for", leaver: with(member("north", "hub"), knows("east", "uid-east")), peers: []Cluster{member("hub", "north")},
+			name: "member behind a hub", leaving: with(member("north", "hub"), knows("east", "uid-east")), peers: []Cluster{member("hub", "north")},
 			want: []string{
-				"north Unclaim production", "hub RemoveMembers north", "hub Expel north",
-				"north RemoveMembers hub", "north Expel hub",
+				"north LeaveClusterSet production", "hub RemoveMembers north", "hub RevokeAccess north",
+				"north RemoveMembers hub", "north RevokeAccess hub",
 			},
-			warnings: []string{`"east" is not among --from: ` + goesOn},
+			warnings: []string{`cluster "east"` + keeps},
 		},
 		{
-			name: "again, after a step has failed", leaver: found("north", admits("west")), peers: []Cluster{found("east"), found("west", admits("north"))},
-			want: []string{"west Expel north", "north Expel west"},
+			name: "repeated after a failed step", leaving: newCluster("north", grants("west")), peers: []Cluster{newCluster("east"), newCluster("west", grants("north"))},
+			want: []string{"west RevokeAccess north", "north RevokeAccess west"},
 		},
 		{
-			name: "what is let in by halves", leaver: found("north", barely("east"), hasOnce("west")), peers: []Cluster{found("east", barely("north")), found("west")},
-			want: []string{"east Expel north", "north RemoveMembers west", "north Expel east"},
+			name: "incomplete access", leaving: newCluster("north", incomplete("east"), hasOutdated("west")), peers: []Cluster{newCluster("east", incomplete("north")), newCluster("west")},
+			want: []string{"east RevokeAccess north", "north RemoveMembers west", "north RevokeAccess east"},
 		},
 		{
-			// R99: whoever was refused because its id is taken does not take the rightful
-			// member with it.
-			name: "from a peer of which another cluster with its id is a member", leaver: found("other", named("north")),
-			peers:    []Cluster{member("west", "north"), found("east", admits("north"))},
-			want:     []string{"east Expel north"},
-			warnings: []string{`in west, "north" is another cluster (UID uid-north) than that of other (UID uid-other): what there is of it is left alone`},
+			// R99: a cluster that could not join because its ID is in use does not
+			// remove the member with that ID.
+			name: "peer with another member of that ID", leaving: newCluster("other", named("north")),
+			peers:    []Cluster{member("west", "north"), newCluster("east", grants("north"))},
+			want:     []string{"east RevokeAccess north"},
+			warnings: []string{`in context "west", member "north" is a different cluster (UID uid-north) than the one of context "other" (UID uid-other) and is not removed`},
 		},
 		{
-			name: "from a peer that has not seen it yet", leaver: found("north"), peers: []Cluster{with(member("west", "north"), knows("north", ""))},
-			want: []string{"west RemoveMembers north", "west Expel north"},
+			name: "peer that has not connected yet", leaving: newCluster("north"), peers: []Cluster{with(member("west", "north"), knows("north", ""))},
+			want: []string{"west RemoveMembers north", "west RevokeAccess north"},
 		},
-		{name: "nothing to do", leaver: found("north"), peers: []Cluster{member("east", "west"), member("west", "east")}},
-		{name: "nothing to do, and nobody to tell", leaver: found("north")},
+		{name: "nothing to do", leaving: newCluster("north"), peers: []Cluster{member("east", "west"), member("west", "east")}},
+		{name: "nothing to do without peers", leaving: newCluster("north")},
 		{
-			name: "only the claim", leaver: found("north", in("production")), peers: []Cluster{member("east")},
-			want: []string{"north Unclaim production"},
+			name: "only a ClusterSet claim", leaving: newCluster("north", in("production")), peers: []Cluster{member("east")},
+			want: []string{"north LeaveClusterSet production"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			plan, err := Leave(test.leaver, test.peers)
+			plan, err := Leave(test.leaving, test.peers)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, steps(plan)); diff != "" {
-				t.Errorf("want (-), got (+): %s", diff)
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.warnings, plan.Warnings); diff != "" {
-				t.Errorf("warnings, want (-), got (+): %s", diff)
+				t.Errorf("unexpected warnings (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestClusterCannotLeaveItself(t *testing.T) {
-	plan, err := Leave(member("north", "east"), []Cluster{member("east", "north"), found("alias", func(c *Cluster) { c.UID = "uid-north" })})
-	if err == nil || !strings.Contains(err.Error(), "context alias leads to the cluster that is to leave: name the others with --from") || len(plan.Steps) > 0 {
-		t.Errorf("got %q, %v", steps(plan), err)
+func TestLeaveRejectsTheLeavingClusterAsPeer(t *testing.T) {
+	plan, err := Leave(member("north", "east"), []Cluster{member("east", "north"), newCluster("alias", func(c *Cluster) { c.UID = "uid-north" })})
+	if err == nil || !strings.Contains(err.Error(), `context "alias" refers to the cluster that is leaving: name only the other clusters in --from`) || len(plan.Steps) > 0 {
+		t.Errorf("got steps %q and error %v", steps(plan), err)
 	}
 }
 
-// R134: overlapping Pod networks are pointed out where nodes say what they are.
-func TestOverlappingPodNetworksArePointedOut(t *testing.T) {
-	warnings := overlapping([]Cluster{
+// R134: joining clusters with overlapping Pod CIDRs causes a warning.
+func TestJoinWarnsAboutOverlappingPodCIDRs(t *testing.T) {
+	warnings := overlappingPodCIDRs([]Cluster{
 		{Context: "e", PodCIDRs: []string{"10.0.0.0/24", "fd00::/64"}}, {Context: "w", PodCIDRs: []string{"10.0.1.0/24"}},
 		{Context: "n", PodCIDRs: []string{"10.0.0.128/25"}}, {Context: "unknown"}, {Context: "odd", PodCIDRs: []string{"x"}},
 	})
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "e (10.0.0.0/24) and n (10.0.0.128/25) overlap") {
-		t.Errorf("warnings: %q", warnings)
+		t.Errorf("got warnings %q", warnings)
+	}
+}
+
+// connectedTo makes a member of the cluster a connected one.
+func connectedTo(id string) func(*Cluster) {
+	return func(c *Cluster) { c.Connected = map[string]bool{id: true} }
+}
+
+func TestForgetPlan(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		forget string
+		access Access
+		peers  []Cluster
+		wantID string
+		want   []string
+		err    string
+	}{
+		{
+			name: "cluster without a context", forget: "north", peers: []Cluster{member("east", "north", "west"), member("west", "east", "north")}, wantID: "north",
+			want: []string{"east RemoveMembers north", "east RevokeAccess north", "west RemoveMembers north", "west RevokeAccess north"},
+		},
+		{
+			name: "remains of a cluster", forget: "north", peers: []Cluster{newCluster("east", incomplete("north")), newCluster("west")}, wantID: "north",
+			want: []string{"east RevokeAccess north"},
+		},
+		{
+			name: "context whose name is not the cluster ID", forget: "ctx", access: accessOf("north"), peers: []Cluster{member("east", "north")}, wantID: "north",
+			want: []string{"east RemoveMembers north", "east RevokeAccess north"},
+		},
+		{
+			name: "context whose name is the ID of another cluster", forget: "west", access: accessOf("north"), peers: []Cluster{member("east", "north", "west")}, wantID: "north",
+			want: []string{"east RemoveMembers north", "east RevokeAccess north"},
+		},
+		{
+			name: "context with another address than in the Secrets", forget: "north", access: accessOf("elsewhere"), peers: []Cluster{member("east", "north", "west")}, wantID: "north",
+			want: []string{"east RemoveMembers north", "east RevokeAccess north"},
+		},
+		{
+			name: "connected member", forget: "north", peers: []Cluster{member("east", "north"), with(member("west", "north"), connectedTo("north"))}, wantID: "north",
+			err: `cluster "north" is still connected to the cluster of context "west"`,
+		},
+		{name: "unknown cluster", forget: "nroth", peers: []Cluster{member("east", "north"), member("west", "north")}, wantID: "nroth", err: `no cluster in --from (east, west) has a member "nroth"`},
+		{name: "no peers", forget: "north", wantID: "north", err: `name the clusters to remove "north" from with --from`},
+		{name: "cluster as its own peer", forget: "north", peers: []Cluster{member("north", "east")}, wantID: "north", err: `context "north" refers to the cluster "north" that is leaving`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			id, plan, err := Forget(test.forget, test.access, test.peers)
+			if id != test.wantID {
+				t.Errorf("got cluster ID %q, want %q", id, test.wantID)
+			}
+			if diff := cmp.Diff(test.want, steps(plan)); diff != "" {
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
+			}
+			switch {
+			case test.err == "":
+				if err != nil || len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], `cluster "north" itself is not changed`) {
+					t.Errorf("got error %v and warnings %q", err, plan.Warnings)
+				}
+			case err == nil || !strings.Contains(err.Error(), test.err):
+				t.Errorf("got error %v, want %q", err, test.err)
+			}
+		})
 	}
 }

@@ -31,6 +31,10 @@ const (
 	LostPolicyAnnotation = GroupName + "/lost-policy"
 )
 
+// PeerLabel is the label with the peer's cluster ID on all objects that
+// `kubectl mcs join` creates for a peer.
+const PeerLabel = GroupName + "/peer"
+
 // PeerRole is the name of the ClusterRole that grants members read access.
 const PeerRole = "mcs-apiserver:peer"
 

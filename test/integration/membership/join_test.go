@@ -38,7 +38,7 @@ func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 		parts[cluster.ID] = claimed(t, cluster, multicluster.ClusterSetIPCIDRClaim)
 	}
 	planned := kubectl(t, append(args, "--dry-run")...)
-	expect.Contains(t, planned, "east: let west, north read what is exported", "west: add east, north as members", `north: join the ClusterSet "everywhere"`)
+	expect.Contains(t, planned, "Plan:", "east: grant read access to west, north", "west: add members east, north", `north: join ClusterSet "everywhere"`)
 	for _, cluster := range clusters.Clusters {
 		if made := traces(t, cluster); len(made) > 0 {
 			t.Errorf("--dry-run created %v in %s", made, cluster.ID)
@@ -78,7 +78,7 @@ func TestThreeClustersJoinWithOneCommand(t *testing.T) {
 	count()
 	before := versions
 	versions = nil
-	expect.Contains(t, kubectl(t, args...), "All of them are in the ClusterSet \"everywhere\" already")
+	expect.Contains(t, kubectl(t, args...), `All clusters are already members of ClusterSet "everywhere".`)
 	if count(); fmt.Sprint(versions) != fmt.Sprint(before) {
 		t.Error("joining again changed objects")
 	}
@@ -158,7 +158,7 @@ spec: {policyName: test-no-claims, validationActions: [Deny]}
 	if err == nil {
 		t.Fatalf("join succeeded:\n%s", output)
 	}
-	expect.Contains(t, output, "✓ east: join the ClusterSet", "✗ west: join the ClusterSet", "undo east: join the ClusterSet", "undo east: use 243.", "undo west: use 243.", "joining is disabled", "everything that was done has been undone")
+	expect.Contains(t, output, "✓ east: join ClusterSet", "✗ west: join ClusterSet", "roll back east: join ClusterSet", "roll back east: assign allocation CIDR 243.", "roll back west: assign allocation CIDR 243.", "joining is disabled", "all completed steps were rolled back")
 	for _, cluster := range []*fleet.Cluster{east(), west()} {
 		if left := traces(t, cluster); len(left) > 0 {
 			t.Errorf("%s is half joined: %v", cluster.ID, left)
@@ -304,10 +304,10 @@ func TestPluginExportsAndExplains(t *testing.T) {
 		t.Error("explain -o json printed nothing")
 	}
 	status := kubectl(t, "mcs", "status", "east", "west")
-	expect.Contains(t, status, "Context east: cluster east of ClusterSet everywhere", "Context west: cluster west of ClusterSet everywhere", "Connected", "Local")
+	expect.Contains(t, status, "Context east: cluster east in ClusterSet everywhere", "Context west: cluster west in ClusterSet everywhere", "Connected", "Local")
 	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "east"), "still exported by west")
 	west().AwaitImport(t, ns, "web", "west")
-	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "west"), "goes away")
+	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "west"), "is withdrawn from all clusters")
 	west().AwaitNoImport(t, ns, "web")
 }
 

@@ -85,9 +85,9 @@ func TestIDMustBeUniqueWithinTheClusterSetForTheDurationOfMembership(t *testing.
 	before := traces(t, north())
 
 	t.Run("joining with kubectl mcs", func(t *testing.T) {
-		refused(t, []string{`both clusters have the id "east"`, "--id north=ANOTHER", "nothing was changed"},
+		refused(t, []string{`both clusters have the ID "east"`, "--id north=NEW_ID", "nothing was changed"},
 			"mcs", "join", "--clusterset", clusterSet, "east", "west", "north")
-		refused(t, []string{`the id "east" is taken`, "by a member of west", "--id north=ANOTHER", "nothing was changed"},
+		refused(t, []string{`cluster ID "east" is in use`, `by a member of context "west"`, "--id north=NEW_ID", "nothing was changed"},
 			"mcs", "join", "--clusterset", clusterSet, "west", "north")
 		if after := traces(t, north()); fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Errorf("cluster is half joined: %v", after)
@@ -256,7 +256,7 @@ func TestRenamingMustBeLeavingAndJoiningAgain(t *testing.T) {
 	join(t, "east", "west")
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
-	refused(t, []string{"as \"east\"", "kubectl mcs leave east"}, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=dawn")
+	refused(t, []string{`cluster ID cannot change from "east" to "dawn"`, "kubectl mcs leave east"}, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=dawn")
 	kubectl(t, "mcs", "leave", "east", "--from", "west")
 	west().AwaitNoImport(t, ns, "web")
 	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=dawn")
@@ -298,7 +298,7 @@ func TestClusterSetMustExistAndBeImmutableForTheDurationOfMembership(t *testing.
 			}
 		})
 	}
-	refused(t, []string{`is in the ClusterSet "everywhere"`, "kubectl mcs leave"}, "mcs", "join", "--clusterset", "elsewhere", "east", "west")
+	refused(t, []string{`is in ClusterSet "everywhere"`, "kubectl mcs leave"}, "mcs", "join", "--clusterset", "elsewhere", "east", "west")
 }
 
 // "The identifier must not exist when the cluster is not a member of a

@@ -14,7 +14,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-func TestNamesOfTheNamespaceAreCompleted(t *testing.T) {
+func TestCompletionOfNames(t *testing.T) {
 	list := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: multiclusterxv1beta1.SchemeGroupVersion.String(), Kind: kind}
 	}
@@ -30,28 +30,28 @@ func TestNamesOfTheNamespaceAreCompleted(t *testing.T) {
 		{"unexport|", "web\n:4\n"},
 		{"unexport|web|", ":4\n"},
 		{"explain|-n|office|", "web\n:4\n"},
-		{"explain|--context|west|", ":1\n"}, // it has no such API
+		{"explain|--context|west|", ":1\n"}, // the API is not served
 		{"status|", "east\nwest\n:4\n"},
 		{"status|east|", "west\n:4\n"},
 	} {
 		out, _, _ := fleet.Run(t, append([]string{"__complete"}, strings.Split(test.args, "|")...)...)
 		if out != test.want {
-			t.Errorf("%s: offered %q, want %q", test.args, out, test.want)
+			t.Errorf("%s: got completions %q, want %q", test.args, out, test.want)
 		}
 	}
 }
 
-func TestNamespacesAreCompleted(t *testing.T) {
+func TestCompletionOfNamespaces(t *testing.T) {
 	fleet := commandtest.Servers{{"east", commandtest.Serving(map[string]any{"/api/v1/namespaces": commandtest.List("v1", "Namespace", map[string]any{"metadata": map[string]string{"name": "shop"}})})}}
 	if out, _, _ := fleet.Run(t, "__complete", "explain", "web", "-n", ""); out != "shop\n:4\n" {
-		t.Errorf("offered %q", out)
+		t.Errorf("got completions %q", out)
 	}
 }
 
-// A script of our own would complete nothing: shells ask kubectl.
-func TestNoCompletionScriptIsOffered(t *testing.T) {
+// Shells complete kubectl, so that a completion script of the plugin has no effect.
+func TestHelpHasNoCompletionScript(t *testing.T) {
 	out, _, err := commandtest.Run(t.Context(), "--help")
 	if err != nil || strings.Contains(out, "autocompletion script") || !strings.Contains(out, "kubectl_complete-mcs") {
-		t.Errorf("help is %s (%v)", out, err)
+		t.Errorf("got help %s (%v)", out, err)
 	}
 }

@@ -12,32 +12,32 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 )
 
-// What the user says is for one request. It does not cut short all of them.
-func TestUserSaysHowLongToWaitForClusters(t *testing.T) {
-	for given, want := range map[string]time.Duration{"": time.Minute, "0": 0, "2s": 0, "5m": 0} {
-		f := &cluster.Factory{Flags: cluster.ConfigFlags(), Given: func(string) bool { return given != "" }}
-		*f.Flags.Timeout = given
+// The flag --request-timeout limits each request, not all of them together.
+func TestRequestTimeoutDisablesTheDefaultTimeout(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": time.Minute, "0": 0, "2s": 0, "5m": 0} {
+		f := &cluster.Factory{Flags: cluster.ConfigFlags(), Changed: func(string) bool { return value != "" }}
+		*f.Flags.Timeout = value
 		ctx, cancel, err := f.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		deadline, limited := ctx.Deadline()
 		if err != nil || limited != (want > 0) || limited && time.Until(deadline) > want {
-			t.Errorf("--request-timeout=%s: until %s (%v)", given, deadline, err)
+			t.Errorf("--request-timeout=%s: deadline %s (%v)", value, deadline, err)
 		}
 	}
 }
 
-// A shell must not hang because a cluster does.
-func TestCompletionDoesNotWaitForever(t *testing.T) {
+// An unresponsive cluster must not block the shell.
+func TestCompletionHasATimeout(t *testing.T) {
 	file := commandtest.Kubeconfig(t, map[string]string{"east": "https://east.example"})
 	f := &cluster.Factory{Flags: cluster.ConfigFlags()}
 	*f.Flags.KubeConfig, *f.Flags.Context = file, "east"
-	asked := false
+	limitedList := false
 	f.Complete(t.Context(), func(ctx context.Context, _ *cluster.Cluster, _ string) ([]string, error) {
 		_, limited := ctx.Deadline()
-		asked = limited
+		limitedList = limited
 		return nil, nil
 	})
-	if !asked {
-		t.Error("it has not been asked, or may be for as long as it takes")
+	if !limitedList {
+		t.Error("names are not listed, or without a deadline")
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertest has clusters and their objects for tests.
+// Package clustertest provides fake clusters and their objects.
 package clustertest
 
 import (
@@ -27,12 +27,13 @@ import (
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 )
 
-// Noon is when all tests take place.
+// Noon is the current time in tests.
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// Before returns the time before Noon.
 func Before(age time.Duration) metav1.Time { return metav1.NewTime(Noon.Add(-age)) }
 
-// NewCluster is a cluster, of context east, that has these objects.
+// NewCluster returns a cluster with these objects and the context east.
 func NewCluster(objects ...runtime.Object) *cluster.Cluster {
 	var core, mcs []runtime.Object
 	for _, object := range objects {
@@ -46,8 +47,10 @@ func NewCluster(objects ...runtime.Object) *cluster.Cluster {
 	return &cluster.Cluster{Context: "east", Kubernetes: kubernetesfake.NewClientset(core...), MCS: mcsfake.NewSimpleClientset(mcs...)}
 }
 
+// FakeOf returns the fake client for the API of mcs-apiserver.
 func FakeOf(c *cluster.Cluster) *mcsfake.Clientset { return c.MCS.(*mcsfake.Clientset) }
 
+// NewMember returns a member of the ClusterSet production.
 func NewMember(name string, state clustersetv1alpha1.MemberState, changes ...func(*clustersetv1alpha1.MemberStatus)) *clustersetv1alpha1.Member {
 	member := &clustersetv1alpha1.Member{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -59,22 +62,25 @@ func NewMember(name string, state clustersetv1alpha1.MemberState, changes ...fun
 	return member
 }
 
+// Seen sets when a member was last seen.
 func Seen(age time.Duration) func(*clustersetv1alpha1.MemberStatus) {
 	return func(status *clustersetv1alpha1.MemberStatus) { status.LastSeen = ptr.To(Before(age)) }
 }
 
+// Counts sets the number of exports and endpoints of a member.
 func Counts(exports, endpoints int32) func(*clustersetv1alpha1.MemberStatus) {
 	return func(status *clustersetv1alpha1.MemberStatus) { status.Exports, status.Endpoints = exports, endpoints }
 }
 
+// Condition adds a condition to a member.
 func Condition(name string, value metav1.ConditionStatus, reason, message string) func(*clustersetv1alpha1.MemberStatus) {
 	return func(status *clustersetv1alpha1.MemberStatus) {
 		status.Conditions = append(status.Conditions, metav1.Condition{Type: name, Status: value, Reason: reason, Message: message})
 	}
 }
 
-// NewExported is the service shop/web as a cluster exports it. All clusters
-// but east are others.
+// NewExported returns the export of the service shop/web by a cluster. East is the
+// local cluster.
 func NewExported(cluster string, age time.Duration, changes ...func(*clustersetv1alpha1.ExportedServiceSpec)) *clustersetv1alpha1.ExportedService {
 	exported := &clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web." + cluster, Labels: clusterset.SourceLabels(cluster, "web")},
@@ -94,10 +100,11 @@ func NewExported(cluster string, age time.Duration, changes ...func(*clustersetv
 	return exported
 }
 
+// Headless makes an exported service headless.
 func Headless(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Type = clustersetv1alpha1.Headless }
 
-// NewSlice holds endpoints of shop/web that serve its port http at 8080. Their
-// addresses are given; those that begin with ! are not ready.
+// NewSlice returns a slice of shop/web with the target port 8080 and these
+// addresses. Endpoints whose address starts with ! are not ready.
 func NewSlice(cluster string, family discoveryv1.AddressType, addresses ...string) *clustersetv1alpha1.ExportedEndpointSlice {
 	slice := &clustersetv1alpha1.ExportedEndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-" + strings.ToLower(string(family)) + "." + cluster, Labels: clusterset.SourceLabels(cluster, "web")},
@@ -115,7 +122,7 @@ func NewSlice(cluster string, family discoveryv1.AddressType, addresses ...strin
 	return slice
 }
 
-// NewImport is the import of shop/web with an IP.
+// NewImport returns the import of shop/web with an IP.
 func NewImport(changes ...func(*multiclusterxv1beta1.ServiceImport)) *multiclusterxv1beta1.ServiceImport {
 	result := &multiclusterxv1beta1.ServiceImport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
@@ -132,6 +139,7 @@ func NewImport(changes ...func(*multiclusterxv1beta1.ServiceImport)) *multiclust
 	return result
 }
 
+// NewService returns a Service in the namespace shop.
 func NewService(name string, changes ...func(*corev1.Service)) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}}
 	for _, change := range changes {
@@ -140,6 +148,7 @@ func NewService(name string, changes ...func(*corev1.Service)) *corev1.Service {
 	return service
 }
 
+// NewServiceExport returns a ServiceExport in the namespace shop.
 func NewServiceExport(name string, conditions ...metav1.Condition) *multiclusterxv1beta1.ServiceExport {
 	return &multiclusterxv1beta1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
@@ -147,28 +156,28 @@ func NewServiceExport(name string, conditions ...metav1.Condition) *multicluster
 	}
 }
 
-// Local is the entry of the cluster east itself.
+// Local returns the entry of the local cluster east.
 func Local() *clustersetv1alpha1.Member { return NewMember("east", clustersetv1alpha1.MemberLocal) }
 
-// Forbidden is the error for who may not read the members.
+// Forbidden is the error for users without permission to read the members.
 var Forbidden = apierrors.NewForbidden(schema.GroupResource{Group: clustersetv1alpha1.SchemeGroupVersion.Group, Resource: "members"}, "", nil)
 
-// WithoutMembers is a cluster whose members the user may not read.
+// WithoutMembers denies the permission to read the members.
 func WithoutMembers(c *cluster.Cluster) *cluster.Cluster {
 	FakeOf(c).PrependReactor("list", "members", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, Forbidden })
 	return c
 }
 
-// Ready is the condition of a ServiceExport.
+// Ready returns the condition Ready of a ServiceExport.
 func Ready(status metav1.ConditionStatus, message string) metav1.Condition {
 	return metav1.Condition{Type: multicluster.ServiceExportReady, Status: status, Message: message}
 }
 
-// IsExported says whether the cluster exports shop/web.
+// IsExported reports whether the ServiceExport shop/web exists.
 func IsExported(ctx context.Context, c *cluster.Cluster) bool {
 	_, err := c.MCS.MulticlusterXV1beta1().ServiceExports("shop").Get(ctx, "web", metav1.GetOptions{})
 	return err == nil
 }
 
-// ServiceExports is the resource.
+// ServiceExports is the resource of ServiceExports.
 var ServiceExports = multiclusterxv1beta1.SchemeGroupVersion.WithResource("serviceexports").GroupResource()

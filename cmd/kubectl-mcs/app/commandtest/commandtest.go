@@ -1,8 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commandtest runs whole commands in tests, against servers that stand in
-// for clusters.
+// Package commandtest runs commands against fake API servers.
 package commandtest
 
 import (
@@ -30,7 +29,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
-// Kubeconfig has these contexts, which lead to these servers.
+// Kubeconfig writes a kubeconfig with a context per server.
 func Kubeconfig(t *testing.T, servers map[string]string) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -45,7 +44,7 @@ func Kubeconfig(t *testing.T, servers map[string]string) string {
 	return file
 }
 
-// Run runs a command as Main does, but for signals.
+// Run runs a command like app.Main, but without signal handling.
 func Run(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
 	cmd := app.NewCommand(streams)
@@ -54,13 +53,14 @@ func Run(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	return out.String(), errOut.String(), err
 }
 
-// Servers are kube-apiservers by context. The first is the current one.
+// Servers are fake kube-apiservers by context. The first is that of the current
+// context.
 type Servers []struct {
 	Context string
 	Handler http.HandlerFunc
 }
 
-// Run runs a command for contexts that lead to the servers.
+// Run runs a command with a kubeconfig for the servers.
 func (s Servers) Run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -81,7 +81,7 @@ func (s Servers) Run(t *testing.T, args ...string) (stdout, stderr string, code 
 	return out.String(), errOut.String(), code
 }
 
-// Serving answers with objects by path, and that nothing is there otherwise.
+// Serving returns objects by path, and 404 for other paths.
 func Serving(objects map[string]any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		object, ok := objects[r.URL.Path]
@@ -93,10 +93,12 @@ func Serving(objects map[string]any) http.HandlerFunc {
 	}
 }
 
+// Refusing returns an error for all requests.
 func Refusing(err *apierrors.StatusError) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { Answer(w, int(err.ErrStatus.Code), err.ErrStatus) }
 }
 
+// Answer writes a JSON response.
 func Answer(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -105,13 +107,14 @@ func Answer(w http.ResponseWriter, code int, object any) {
 	}
 }
 
+// ClusterSetPath is the path of the API group of the ClusterSet.
 const ClusterSetPath = "/apis/clusterset.mcs-apiserver.io/v1alpha1/"
 
 func typed(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: clustersetv1alpha1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// Healthy is a cluster of a ClusterSet.
+// Healthy is a cluster in a ClusterSet.
 func Healthy(id string) http.HandlerFunc {
 	return Serving(map[string]any{
 		ClusterSetPath + "members": clustersetv1alpha1.MemberList{
@@ -121,32 +124,36 @@ func Healthy(id string) http.HandlerFunc {
 	})
 }
 
-// APIServer is a kube-apiserver with mcs-apiserver, in which nobody is a member
-// yet. It stores nothing.
+// APIServer is a fake kube-apiserver with mcs-apiserver and without members. It
+// does not store objects.
 type APIServer struct {
 	*httptest.Server
-	// Refuse fails writes, named as "POST roles"; nil for those that succeed.
+	// Refuse responds to writes that fail, named like "POST roles", and reports
+	// whether it did.
 	Refuse func(w http.ResponseWriter, r *http.Request, write string) bool
 
 	mu     sync.Mutex
 	writes []string
 }
 
+// List returns a list.
 func List(version, kind string, items ...any) any {
 	return map[string]any{"apiVersion": version, "kind": kind + "List", "items": items}
 }
 
 const apiServicePath = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.clusterset.mcs-apiserver.io"
 
+// NotInstalled removes the installation.
 func NotInstalled(objects map[string]any) { delete(objects, apiServicePath) }
 
-// Knowing has a member in touch.
+// Knowing adds a connected member.
 func Knowing(id string) func(map[string]any) {
 	return func(objects map[string]any) {
 		objects[ClusterSetPath+"members"] = List("clusterset.mcs-apiserver.io/v1alpha1", "Member", clustertest.NewMember(id, clustersetv1alpha1.MemberConnected))
 	}
 }
 
+// NewAPIServer starts a server with these changes to its objects.
 func NewAPIServer(t *testing.T, context string, changes ...func(objects map[string]any)) *APIServer {
 	t.Helper()
 	const namespaced, rbac = "/api/v1/namespaces/mcs-system/", "/apis/rbac.authorization.k8s.io/v1/"
@@ -181,7 +188,7 @@ func NewAPIServer(t *testing.T, context string, changes ...func(objects map[stri
 	return s
 }
 
-// write answers with what was written.
+// write responds with the written object.
 func (s *APIServer) write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	write := r.Method + " " + path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {
@@ -191,7 +198,7 @@ func (s *APIServer) write(t *testing.T, w http.ResponseWriter, r *http.Request) 
 	s.writes = append(s.writes, write)
 	Refuse := s.Refuse
 	s.mu.Unlock()
-	body, err := io.ReadAll(r.Body) // without that a server does not notice that a client has gone
+	body, err := io.ReadAll(r.Body) // a server notices a closed connection only while it reads
 	if err != nil {
 		t.Error(err)
 	}
@@ -211,14 +218,14 @@ func (s *APIServer) write(t *testing.T, w http.ResponseWriter, r *http.Request) 
 	Answer(w, http.StatusCreated, object)
 }
 
-// Written are the writes so far.
+// Written returns all writes so far.
 func (s *APIServer) Written() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.writes)
 }
 
-// Failing Refuses some writes.
+// Failing rejects these writes.
 func Failing(writes ...string) func(http.ResponseWriter, *http.Request, string) bool {
 	return func(w http.ResponseWriter, _ *http.Request, write string) bool {
 		if !slices.Contains(writes, write) {
@@ -231,7 +238,7 @@ func Failing(writes ...string) func(http.ResponseWriter, *http.Request, string) 
 	}
 }
 
-// Joining are the arguments to join east and west.
+// Joining returns the arguments to join east and west.
 func Joining(t *testing.T, east, west *APIServer, more ...string) []string {
 	t.Helper()
 	return append([]string{

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expect compares what commands print and return with what tests expect.
+// Package expect has assertions on the output and the errors of commands.
 package expect
 
 import (
@@ -11,24 +11,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Text fails the test if a text is another than expected. A newline at the
-// beginning of what is expected does not count.
+// Text asserts that two texts are equal. A newline at the start of the expected
+// text is ignored.
 func Text(t *testing.T, want, got string) {
 	t.Helper()
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), got); diff != "" {
-		t.Errorf("- want, + got:\n%s\nall of it:\n%s", diff, got)
+		t.Errorf("unexpected text (-want +got):\n%s\nfull text:\n%s", diff, got)
 	}
 }
 
-// Error fails the test unless there is an error that contains these texts.
+// Error asserts that an error contains these texts.
 func Error(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("expected an error")
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q, want %q in it", err, text)
+			t.Errorf("error %q does not contain %q", err, text)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 )
 
-func TestExplanationWithoutTheAPISaysSo(t *testing.T) {
+func TestExplainWithoutTheAPI(t *testing.T) {
 	_, errOut, code := commandtest.Servers{{"bare", commandtest.Serving(nil)}}.Run(t, "explain", "web")
-	if want := `cannot explain service "web" in namespace "shop": context "bare": mcs-apiserver is not installed there`; code == 0 || !strings.Contains(errOut, want) {
+	if want := `failed to explain service "web" in namespace "shop": context "bare": mcs-apiserver is not installed`; code == 0 || !strings.Contains(errOut, want) {
 		t.Errorf("exit code %d, errors %q", code, errOut)
 	}
 }

@@ -21,24 +21,24 @@ import (
 
 const srvRecord = "SRV"
 
-// clusterSetZone is the domain of all services of a ClusterSet.
+// clusterSetZone is the DNS zone of the ClusterSet.
 const clusterSetZone = "clusterset.local"
 
-// dnsRecord is a name of the service with what this cluster's DNS should
-// answer to it: nothing if the service is not imported here.
+// dnsRecord is a DNS record of the service in this cluster. It has no answers if
+// the service is not imported.
 type dnsRecord struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
-	// Answers are addresses; for SRV they are a port number and a name.
+	// Answers are addresses, or for SRV a port number and a name.
 	Answers []string `json:"answers,omitempty"`
 }
 
-// dnsRecords are the records that the KEP asks for, the service's own first,
-// then those of its ports, then those of its Pods.
+// dnsRecords returns the records that the KEP specifies: first those of the
+// service, then those of its ports, then those of its Pods.
 func dnsRecords(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []dnsRecord {
 	domain := fmt.Sprintf("%s.%s.svc.%s", facts.name, facts.namespace, clusterSetZone)
-	// served are the IP families that there are answers for: those that this
-	// cluster supports, if the service is imported here.
+	// served are the IP families with answers: those that this cluster supports, if
+	// the service is imported.
 	families, served := merged.IPFamilies, []corev1.IPFamily(nil)
 	if facts.serviceImport != nil {
 		served = facts.serviceImport.Spec.IPFamilies
@@ -51,7 +51,7 @@ func dnsRecords(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpe
 		addresses = append(addresses, dnsRecord{Name: domain, Type: addressRecord(family)})
 	}
 	for _, port := range merged.Ports {
-		if port.Name != "" { // others have no record
+		if port.Name != "" { // unnamed ports have no record
 			ports = append(ports, dnsRecord{Name: fmt.Sprintf("_%s._%s.%s", port.Name, strings.ToLower(string(port.Protocol)), domain), Type: srvRecord})
 		}
 	}
@@ -65,7 +65,7 @@ func dnsRecords(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpe
 	return records
 }
 
-// answerIPs adds the answers of a service that has IPs.
+// answerIPs adds the answers for a service with IPs.
 func answerIPs(records []dnsRecord, ips []string, ports []multiclusterxv1beta1.ServicePort, domain string) {
 	for i := range records {
 		record := &records[i]
@@ -80,11 +80,11 @@ func answerIPs(records []dnsRecord, ips []string, ports []multiclusterxv1beta1.S
 	}
 }
 
-// answerHeadless adds the answers of a service without IPs: the ready endpoints
-// of all clusters whose endpoints are used, and the names of those that have one.
+// answerHeadless adds the answers for a headless service: all ready endpoints that
+// are used, and records for the Pods that have a host name.
 func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multiclusterxv1beta1.ServicePort, served []corev1.IPFamily, domain string) []dnsRecord {
 	var hosts []dnsRecord
-	forReady(facts, served, func(cluster *clustersetv1alpha1.ExportedServiceSpec, slice *clustersetv1alpha1.ExportedEndpointSliceSpec, endpoint discoveryv1.Endpoint) {
+	forEachReady(facts, served, func(cluster *clustersetv1alpha1.ExportedServiceSpec, slice *clustersetv1alpha1.ExportedEndpointSliceSpec, endpoint discoveryv1.Endpoint) {
 		family, host := addressRecord(corev1.IPFamily(slice.AddressType)), hostName(endpoint, cluster.Cluster, domain)
 		for i := range records {
 			record := &records[i]
@@ -107,8 +107,9 @@ func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multicluste
 	return append(records, hosts...)
 }
 
-// forReady calls back for every ready endpoint of these families that is used.
-func forReady(facts serviceFacts, families []corev1.IPFamily, found func(*clustersetv1alpha1.ExportedServiceSpec, *clustersetv1alpha1.ExportedEndpointSliceSpec, discoveryv1.Endpoint)) {
+// forEachReady calls a function for every ready endpoint of these families that is
+// used.
+func forEachReady(facts serviceFacts, families []corev1.IPFamily, visit func(*clustersetv1alpha1.ExportedServiceSpec, *clustersetv1alpha1.ExportedEndpointSliceSpec, discoveryv1.Endpoint)) {
 	for i := range facts.exports {
 		exported := &facts.exports[i].Spec
 		if member := members.Find(facts.members, exported.Cluster); member != nil && isWithdrawn(&member.Status) {
@@ -121,14 +122,14 @@ func forReady(facts serviceFacts, families []corev1.IPFamily, found func(*cluste
 			}
 			for _, endpoint := range slice.Endpoints {
 				if isReady(endpoint) {
-					found(exported, slice, endpoint)
+					visit(exported, slice, endpoint)
 				}
 			}
 		}
 	}
 }
 
-// addAnswers adds a record, or its answers if there is one of that name and type.
+// addAnswers adds a record, or its answers to the record with its name and type.
 func addAnswers(records []dnsRecord, record dnsRecord) []dnsRecord {
 	at := slices.IndexFunc(records, func(other dnsRecord) bool { return other.Name == record.Name && other.Type == record.Type })
 	if at < 0 {
@@ -138,8 +139,8 @@ func addAnswers(records []dnsRecord, record dnsRecord) []dnsRecord {
 	return records
 }
 
-// hostName is the name of one Pod: empty if it has none, or one that is longer
-// than DNS allows.
+// hostName returns the DNS name of a Pod. It is empty if the Pod has no host name
+// or if the name is too long for DNS.
 func hostName(endpoint discoveryv1.Endpoint, cluster, domain string) string {
 	if endpoint.Hostname == nil || *endpoint.Hostname == "" {
 		return ""
@@ -151,7 +152,7 @@ func hostName(endpoint discoveryv1.Endpoint, cluster, domain string) string {
 	return name
 }
 
-// portOf is the port that an SRV record is for, nil for other records.
+// portOf returns the port of an SRV record, or nil for other records.
 func portOf(record dnsRecord, ports []multiclusterxv1beta1.ServicePort) *multiclusterxv1beta1.ServicePort {
 	for i := range ports {
 		if record.Type == srvRecord && ports[i].Name != "" && strings.HasPrefix(record.Name, "_"+ports[i].Name+"._") {

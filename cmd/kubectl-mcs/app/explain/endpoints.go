@@ -15,28 +15,28 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
-// endpointsReport is how many endpoints there are for a port of the import, in
-// one IP family. A service without ports has one without a number.
+// endpointsReport is the number of endpoints for a port of the import in one IP
+// family. A service without ports has one report with port 0.
 type endpointsReport struct {
 	Name     string          `json:"name,omitempty"`
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 	Port     int32           `json:"port,omitempty"`
 	IPFamily string          `json:"ipFamily"`
-	// Used is false for a family that the import does not have.
+	// Used is false for an IP family that the import does not have.
 	Used bool `json:"used"`
-	// Clusters are all that export the service, the oldest export first.
+	// Clusters are all exporting clusters, sorted by precedence.
 	Clusters []clusterEndpoints `json:"clusters"`
 }
 
 type clusterEndpoints struct {
 	Cluster string `json:"cluster"`
-	// Served is false if the cluster does not have the port at all.
+	// Served is false if the cluster does not export the port.
 	Served bool `json:"served"`
 	Ready  int  `json:"ready"`
 	Total  int  `json:"total"`
 }
 
-// countEndpoints counts the endpoints of each cluster for each port.
+// countEndpoints counts the endpoints by port, IP family and cluster.
 func countEndpoints(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []endpointsReport {
 	ports := merged.Ports
 	if len(ports) == 0 {
@@ -75,7 +75,8 @@ func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServi
 	return count
 }
 
-// allFamilies are those of the import, and then those that only some clusters have.
+// allFamilies returns the IP families of the import, followed by those that only
+// some clusters have.
 func allFamilies(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []corev1.IPFamily {
 	families := slices.Clone(merged.IPFamilies)
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
@@ -98,7 +99,8 @@ func countReady(endpoints []discoveryv1.Endpoint) int {
 	return count
 }
 
-// isReady takes what is not said for ready, as the API asks for.
+// isReady reports whether an endpoint is ready. As the API specifies, an endpoint
+// without this condition is ready.
 func isReady(endpoint discoveryv1.Endpoint) bool {
 	return ptr.Deref(endpoint.Conditions.Ready, true)
 }

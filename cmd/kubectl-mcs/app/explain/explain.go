@@ -1,6 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package explain implements `kubectl mcs explain`.
 package explain
 
 import (
@@ -24,34 +25,35 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-const explainLong = `Explain a service of the ClusterSet as the cluster of the current context sees it:
-which clusters export it, where they differ and whose word counts, how many endpoints
-they have, under which names DNS knows it, and what a client in this cluster gets.
+const long = `Explain a service of the ClusterSet in the view of the cluster of the current context.
 
-Where clusters export a service differently, ports are the union of all, and
-everything else is what the oldest export says. Counts of endpoints are per IP family:
-a Pod with an IPv4 and an IPv6 address is two. The names are answered if the cluster's
-DNS server serves clusterset.local.
+The output shows which clusters export the service, where their exports differ and
+which values are used, the endpoints of each cluster, the DNS names of the service, and
+what clients in the cluster get.
 
-Long values are shortened, unless json or yaml is asked for.`
+If exports differ, ports are merged, and the oldest export takes precedence for all other
+properties. Endpoints are counted per IP family: a Pod with an IPv4 and an IPv6 address
+counts twice. DNS names resolve if the cluster's DNS server serves clusterset.local.
 
-const explainExample = `  # Explain the service web of the namespace shop
+Long values are truncated, except with -o json or -o yaml.`
+
+const example = `  # Explain the service web in namespace shop
   kubectl mcs explain web -n shop
 
-  # As another cluster sees it
+  # Explain the service in the view of another cluster
   kubectl mcs explain web -n shop --context west
 
-  # The properties that are in conflict
+  # List the properties that conflict
   kubectl mcs explain web -n shop -o json | jq '.properties[] | select(.conflict)'`
 
-// NewCommand returns the command.
+// NewCommand returns the command explain.
 func NewCommand(f *cluster.Factory) *cobra.Command {
 	var out printer.Output
 	cmd := &cobra.Command{
 		Use:               "explain SERVICE",
-		Short:             "Explain how a service of the ClusterSet came about, and what clients get",
-		Long:              explainLong,
-		Example:           explainExample,
+		Short:             "Explain a service of the ClusterSet and its conflicts",
+		Long:              long,
+		Example:           example,
 		Args:              cluster.SingleServiceArg,
 		ValidArgsFunction: f.CompleteName(importedNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,11 +75,11 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	return cmd
 }
 
-// explain asks the cluster for all there is to know of a service.
+// explain builds the report for a service in the view of a cluster.
 func explain(ctx context.Context, c *cluster.Cluster, namespace, name string) (explanation, error) {
-	facts, err := askFacts(ctx, c, namespace, name)
+	facts, err := getFacts(ctx, c, namespace, name)
 	if err != nil {
-		return explanation{}, fmt.Errorf("cannot explain service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+		return explanation{}, fmt.Errorf("failed to explain service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 	}
 	if len(facts.exports) == 0 {
 		return explanation{}, notExported(facts, localExports(ctx, c, namespace, name))
@@ -85,7 +87,8 @@ func explain(ctx context.Context, c *cluster.Cluster, namespace, name string) (e
 	return newExplanation(facts), nil
 }
 
-func askFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (serviceFacts, error) {
+// getFacts reads everything that the report is based on.
+func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (serviceFacts, error) {
 	facts := serviceFacts{context: c.Context, namespace: namespace, name: name}
 	selected := metav1.ListOptions{LabelSelector: serviceexport.Selector(name)}
 	exports, err := c.MCS.ClusterSetV1alpha1().ExportedServices(namespace).List(ctx, selected)
@@ -97,7 +100,7 @@ func askFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 		return facts, err
 	}
 	facts.exports, facts.slices = exports.Items, slices.Items
-	// Who may read a namespace may not always read the members.
+	// Users with access to a namespace only may not be allowed to read the members.
 	members, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	switch {
 	case err == nil:
@@ -113,38 +116,37 @@ func askFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 	if !cluster.IsObjectNotFound(err) {
 		return facts, err
 	}
-	host, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	object, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		facts.host, facts.hostKnown = host, true
+		facts.namespaceObject, facts.namespaceKnown = object, true
 	case cluster.IsObjectNotFound(err):
-		facts.hostKnown = true
+		facts.namespaceKnown = true
 	case !apierrors.IsForbidden(err):
 		return facts, err
 	}
 	return facts, nil
 }
 
-// localExports are the ServiceExports of a name in this cluster, in whatever
-// namespace; where the user may not see them all, only in this one. They are a
-// hint: what cannot be read is left out.
+// localExports lists the ServiceExports of this cluster with this name in all
+// namespaces, or only in the given one if the user is not allowed to list all. It
+// returns nothing if neither is allowed.
 func localExports(ctx context.Context, c *cluster.Cluster, namespace, name string) []multiclusterxv1beta1.ServiceExport {
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
-	for _, where := range []string{metav1.NamespaceAll, namespace} {
-		if exports, err := c.MCS.MulticlusterXV1beta1().ServiceExports(where).List(ctx, options); err == nil {
+	for _, scope := range []string{metav1.NamespaceAll, namespace} {
+		if exports, err := c.MCS.MulticlusterXV1beta1().ServiceExports(scope).List(ctx, options); err == nil {
 			return exports.Items
 		}
 	}
 	return nil
 }
 
-// notExported is the error for a service that nobody exports, as far as this
-// cluster knows.
+// notExported returns the error for a service without any known export.
 func notExported(facts serviceFacts, local []multiclusterxv1beta1.ServiceExport) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "no cluster that context %q knows of exports a service %q in namespace %q", facts.context, facts.name, facts.namespace)
+	fmt.Fprintf(&text, "service %q in namespace %q is not exported by any member that context %q knows", facts.name, facts.namespace, facts.context)
 	if id, clusterSet := members.Identity(facts.members); facts.membersKnown && (id == "" || clusterSet == "") {
-		fmt.Fprintf(&text, "\n  The cluster is in no ClusterSet: %s.", members.JoinAdvice)
+		fmt.Fprintf(&text, "\n  The cluster is not in a ClusterSet: %s.", members.JoinAdvice)
 	}
 	here := false
 	for i := range local {
@@ -153,19 +155,19 @@ func notExported(facts serviceFacts, local []multiclusterxv1beta1.ServiceExport)
 			continue
 		}
 		here = here || export.Namespace == facts.namespace
-		state := "it is ready"
+		state := "ready"
 		if !meta.IsStatusConditionTrue(export.Status.Conditions, multicluster.ServiceExportReady) {
-			state = serviceexport.NotReadyReason(export)
+			state = "not ready: " + serviceexport.NotReadyReason(export)
 		}
-		fmt.Fprintf(&text, "\n  This cluster has a ServiceExport %q in namespace %q: %s", export.Name, export.Namespace, printer.Printable(state))
+		fmt.Fprintf(&text, "\n  ServiceExport %q in namespace %q of this cluster is %s", export.Name, export.Namespace, printer.Printable(state))
 	}
 	if !here {
-		fmt.Fprintf(&text, "\n  Where there is such a Service, export it with `kubectl mcs export %s -n %s`.", facts.name, facts.namespace)
+		fmt.Fprintf(&text, "\n  Export the Service with `kubectl mcs export %s -n %s` in a cluster that has it.", facts.name, facts.namespace)
 	}
 	return fmt.Errorf("%s", text.String())
 }
 
-// importedNames are the names of a namespace's ServiceImports.
+// importedNames lists the ServiceImports of a namespace.
 func importedNames(ctx context.Context, c *cluster.Cluster, namespace string) ([]string, error) {
 	imports, err := c.MCS.MulticlusterXV1beta1().ServiceImports(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

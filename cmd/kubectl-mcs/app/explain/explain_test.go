@@ -22,7 +22,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// explained is what is printed of shop/web in a cluster with these objects.
+// explained returns the text for shop/web in a cluster with these objects.
 func explained(t *testing.T, objects ...runtime.Object) string {
 	t.Helper()
 	report, err := explain(t.Context(), clustertest.NewCluster(objects...), "shop", "web")
@@ -36,7 +36,7 @@ func explained(t *testing.T, objects ...runtime.Object) string {
 	return out.String()
 }
 
-func TestExplanationOfAServiceThatClustersExportDifferently(t *testing.T) {
+func TestExplainConflictingExports(t *testing.T) {
 	sticky := func(spec *clustersetv1alpha1.ExportedServiceSpec) {
 		spec.SessionAffinity = corev1.ServiceAffinityClientIP
 		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](600)}}
@@ -57,24 +57,24 @@ func TestExplanationOfAServiceThatClustersExportDifferently(t *testing.T) {
 		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: "MembersReachable", Status: metav1.ConditionFalse, Reason: "MembersLost", Message: "lost: north"})
 	})
 	expect.Text(t, `
-Service web in namespace shop, as cluster east of ClusterSet production sees it (context east)
+Service web in namespace shop, in the view of cluster east in ClusterSet production (context east)
 
-Exported by, the oldest first:
+Exports, by precedence:
   CLUSTER   SINCE                  AGE   STATE       READY/TOTAL ENDPOINTS
   east      2026-02-25T12:00:00Z   4d    Local       2/3
   west      2026-02-28T12:00:00Z   24h   Connected   2/2
   north     2026-03-01T11:00:00Z   60m   Lost        1/1
 
-What they export, and what is used of it (! is a conflict):
+Exported properties (! marks a conflict):
     PROPERTY                  east            west                           north          USED                           DECIDED BY
     type                      ClusterSetIP    ClusterSetIP                   ClusterSetIP   ClusterSetIP                   all agree
   ! ports                     http:80/TCP     http:80/TCP,metrics:9090/TCP   http:80/TCP    http:80/TCP,metrics:9090/TCP   union
-  ! session affinity          ClientIP        None                           None           ClientIP                       oldest, east
-  ! session affinity config   timeout 600 s   -                              -              timeout 600 s                  oldest, east
-  ! internal traffic policy   -               Cluster                        -              -                              oldest, east
+  ! session affinity          ClientIP        None                           None           ClientIP                       oldest export, east
+  ! session affinity config   timeout 600 s   -                              -              timeout 600 s                  oldest export, east
+  ! internal traffic policy   -               Cluster                        -              -                              oldest export, east
     traffic distribution      -               -                              -              -                              all agree
-    IP families               IPv4            IPv4,IPv6                      IPv4           IPv4                           oldest, east
-  ! exported labels           team=a          -                              -              team=a                         oldest, east
+    IP families               IPv4            IPv4,IPv6                      IPv4           IPv4                           oldest export, east
+  ! exported labels           team=a          -                              -              team=a                         oldest export, east
     exported annotations      -               -                              -              -                              all agree
     shared ClusterSet IP      false           false                          false          false                          all agree
   PortConflict: Conflicting ports. Using "http:80/TCP,metrics:9090/TCP", preferring those of the oldest service export in "east". 1/3 clusters disagree.
@@ -83,7 +83,7 @@ What they export, and what is used of it (! is a conflict):
   InternalTrafficPolicyConflict: Conflicting internal traffic policy. Using "" from oldest service export in "east". 1/3 clusters disagree.
   LabelsConflict: Conflicting labels. Using "team=a" from oldest service export in "east". 2/3 clusters disagree.
 
-Ready/total endpoints per port (- where a cluster does not serve it):
+Ready/total endpoints by port (- if the cluster does not serve the port):
   PORT               IP FAMILY        east   west   north
   http:80/TCP        IPv4             2/3    1/1    1/1
   http:80/TCP        IPv6, not used   0/0    1/1    0/0
@@ -96,13 +96,13 @@ DNS names:
   _http._tcp.web.shop.svc.clusterset.local      SRV    80 web.shop.svc.clusterset.local
   _metrics._tcp.web.shop.svc.clusterset.local   SRV    9090 web.shop.svc.clusterset.local
 
-What a client in this cluster gets:
+Import in this cluster:
   Type:               ClusterSetIP
   IPs:                10.0.0.7
   Ports:              http:80/TCP, metrics:9090/TCP
   Session affinity:   ClientIP for 600 s
   MembersReachable is False: MembersLost: lost: north
-  Cluster north is Lost: last seen 2026-03-01T11:50:00Z; its endpoints are not used until it is back
+  Cluster north is Lost: last seen 2026-03-01T11:50:00Z; its endpoints are withdrawn until it is connected again
 `, explained(t,
 		clustertest.Local(), clustertest.NewMember("west", clustersetv1alpha1.MemberConnected), clustertest.NewMember("north", clustersetv1alpha1.MemberLost, clustertest.Seen(10*time.Minute)),
 		clustertest.NewExported("north", time.Hour), clustertest.NewExported("west", 24*time.Hour, twoPorts), clustertest.NewExported("east", 96*time.Hour, sticky),
@@ -112,7 +112,7 @@ What a client in this cluster gets:
 	))
 }
 
-func TestExplanationOfAHeadlessService(t *testing.T) {
+func TestExplainHeadlessService(t *testing.T) {
 	named := func(slice *clustersetv1alpha1.ExportedEndpointSlice) *clustersetv1alpha1.ExportedEndpointSlice {
 		for i := range slice.Spec.Endpoints {
 			slice.Spec.Endpoints[i].Hostname = ptr.To("web-" + string(rune('0'+i)))
@@ -141,12 +141,12 @@ func TestExplanationOfAHeadlessService(t *testing.T) {
   web-0.east.web.shop.svc.clusterset.local   A      10.1.0.1
   web-0.east.web.shop.svc.clusterset.local   AAAA   fd00:1::1
 
-What a client in this cluster gets:
+Import in this cluster:
   Type:               Headless
   IPs:                -
   Ports:              http:80/TCP
   Session affinity:   None
-  Cluster gone is Lost: never seen; its endpoints are not used until it is back
+  Cluster gone is Lost: never seen; its endpoints are withdrawn until it is connected again
 `, text)
 }
 
@@ -166,80 +166,80 @@ func TestDualStackImportHasAnAddressRecordPerFamily(t *testing.T) {
   _http._tcp.web.shop.svc.clusterset.local   SRV    80 web.shop.svc.clusterset.local`, text)
 }
 
-func TestServiceThatIsNotImportedIsExplainedWithTheReason(t *testing.T) {
+func TestExplainServiceThatIsNotImported(t *testing.T) {
 	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}}
 	for _, test := range []struct {
 		name    string
 		objects []runtime.Object
 		want    string
 	}{
-		{"no namespace", nil, `this cluster has no namespace "shop": create it, and the service is imported`},
-		{"namespace going", []runtime.Object{terminating}, `the namespace "shop" of this cluster is being deleted`},
-		{"not yet", []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}, "it has not been computed yet: ask again in a moment"},
+		{"no namespace", nil, `namespace "shop" does not exist in this cluster: create it to import the service`},
+		{"namespace being deleted", []runtime.Object{terminating}, `namespace "shop" is being deleted in this cluster`},
+		{"not computed yet", []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}, "the ServiceImport has not been computed yet: try again in a moment"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text := explained(t, append(test.objects, clustertest.Local(), clustertest.NewExported("west", time.Hour))...)
-			_, text, _ = strings.Cut(text, "DNS names, ")
+			_, text, _ = strings.Cut(text, "DNS names ")
 			expect.Text(t, `
-which are not answered in this cluster:
+(not resolvable in this cluster):
   NAME                                       TYPE   ANSWER
   web.shop.svc.clusterset.local              A      -
   _http._tcp.web.shop.svc.clusterset.local   SRV    -
 
-What a client in this cluster gets:
-  Nothing: the service is not imported here, because `+test.want+"\n", text)
+Import in this cluster:
+  Not imported: `+test.want+"\n", text)
 		})
 	}
 }
 
-func TestServiceThatNobodyExportsIsAnErrorWithWhatToDo(t *testing.T) {
+func TestExplainServiceThatIsNotExported(t *testing.T) {
 	elsewhere := clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, ""))
 	elsewhere.Namespace = "office"
-	const nobody = `no cluster that context "east" knows of exports a service "web" in namespace "shop"`
+	const notExported = `service "web" in namespace "shop" is not exported by any member that context "east" knows`
 	for _, test := range []struct {
 		name    string
 		objects []runtime.Object
 		want    string
 	}{
-		{"nobody", []runtime.Object{clustertest.Local(), clustertest.NewServiceExport("db")}, nobody + "\n" +
-			"  Where there is such a Service, export it with `kubectl mcs export web -n shop`."},
-		{"no ClusterSet", nil, nobody + "\n" +
-			"  The cluster is in no ClusterSet: make it a member of one with `kubectl mcs join`.\n" +
-			"  Where there is such a Service, export it with `kubectl mcs export web -n shop`."},
-		{"this cluster tries", []runtime.Object{clustertest.Local(), clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "there is no Service"))}, nobody + "\n" +
-			`  This cluster has a ServiceExport "web" in namespace "shop": there is no Service`},
-		{"in another namespace", []runtime.Object{clustertest.Local(), elsewhere}, nobody + "\n" +
-			`  This cluster has a ServiceExport "web" in namespace "office": it is ready` + "\n" +
-			"  Where there is such a Service, export it with `kubectl mcs export web -n shop`."},
+		{"no export", []runtime.Object{clustertest.Local(), clustertest.NewServiceExport("db")}, notExported + "\n" +
+			"  Export the Service with `kubectl mcs export web -n shop` in a cluster that has it."},
+		{"no ClusterSet", nil, notExported + "\n" +
+			"  The cluster is not in a ClusterSet: add it to a ClusterSet with `kubectl mcs join`.\n" +
+			"  Export the Service with `kubectl mcs export web -n shop` in a cluster that has it."},
+		{"local export is not ready", []runtime.Object{clustertest.Local(), clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "Service does not exist"))}, notExported + "\n" +
+			`  ServiceExport "web" in namespace "shop" of this cluster is not ready: Service does not exist`},
+		{"in another namespace", []runtime.Object{clustertest.Local(), elsewhere}, notExported + "\n" +
+			`  ServiceExport "web" in namespace "office" of this cluster is ready` + "\n" +
+			"  Export the Service with `kubectl mcs export web -n shop` in a cluster that has it."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := explain(t.Context(), clustertest.NewCluster(test.objects...), "shop", "web")
 			if err == nil {
-				t.Fatal("no error")
+				t.Fatal("expected an error")
 			}
 			expect.Text(t, test.want, err.Error())
 		})
 	}
 }
 
-func TestServiceIsExplainedToThoseWhoMayNotReadMembers(t *testing.T) {
+func TestExplainWithoutPermissionToReadMembers(t *testing.T) {
 	report, err := explain(t.Context(), clustertest.WithoutMembers(clustertest.NewCluster(clustertest.NewExported("west", time.Hour), clustertest.NewImport())), "shop", "web")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if report.Exports[0].State != "" || report.ClusterID != "" || report.Import == nil {
-		t.Errorf("%+v", report)
+		t.Errorf("got %+v", report)
 	}
 }
 
-func TestLongValuesAreShortenedForPeopleOnly(t *testing.T) {
+func TestLongValuesAreTruncatedInTextOnly(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	annotated := func(spec *clustersetv1alpha1.ExportedServiceSpec) {
 		spec.ExportedAnnotations = map[string]string{"a": long}
 	}
 	objects := []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour, annotated), clustertest.NewImport()}
 	if text := explained(t, objects...); strings.Contains(text, strings.Repeat("x", maxCell)) || !strings.Contains(text, "a=xxxx") {
-		t.Errorf("not shortened:\n%s", text)
+		t.Errorf("value is not truncated:\n%s", text)
 	}
 	report, err := explain(t.Context(), clustertest.NewCluster(objects...), "shop", "web")
 	if err != nil {
@@ -247,13 +247,13 @@ func TestLongValuesAreShortenedForPeopleOnly(t *testing.T) {
 	}
 	encoded, err := json.Marshal(report)
 	if err != nil || !strings.Contains(string(encoded), long) {
-		t.Errorf("shortened, error %v", err)
+		t.Errorf("value is truncated in JSON (%v)", err)
 	}
 }
 
-func TestImportsAreOfferedToExplain(t *testing.T) {
+func TestCompletionOfServiceImports(t *testing.T) {
 	got, err := importedNames(t.Context(), clustertest.NewCluster(clustertest.NewImport()), "shop")
 	if err != nil || len(got) != 1 || got[0] != "web" {
-		t.Errorf("offered %v, error %v", got, err)
+		t.Errorf("got completions %v and error %v", got, err)
 	}
 }

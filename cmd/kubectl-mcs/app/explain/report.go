@@ -20,49 +20,51 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
-// serviceFacts are what one cluster knows of a service that is exported.
+// serviceFacts is what one cluster knows about an exported service.
 type serviceFacts struct {
 	context, namespace, name string
 	exports                  []clustersetv1alpha1.ExportedService
 	slices                   []clustersetv1alpha1.ExportedEndpointSlice
-	// members are empty, and membersKnown false, when the user may not read them.
+	// membersKnown is false if the user is not allowed to read the members.
 	members      []clustersetv1alpha1.Member
 	membersKnown bool
-	// serviceImport is nil when there is none. Then host is the namespace, nil
-	// when there is none either; hostKnown is false when the user may not know.
-	serviceImport *multiclusterxv1beta1.ServiceImport
-	host          *corev1.Namespace
-	hostKnown     bool
+	// serviceImport is nil if the service is not imported. Then namespaceObject is
+	// the namespace, or nil if it does not exist, and namespaceKnown is false if the
+	// user is not allowed to read it.
+	serviceImport   *multiclusterxv1beta1.ServiceImport
+	namespaceObject *corev1.Namespace
+	namespaceKnown  bool
 }
 
-// explanation is what `kubectl mcs explain` prints.
+// explanation is the output of `kubectl mcs explain`.
 type explanation struct {
 	Service    string `json:"service"`
 	Namespace  string `json:"namespace"`
 	Context    string `json:"context"`
 	ClusterID  string `json:"clusterID,omitempty"`
 	ClusterSet string `json:"clusterSet,omitempty"`
-	// Exports are the clusters that export it, the oldest export first.
-	Exports    []exportReport     `json:"exports"`
-	Properties []propertyReport   `json:"properties"`
-	Conflicts  []conflictReport   `json:"conflicts,omitempty"`
-	Endpoints  []endpointsReport  `json:"endpoints,omitempty"`
-	DNS        []dnsRecord        `json:"dns"`
-	Import     *importReport      `json:"import,omitempty"`
-	NoImport   string             `json:"noImport,omitempty"`
-	OutOfTouch []outOfTouchReport `json:"outOfTouch,omitempty"`
+	// Exports are the exports of all clusters, sorted by precedence.
+	Exports      []exportReport       `json:"exports"`
+	Properties   []propertyReport     `json:"properties"`
+	Conflicts    []conflictReport     `json:"conflicts,omitempty"`
+	Endpoints    []endpointsReport    `json:"endpoints,omitempty"`
+	DNS          []dnsRecord          `json:"dns"`
+	Import       *importReport        `json:"import,omitempty"`
+	NoImport     string               `json:"noImport,omitempty"`
+	Disconnected []disconnectedReport `json:"disconnectedMembers,omitempty"`
 }
 
-// exportReport is one cluster that exports the service. Endpoints are counted
-// per IP family: a Pod with two addresses is two.
+// exportReport is the export of one cluster. Endpoints are counted per IP family: a
+// Pod with two addresses counts twice.
 type exportReport struct {
 	Cluster string      `json:"cluster"`
 	Since   metav1.Time `json:"since"`
-	// State is empty when the members are not known.
+	// State is empty if the members are unknown.
 	State clustersetv1alpha1.MemberState `json:"state,omitempty"`
 	Ready int                            `json:"readyEndpoints"`
 	Total int                            `json:"totalEndpoints"`
-	// Path is the way from the cluster to this one, empty for this one itself.
+	// Path is the relay path from the cluster to this one. It is empty for the local
+	// cluster.
 	Path []string `json:"path,omitempty"`
 }
 
@@ -82,7 +84,7 @@ type conflictReport struct {
 	Message string `json:"message"`
 }
 
-// importReport is what a client in this cluster gets.
+// importReport is what clients in this cluster get.
 type importReport struct {
 	Type                  multiclusterxv1beta1.ServiceImportType `json:"type"`
 	IPs                   []string                               `json:"ips,omitempty"`
@@ -90,15 +92,15 @@ type importReport struct {
 	Ports                 []multiclusterxv1beta1.ServicePort     `json:"ports"`
 	SessionAffinity       corev1.ServiceAffinity                 `json:"sessionAffinity,omitempty"`
 	SessionAffinityConfig *corev1.SessionAffinityConfig          `json:"sessionAffinityConfig,omitempty"`
-	// NotTrue are the conditions that are not as they should be.
+	// NotTrue are the conditions that are not True.
 	NotTrue []metav1.Condition `json:"conditionsNotTrue,omitempty"`
 }
 
-// outOfTouchReport is a member of which it is not certain what it exports now.
-type outOfTouchReport struct {
+// disconnectedReport is a member whose exports may be outdated.
+type disconnectedReport struct {
 	Cluster string                         `json:"cluster"`
 	State   clustersetv1alpha1.MemberState `json:"state"`
-	// Endpoints is what happens with its endpoints.
+	// Endpoints tells whether its endpoints are used.
 	Endpoints endpointUse `json:"endpoints"`
 	Message   string      `json:"message"`
 }
@@ -111,25 +113,25 @@ const (
 	endpointsUnknown endpointUse = "Unknown"
 )
 
-// newExplanation explains a service that at least one cluster exports.
+// newExplanation builds the report. There must be at least one export.
 func newExplanation(facts serviceFacts) explanation {
 	exports := slices.SortedFunc(slices.Values(facts.exports), func(a, b clustersetv1alpha1.ExportedService) int {
 		return precedence.Compare(precedence.Rank{Since: a.Spec.ExportedAt.Time, Cluster: a.Spec.Cluster}, precedence.Rank{Since: b.Spec.ExportedAt.Time, Cluster: b.Spec.Cluster})
 	})
 	facts.exports = exports
-	var mergeables []merge.Export
+	var inputs []merge.Export
 	for i := range exports {
-		mergeables = append(mergeables, merge.FromV1alpha1(&exports[i]))
+		inputs = append(inputs, merge.FromV1alpha1(&exports[i]))
 	}
-	merged := merge.Merge(mergeables)
+	merged := merge.Merge(inputs)
 	spec := merged.V1beta1Spec()
 	report := explanation{
 		Service: facts.name, Namespace: facts.namespace, Context: facts.context,
-		Exports: exportReports(facts), OutOfTouch: outOfTouch(facts),
+		Exports: exportReports(facts), Disconnected: disconnectedMembers(facts),
 		Endpoints: countEndpoints(facts, spec), DNS: dnsRecords(facts, spec),
 	}
 	report.ClusterID, report.ClusterSet = members.Identity(facts.members)
-	for _, property := range merge.Explain(mergeables) {
+	for _, property := range merge.Explain(inputs) {
 		report.Properties = append(report.Properties, propertyReport(property))
 	}
 	for _, conflict := range merged.Conflicts {
@@ -178,57 +180,57 @@ func newImportReport(serviceImport *multiclusterxv1beta1.ServiceImport) *importR
 
 func whyNoImport(facts serviceFacts) string {
 	switch {
-	case facts.hostKnown && facts.host == nil:
-		return fmt.Sprintf("this cluster has no namespace %q: create it, and the service is imported", facts.namespace)
-	case facts.hostKnown && (facts.host.DeletionTimestamp != nil || facts.host.Status.Phase == corev1.NamespaceTerminating):
-		return fmt.Sprintf("the namespace %q of this cluster is being deleted", facts.namespace)
+	case facts.namespaceKnown && facts.namespaceObject == nil:
+		return fmt.Sprintf("namespace %q does not exist in this cluster: create it to import the service", facts.namespace)
+	case facts.namespaceKnown && (facts.namespaceObject.DeletionTimestamp != nil || facts.namespaceObject.Status.Phase == corev1.NamespaceTerminating):
+		return fmt.Sprintf("namespace %q is being deleted in this cluster", facts.namespace)
 	}
-	return "it has not been computed yet: ask again in a moment"
+	return "the ServiceImport has not been computed yet: try again in a moment"
 }
 
-// outOfTouch are the clusters that export the service and are neither this one
-// nor in touch with it, and those that may export it without that being known.
-func outOfTouch(facts serviceFacts) []outOfTouchReport {
+// disconnectedMembers returns the members that export the service and are not
+// connected, and those that may export it without this cluster knowing.
+func disconnectedMembers(facts serviceFacts) []disconnectedReport {
 	exporting := map[string]bool{}
 	for i := range facts.exports {
 		exporting[facts.exports[i].Spec.Cluster] = true
 	}
-	var reports []outOfTouchReport
+	var reports []disconnectedReport
 	for i := range facts.members {
-		if report := describeTouch(&facts.members[i], exporting[facts.members[i].Name]); report != nil {
+		if report := describeMember(&facts.members[i], exporting[facts.members[i].Name]); report != nil {
 			reports = append(reports, *report)
 		}
 	}
-	slices.SortFunc(reports, func(a, b outOfTouchReport) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(reports, func(a, b disconnectedReport) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return reports
 }
 
-// isWithdrawn says whether mcs-controller takes the endpoints of a member out of
-// use. Of one that was not reached yet, or is refused, it uses what it did before.
+// isWithdrawn reports whether mcs-controller withdraws the endpoints of a member. It
+// keeps the known endpoints of members that are connecting or refused.
 func isWithdrawn(status *clustersetv1alpha1.MemberStatus) bool {
 	return status.State == clustersetv1alpha1.MemberLost && status.LostPolicy != clustersetv1alpha1.LostPolicyKeep
 }
 
-// describeTouch is nil for a member whose state leaves no doubt.
-func describeTouch(member *clustersetv1alpha1.Member, exports bool) *outOfTouchReport {
+// describeMember returns nil for a member whose exports are up to date.
+func describeMember(member *clustersetv1alpha1.Member, exports bool) *disconnectedReport {
 	status := &member.Status
-	report := &outOfTouchReport{Cluster: member.Name, State: status.State, Endpoints: endpointsUsed}
+	report := &disconnectedReport{Cluster: member.Name, State: status.State, Endpoints: endpointsUsed}
 	keep := status.LostPolicy == clustersetv1alpha1.LostPolicyKeep
 	switch {
 	case isWithdrawn(status) && exports:
 		report.Endpoints = endpointsNotUsed
-		report.Message = fmt.Sprintf("%s; its endpoints are not used until it is back", lastSeen(status))
+		report.Message = fmt.Sprintf("%s; its endpoints are withdrawn until it is connected again", lastSeen(status))
 	case status.State == clustersetv1alpha1.MemberLost && exports:
-		report.Message = fmt.Sprintf("%s; its endpoints stay in use, because its policy is Keep", lastSeen(status))
+		report.Message = fmt.Sprintf("%s; its endpoints are kept, because its lost policy is Keep", lastSeen(status))
 	case status.State == clustersetv1alpha1.MemberStale && exports && keep:
 		report.Message = fmt.Sprintf("%s; its endpoints are used", lastSeen(status))
 	case status.State == clustersetv1alpha1.MemberStale && exports:
-		report.Message = fmt.Sprintf("%s; its endpoints are used until it is lost, after %d s of silence", lastSeen(status), status.TTLSeconds)
+		report.Message = fmt.Sprintf("%s; its endpoints are withdrawn if it does not respond within its TTL of %d s", lastSeen(status), status.TTLSeconds)
 	case status.State == clustersetv1alpha1.MemberRefused, status.State == clustersetv1alpha1.MemberConnecting:
 		report.Endpoints = endpointsUnknown
-		report.Message = "it is not known what it exports"
+		report.Message = "its exports are unknown"
 		if exports {
-			report.Message = "it is not known whether it still exports the service; its endpoints are used as before"
+			report.Message = "its exports may be outdated; its known endpoints are used"
 		}
 		for _, problem := range conditions.Problems(status.Conditions) {
 			report.Message += "; " + problem

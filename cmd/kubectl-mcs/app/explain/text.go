@@ -18,7 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
-// How much of a report fits a terminal. All of it is in json and yaml.
+// Limits for the text output. JSON and YAML are complete.
 const (
 	maxCell    = 40
 	maxColumns = 8
@@ -27,16 +27,16 @@ const (
 	maxMessage = 400
 )
 
-// explanationText writes a report for people. The first error to write stays.
-type explanationText struct {
+// textWriter writes a report as text and keeps the first error.
+type textWriter struct {
 	out io.Writer
 	now time.Time
 	err error
 }
 
-// writeExplanation writes a report for people.
+// writeExplanation writes a report as text.
 func writeExplanation(out io.Writer, report explanation, now time.Time) error {
-	w := &explanationText{out: out, now: now}
+	w := &textWriter{out: out, now: now}
 	w.line("Service %s in namespace %s, %s", report.Service, report.Namespace, report.viewpoint())
 	w.exports(report)
 	w.properties(report)
@@ -48,30 +48,30 @@ func writeExplanation(out io.Writer, report explanation, now time.Time) error {
 
 func (r explanation) viewpoint() string {
 	if r.ClusterID == "" {
-		return fmt.Sprintf("as the cluster of context %s sees it", r.Context)
+		return fmt.Sprintf("in the view of the cluster of context %s", r.Context)
 	}
-	return fmt.Sprintf("as cluster %s of ClusterSet %s sees it (context %s)", r.ClusterID, r.ClusterSet, r.Context)
+	return fmt.Sprintf("in the view of cluster %s in ClusterSet %s (context %s)", r.ClusterID, r.ClusterSet, r.Context)
 }
 
-func (w *explanationText) line(format string, args ...any) {
+func (w *textWriter) line(format string, args ...any) {
 	if w.err == nil {
 		_, w.err = fmt.Fprintln(w.out, printer.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-func (w *explanationText) section(title string) {
+func (w *textWriter) section(title string) {
 	w.line("")
 	w.line("%s", title)
 }
 
-func (w *explanationText) table(rows [][]string) {
+func (w *textWriter) table(rows [][]string) {
 	if w.err == nil {
 		w.err = printer.WriteTable(w.out, "  ", rows)
 	}
 }
 
-func (w *explanationText) exports(report explanation) {
-	w.section("Exported by, the oldest first:")
+func (w *textWriter) exports(report explanation) {
+	w.section("Exports, by precedence:")
 	rows := [][]string{{"CLUSTER", "SINCE", "AGE", "STATE", "READY/TOTAL ENDPOINTS"}}
 	for _, export := range report.Exports {
 		rows = append(rows, []string{
@@ -82,9 +82,9 @@ func (w *explanationText) exports(report explanation) {
 	w.table(rows)
 }
 
-func (w *explanationText) properties(report explanation) {
-	clusters, left := columns(report)
-	w.section("What they export, and what is used of it (! is a conflict):")
+func (w *textWriter) properties(report explanation) {
+	clusters, omitted := columns(report)
+	w.section("Exported properties (! marks a conflict):")
 	rows := [][]string{append(append([]string{"  PROPERTY"}, clusters...), "USED", "DECIDED BY")}
 	for _, property := range report.Properties {
 		row := []string{property.title()}
@@ -94,14 +94,14 @@ func (w *explanationText) properties(report explanation) {
 		rows = append(rows, append(row, truncate.Characters(property.Used, maxCell), property.decidedBy()))
 	}
 	w.table(rows)
-	w.leftOut(left, "clusters")
+	w.omitted(omitted, "clusters")
 	for _, conflict := range report.Conflicts {
 		w.line("  %s: %s", conflict.Reason, truncate.Characters(conflict.Message, maxMessage))
 	}
 }
 
-// title names the property: labels and annotations are those that
-// ServiceExports name, not those of the Services.
+// title returns the title of the property. Labels and annotations are those of the
+// ServiceExports, not those of the Services.
 func (p propertyReport) title() string {
 	mark, name := "  ", p.Name
 	if p.Conflict {
@@ -120,15 +120,15 @@ func (p propertyReport) decidedBy() string {
 	case merge.Union:
 		return "union"
 	}
-	return "oldest, " + p.Cluster
+	return "oldest export, " + p.Cluster
 }
 
-func (w *explanationText) endpoints(report explanation) {
+func (w *textWriter) endpoints(report explanation) {
 	if len(report.Endpoints) == 0 {
 		return
 	}
-	clusters, left := columns(report)
-	w.section("Ready/total endpoints per port (- where a cluster does not serve it):")
+	clusters, omitted := columns(report)
+	w.section("Ready/total endpoints by port (- if the cluster does not serve the port):")
 	rows := [][]string{append([]string{"PORT", "IP FAMILY"}, clusters...)}
 	for _, counts := range report.Endpoints {
 		row := []string{"", counts.IPFamily}
@@ -144,7 +144,7 @@ func (w *explanationText) endpoints(report explanation) {
 		rows = append(rows, row)
 	}
 	w.table(rows)
-	w.leftOut(left, "clusters")
+	w.omitted(omitted, "clusters")
 }
 
 func (r endpointsReport) of(cluster string) string {
@@ -156,9 +156,9 @@ func (r endpointsReport) of(cluster string) string {
 	return ""
 }
 
-func (w *explanationText) dns(report explanation) {
+func (w *textWriter) dns(report explanation) {
 	if report.Import == nil {
-		w.section("DNS names, which are not answered in this cluster:")
+		w.section("DNS names (not resolvable in this cluster):")
 	} else {
 		w.section("DNS names:")
 	}
@@ -167,28 +167,28 @@ func (w *explanationText) dns(report explanation) {
 	for _, record := range shown {
 		answers := record.Answers[:min(len(record.Answers), maxAnswers)]
 		text := strings.Join(answers, ", ")
-		if left := len(record.Answers) - len(answers); left > 0 {
-			text += fmt.Sprintf(" and %d more", left)
+		if omitted := len(record.Answers) - len(answers); omitted > 0 {
+			text += fmt.Sprintf(" and %d more", omitted)
 		}
 		rows = append(rows, []string{record.Name, record.Type, text})
 	}
 	w.table(rows)
-	w.leftOut(len(report.DNS)-len(shown), "names")
+	w.omitted(len(report.DNS)-len(shown), "names")
 }
 
-func (w *explanationText) client(report explanation) {
-	w.section("What a client in this cluster gets:")
+func (w *textWriter) client(report explanation) {
+	w.section("Import in this cluster:")
 	if report.Import == nil {
-		w.line("  Nothing: the service is not imported here, because %s", report.NoImport)
+		w.line("  Not imported: %s", report.NoImport)
 	} else {
 		w.imported(report.Import)
 	}
-	for _, member := range report.OutOfTouch {
+	for _, member := range report.Disconnected {
 		w.line("  Cluster %s is %s: %s", member.Cluster, member.State, truncate.Characters(member.Message, maxMessage))
 	}
 }
 
-func (w *explanationText) imported(imported *importReport) {
+func (w *textWriter) imported(imported *importReport) {
 	var ports []string
 	for _, port := range imported.Ports {
 		ports = append(ports, portText(port.Name, port.Port, port.Protocol))
@@ -208,16 +208,16 @@ func (w *explanationText) imported(imported *importReport) {
 	}
 }
 
-func (w *explanationText) leftOut(count int, what string) {
+func (w *textWriter) omitted(count int, what string) {
 	if count > 0 {
-		w.line("  … and %d more %s: -o yaml prints all", count, what)
+		w.line("  ... and %d more %s (use -o yaml to print all)", count, what)
 	}
 }
 
-// columns are the clusters that get a column, the oldest export first, and how
-// many do not. If there are too many, those that differ from it come before
-// those that do not.
-func columns(report explanation) (clusters []string, left int) {
+// columns returns the clusters that get a column, by precedence, and the number of
+// omitted ones. If there are too many, clusters that differ from the oldest export
+// come first.
+func columns(report explanation) (clusters []string, omitted int) {
 	for _, export := range report.Exports {
 		clusters = append(clusters, export.Cluster)
 	}

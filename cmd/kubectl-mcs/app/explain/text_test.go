@@ -20,7 +20,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-func TestOldestExportIsShownFirst(t *testing.T) {
+func TestExportsAreSortedByPrecedence(t *testing.T) {
 	report := newExplanation(serviceFacts{exports: []clustersetv1alpha1.ExportedService{
 		*clustertest.NewExported("young", time.Minute), *clustertest.NewExported("b", time.Hour), *clustertest.NewExported("a", time.Hour), *clustertest.NewExported("old", 2*time.Hour),
 	}})
@@ -33,7 +33,7 @@ func TestOldestExportIsShownFirst(t *testing.T) {
 	}
 }
 
-func TestOfManyClustersThoseThatDifferAreShown(t *testing.T) {
+func TestClustersThatDifferAreShownFirst(t *testing.T) {
 	var facts serviceFacts
 	for i := range maxColumns + 2 {
 		facts.exports = append(facts.exports, *clustertest.NewExported(fmt.Sprintf("c%02d", i), time.Duration(100-i)*time.Hour))
@@ -41,11 +41,11 @@ func TestOfManyClustersThoseThatDifferAreShown(t *testing.T) {
 	clustertest.Headless(&facts.exports[maxColumns+1].Spec)
 	shown, left := columns(newExplanation(facts))
 	if diff := cmp.Diff([]string{"c00", "c09", "c01", "c02", "c03", "c04", "c05", "c06"}, shown); diff != "" || left != 2 {
-		t.Errorf("%d left out: %s", left, diff)
+		t.Errorf("%d clusters omitted (-want +got):\n%s", left, diff)
 	}
 }
 
-func TestNamesOfManyPodsDoNotFloodTheTerminal(t *testing.T) {
+func TestLongListsAreTruncatedInText(t *testing.T) {
 	slice := clustertest.NewSlice("east", discoveryv1.AddressTypeIPv4)
 	for i := range 100 {
 		slice.Spec.Endpoints = append(slice.Spec.Endpoints, discoveryv1.Endpoint{
@@ -56,72 +56,72 @@ func TestNamesOfManyPodsDoNotFloodTheTerminal(t *testing.T) {
 		i.Spec.Type, i.Spec.IPs = multiclusterxv1beta1.Headless, nil
 	})}
 	text := explained(t, objects...)
-	for _, want := range []string{"10.1.0.0, 10.1.0.1, 10.1.0.2 and 97 more\n", "  … and 82 more names: -o yaml prints all\n"} {
+	for _, want := range []string{"10.1.0.0, 10.1.0.1, 10.1.0.2 and 97 more\n", "  ... and 82 more names (use -o yaml to print all)\n"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in:\n%s", want, text)
+			t.Errorf("%q is missing in:\n%s", want, text)
 		}
 	}
 	report, err := explain(t.Context(), clustertest.NewCluster(objects...), "shop", "web")
 	if err != nil || len(report.DNS) != 102 || len(report.DNS[0].Answers) != 100 {
-		t.Errorf("%d records, error %v", len(report.DNS), err)
+		t.Errorf("got %d records and error %v", len(report.DNS), err)
 	}
 }
 
-func TestPodWhoseNameWouldBeTooLongHasNone(t *testing.T) {
+func TestPodWithATooLongNameHasNoRecord(t *testing.T) {
 	endpoint := discoveryv1.Endpoint{Hostname: ptr.To(strings.Repeat("h", 63))}
 	if name := hostName(endpoint, strings.Repeat("c", 63), strings.Repeat("s", 63)+"."+strings.Repeat("n", 63)+".svc.clusterset.local"); name != "" {
-		t.Errorf("name %q", name)
+		t.Errorf("got name %q", name)
 	}
 }
 
-func TestServiceWithoutPortsHasItsEndpointsCounted(t *testing.T) {
+func TestEndpointsOfServiceWithoutPorts(t *testing.T) {
 	portless := func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Ports = nil }
 	slice := clustertest.NewSlice("east", discoveryv1.AddressTypeIPv4, "10.1.0.1", "!10.1.0.2")
 	slice.Spec.Ports = nil
 	text := explained(t, clustertest.Local(), clustertest.NewExported("east", time.Hour, clustertest.Headless, portless), slice, clustertest.NewImport())
 	if want := "  PORT   IP FAMILY   east\n  -      IPv4        1/2\n"; !strings.Contains(text, want) {
-		t.Errorf("no %q in:\n%s", want, text)
+		t.Errorf("%q is missing in:\n%s", want, text)
 	}
 }
 
-// A cluster serves a port by protocol and number, under whatever name.
-func TestEndpointsAreCountedForPortsOfAnotherName(t *testing.T) {
+// A cluster serves a port by protocol and number, independent of its name.
+func TestEndpointsOfPortsWithDifferentNames(t *testing.T) {
 	renamed := func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Ports[0].Name = "web" }
 	slice := clustertest.NewSlice("west", discoveryv1.AddressTypeIPv4, "10.2.0.1")
 	slice.Spec.Ports[0].Name = ptr.To("web")
 	text := explained(t, clustertest.Local(), clustertest.NewExported("east", time.Hour), clustertest.NewExported("west", time.Minute, renamed), slice, clustertest.NewImport())
 	if want := "  http:80/TCP   IPv4        0/0    1/1\n"; !strings.Contains(text, want) {
-		t.Errorf("no %q in:\n%s", want, text)
+		t.Errorf("%q is missing in:\n%s", want, text)
 	}
 }
 
-func TestUseOfEndpointsOfMembersThatAreOutOfTouch(t *testing.T) {
+func TestDisconnectedMembers(t *testing.T) {
 	keep := func(status *clustersetv1alpha1.MemberStatus) { status.LostPolicy = clustersetv1alpha1.LostPolicyKeep }
-	refused := clustertest.Condition("Accepted", metav1.ConditionFalse, "WrongClusterSet", "it claims another ClusterSet")
+	refused := clustertest.Condition("Accepted", metav1.ConditionFalse, "WrongClusterSet", "cluster is in another ClusterSet")
 	for _, test := range []struct {
 		name    string
 		member  *clustersetv1alpha1.Member
 		exports bool
-		want    *outOfTouchReport
+		want    *disconnectedReport
 	}{
 		{"local", clustertest.Local(), true, nil},
 		{"connected", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected), true, nil},
 		{"lost, exports nothing", clustertest.NewMember("west", clustersetv1alpha1.MemberLost), false, nil},
 		{"lost", clustertest.NewMember("west", clustersetv1alpha1.MemberLost, clustertest.Seen(time.Hour)), true,
-			&outOfTouchReport{"west", "Lost", endpointsNotUsed, "last seen 2026-03-01T11:00:00Z; its endpoints are not used until it is back"}},
+			&disconnectedReport{"west", "Lost", endpointsNotUsed, "last seen 2026-03-01T11:00:00Z; its endpoints are withdrawn until it is connected again"}},
 		{"lost and kept", clustertest.NewMember("west", clustersetv1alpha1.MemberLost, clustertest.Seen(time.Hour), keep), true,
-			&outOfTouchReport{"west", "Lost", endpointsUsed, "last seen 2026-03-01T11:00:00Z; its endpoints stay in use, because its policy is Keep"}},
+			&disconnectedReport{"west", "Lost", endpointsUsed, "last seen 2026-03-01T11:00:00Z; its endpoints are kept, because its lost policy is Keep"}},
 		{"stale", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Seen(time.Minute)), true,
-			&outOfTouchReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are used until it is lost, after 60 s of silence"}},
+			&disconnectedReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are withdrawn if it does not respond within its TTL of 60 s"}},
 		{"stale and kept", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Seen(time.Minute), keep), true,
-			&outOfTouchReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are used"}},
+			&disconnectedReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are used"}},
 		{"refused", clustertest.NewMember("west", clustersetv1alpha1.MemberRefused, refused), false,
-			&outOfTouchReport{"west", "Refused", endpointsUnknown, "it is not known what it exports; WrongClusterSet: it claims another ClusterSet"}},
+			&disconnectedReport{"west", "Refused", endpointsUnknown, "its exports are unknown; WrongClusterSet: cluster is in another ClusterSet"}},
 		{"connecting", clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting), true,
-			&outOfTouchReport{"west", "Connecting", endpointsUnknown, "it is not known whether it still exports the service; its endpoints are used as before"}},
+			&disconnectedReport{"west", "Connecting", endpointsUnknown, "its exports may be outdated; its known endpoints are used"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, describeTouch(test.member, test.exports)); diff != "" {
+			if diff := cmp.Diff(test.want, describeMember(test.member, test.exports)); diff != "" {
 				t.Error(diff)
 			}
 		})

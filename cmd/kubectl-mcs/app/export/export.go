@@ -1,6 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package export implements `kubectl mcs export`.
 package export
 
 import (
@@ -25,38 +26,39 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 )
 
-const exportLong = `Export a Service of the current context's cluster to its ClusterSet: create the
-ServiceExport of the same name. The Service can then be reached from every cluster
-that has the namespace, as SERVICE.NAMESPACE.svc.clusterset.local. Exporting a Service
-that is exported already changes nothing.
+const long = `Export a Service to the ClusterSet.
 
-Services of type ExternalName cannot be exported, nor those that stand for an import.
-If other clusters export the service differently, the server warns of it at once.`
+The command creates a ServiceExport with the name of the Service in the cluster of the
+current context. Every cluster of the ClusterSet that has the namespace can then reach
+the Service as SERVICE.NAMESPACE.svc.clusterset.local. If the Service is already
+exported, nothing changes.
 
-const exportExample = `  # Export the Service web of the namespace shop
+Services of type ExternalName and derived Services cannot be exported. The server
+warns about conflicts with the exports of other clusters.`
+
+const example = `  # Export the Service web in namespace shop
   kubectl mcs export web -n shop
 
-  # The same, and wait until the other clusters can see it
+  # Export the Service and wait until the other clusters can see it
   kubectl mcs export web -n shop --wait --timeout 1m`
 
-// exporting is what the user asked for.
-type exporting struct {
-	printer.Output
+type options struct {
+	output  printer.Output
 	streams genericiooptions.IOStreams
 	wait    bool
 	timeout time.Duration
 }
 
-// NewCommand returns the command.
+// NewCommand returns the command export.
 func NewCommand(f *cluster.Factory) *cobra.Command {
-	o := &exporting{streams: f.Streams}
+	o := &options{streams: f.Streams}
 	cmd := &cobra.Command{
 		Use:               "export SERVICE",
 		Short:             "Export a Service to the ClusterSet",
-		Long:              exportLong,
-		Example:           exportExample,
+		Long:              long,
+		Example:           example,
 		Args:              cluster.SingleServiceArg,
-		ValidArgsFunction: f.CompleteName(exportable),
+		ValidArgsFunction: f.CompleteName(exportableNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return err
@@ -68,20 +70,20 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 			return o.run(cmd.Context(), c, namespace, args[0])
 		},
 	}
-	o.AddTo(cmd)
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until the other clusters can see the export.")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "How long to wait with --wait.")
+	o.output.AddTo(cmd)
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "If true, wait until the other clusters can see the export.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "The length of time to wait with --wait.")
 	return cmd
 }
 
-func (o *exporting) validate() error {
+func (o *options) validate() error {
 	if o.timeout <= 0 {
-		return fmt.Errorf("--timeout %s: must be more than zero", o.timeout)
+		return fmt.Errorf("--timeout %s: must be greater than zero", o.timeout)
 	}
-	return o.Output.Validate()
+	return o.output.Validate()
 }
 
-func (o *exporting) run(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
+func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
 	if err := checkExportable(ctx, c, namespace, name); err != nil {
 		return err
 	}
@@ -89,15 +91,15 @@ func (o *exporting) run(ctx context.Context, c *cluster.Cluster, namespace, name
 	if err != nil {
 		return err
 	}
-	if o.Format == "" {
+	if o.output.Format == "" {
 		outcome := "already exported"
 		if created {
 			outcome = "exported"
 		}
 		fmt.Fprintf(o.streams.Out, "%s%s %s\n", serviceexport.Resource, name, outcome)
 	}
-	if joined, known := members.InClusterSet(ctx, c); known && !joined {
-		fmt.Fprintf(o.streams.ErrOut, "Warning: the cluster of context %q is in no ClusterSet, and nothing is exported until it is: %s\n", c.Context, members.JoinAdvice)
+	if inClusterSet, known := members.InClusterSet(ctx, c); known && !inClusterSet {
+		fmt.Fprintf(o.streams.ErrOut, "Warning: cluster of context %q is not in a ClusterSet, so that the Service is not exported yet: %s\n", c.Context, members.JoinAdvice)
 	}
 	if o.wait {
 		var notReady error
@@ -105,7 +107,7 @@ func (o *exporting) run(ctx context.Context, c *cluster.Cluster, namespace, name
 			return notReady
 		}
 	}
-	return o.Print(o.streams.Out, presentable(serviceExport), func(out io.Writer) error {
+	return o.output.Print(o.streams.Out, forOutput(serviceExport), func(out io.Writer) error {
 		if o.wait {
 			fmt.Fprintf(out, "%s%s ready\n", serviceexport.Resource, name)
 		}
@@ -113,14 +115,14 @@ func (o *exporting) run(ctx context.Context, c *cluster.Cluster, namespace, name
 	})
 }
 
-// checkExportable is an error if nothing would come of an export.
+// checkExportable returns an error for a Service that cannot be exported.
 func checkExportable(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
 	service, err := c.Kubernetes.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no Service %q in namespace %q of context %q: create it first, or choose another namespace with -n; `kubectl get services -A` lists all", name, namespace, c.Context)
+		return fmt.Errorf("Service %q does not exist in namespace %q of context %q: create it first, or choose another namespace with -n; `kubectl get services -A` lists all Services", name, namespace, c.Context)
 	case err != nil:
-		return fmt.Errorf("cannot read Service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.KubernetesUserAdvice))
+		return fmt.Errorf("failed to get Service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.KubernetesUserAdvice))
 	}
 	if problem := export.Check(namespace, name, service); problem != nil {
 		return errors.New(problem.Message)
@@ -128,38 +130,38 @@ func checkExportable(ctx context.Context, c *cluster.Cluster, namespace, name st
 	return nil
 }
 
-// ensureExport makes a ServiceExport unless there is one, and says whether it did.
+// ensureExport creates a ServiceExport unless it exists, and reports whether it did.
 func ensureExport(ctx context.Context, c *cluster.Cluster, namespace, name string) (*multiclusterxv1beta1.ServiceExport, bool, error) {
 	exports := c.MCS.MulticlusterXV1beta1().ServiceExports(namespace)
 	wanted := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	created, err := exports.Create(ctx, wanted, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			return nil, false, fmt.Errorf("cannot export Service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+			return nil, false, fmt.Errorf("failed to create ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 		}
 		return created, true, nil
 	}
 	existing, err := exports.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, false, fmt.Errorf("cannot read ServiceExport %q in namespace %q, which exists: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+		return nil, false, fmt.Errorf("failed to get ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 	}
 	if existing.DeletionTimestamp != nil {
-		return nil, false, fmt.Errorf("ServiceExport %q in namespace %q is being deleted, and its finalizers %q are not done: export the Service again when it is gone",
+		return nil, false, fmt.Errorf("ServiceExport %q in namespace %q is being deleted and waits for its finalizers %q: export the Service again when it is deleted",
 			name, namespace, existing.Finalizers)
 	}
 	return existing, false, nil
 }
 
-// presentable is a ServiceExport as `kubectl get` prints it.
-func presentable(serviceExport *multiclusterxv1beta1.ServiceExport) *multiclusterxv1beta1.ServiceExport {
+// forOutput returns a ServiceExport as `kubectl get` prints it.
+func forOutput(serviceExport *multiclusterxv1beta1.ServiceExport) *multiclusterxv1beta1.ServiceExport {
 	shown := serviceExport.DeepCopy()
 	shown.SetGroupVersionKind(multiclusterxv1beta1.SchemeGroupVersion.WithKind("ServiceExport"))
 	shown.ManagedFields = nil
 	return shown
 }
 
-// exportable are the names of the Services that could be exported and are not.
-func exportable(ctx context.Context, c *cluster.Cluster, namespace string) ([]string, error) {
+// exportableNames lists the Services that can be exported and are not exported yet.
+func exportableNames(ctx context.Context, c *cluster.Cluster, namespace string) ([]string, error) {
 	services, err := c.Kubernetes.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -168,16 +170,16 @@ func exportable(ctx context.Context, c *cluster.Cluster, namespace string) ([]st
 	if err != nil {
 		return nil, err
 	}
-	without := sets.New(exported...)
+	existing := sets.New(exported...)
 	var names []string
 	for i := range services.Items {
-		if service := &services.Items[i]; offer(service) && !without.Has(service.Name) {
+		if service := &services.Items[i]; isExportable(service) && !existing.Has(service.Name) {
 			names = append(names, service.Name)
 		}
 	}
 	return names, nil
 }
 
-func offer(service *corev1.Service) bool {
+func isExportable(service *corev1.Service) bool {
 	return export.Check(service.Namespace, service.Name, service) == nil
 }

@@ -25,11 +25,11 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// runExport exports shop/web of a cluster.
-func runExport(t *testing.T, c *cluster.Cluster, changes ...func(*exporting)) (stdout, stderr string, err error) {
+// runExport exports shop/web.
+func runExport(t *testing.T, c *cluster.Cluster, changes ...func(*options)) (stdout, stderr string, err error) {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-	o := &exporting{streams: streams, timeout: 30 * time.Second}
+	o := &options{streams: streams, timeout: 30 * time.Second}
 	for _, change := range changes {
 		change(o)
 	}
@@ -37,24 +37,24 @@ func runExport(t *testing.T, c *cluster.Cluster, changes ...func(*exporting)) (s
 	return out.String(), errOut.String(), err
 }
 
-func waiting(o *exporting) { o.wait = true }
+func waiting(o *options) { o.wait = true }
 
-func TestServiceIsExportedOnce(t *testing.T) {
+func TestExportIsIdempotent(t *testing.T) {
 	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
 	for _, want := range []string{"exported", "already exported"} {
 		out, errOut, err := runExport(t, c)
 		if err != nil || errOut != "" {
-			t.Fatalf("error %v, warnings %q", err, errOut)
+			t.Fatalf("got error %v and warnings %q", err, errOut)
 		}
 		expect.Text(t, "serviceexport.multicluster.x-k8s.io/web "+want+"\n", out)
 	}
 	if !clustertest.IsExported(t.Context(), c) {
-		t.Error("there is no ServiceExport")
+		t.Error("ServiceExport does not exist")
 	}
 }
 
-func TestExportIsPrintedAsAnObject(t *testing.T) {
-	out, _, err := runExport(t, clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local()), func(o *exporting) { o.Format = "yaml" })
+func TestExportPrintsTheObject(t *testing.T) {
+	out, _, err := runExport(t, clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local()), func(o *options) { o.output.Format = "yaml" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +69,13 @@ status: {}
 `, out)
 }
 
-func TestWhatCannotBeExportedIsRefused(t *testing.T) {
+func TestServicesThatCannotBeExported(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		objects []runtime.Object
 		want    string
 	}{
-		{"no Service", nil, `there is no Service "web" in namespace "shop" of context "east": create it first, or choose another namespace with -n`},
+		{"no Service", nil, `Service "web" does not exist in namespace "shop" of context "east": create it first, or choose another namespace with -n`},
 		{
 			"ExternalName", []runtime.Object{clustertest.NewService("web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
 			"has type ExternalName and cannot be exported; export a Service that has endpoints",
@@ -86,44 +86,44 @@ func TestWhatCannotBeExportedIsRefused(t *testing.T) {
 			_, _, err := runExport(t, c)
 			expect.Error(t, err, test.want)
 			if clustertest.IsExported(t.Context(), c) {
-				t.Error("it was exported all the same")
+				t.Error("ServiceExport was created")
 			}
 		})
 	}
 }
 
-func TestExportThatIsBeingDeletedIsNoExport(t *testing.T) {
-	dying := clustertest.NewServiceExport("web")
-	dying.DeletionTimestamp, dying.Finalizers = new(clustertest.Before(time.Minute)), []string{"example.com/slow"}
-	_, _, err := runExport(t, clustertest.NewCluster(clustertest.NewService("web"), dying, clustertest.Local()))
-	expect.Error(t, err, "is being deleted", "example.com/slow", "export the Service again when it is gone")
+func TestExportThatIsBeingDeleted(t *testing.T) {
+	deleting := clustertest.NewServiceExport("web")
+	deleting.DeletionTimestamp, deleting.Finalizers = new(clustertest.Before(time.Minute)), []string{"example.com/slow"}
+	_, _, err := runExport(t, clustertest.NewCluster(clustertest.NewService("web"), deleting, clustertest.Local()))
+	expect.Error(t, err, "is being deleted", "example.com/slow", "export the Service again when it is deleted")
 }
 
-func TestExporterInNoClusterSetIsWarned(t *testing.T) {
+func TestExportWarnsOutsideOfAClusterSet(t *testing.T) {
 	unclaimed := clustertest.Local()
 	unclaimed.Status.ClusterSet = ""
-	const warning = "Warning: the cluster of context \"east\" is in no ClusterSet, and nothing is exported until it is: make it a member of one with `kubectl mcs join`\n"
+	const warning = "Warning: cluster of context \"east\" is not in a ClusterSet, so that the Service is not exported yet: add it to a ClusterSet with `kubectl mcs join`\n"
 	for _, test := range []struct {
 		name    string
 		cluster *cluster.Cluster
 		want    string
 	}{
-		{"no id", clustertest.NewCluster(clustertest.NewService("web")), warning},
+		{"no cluster ID", clustertest.NewCluster(clustertest.NewService("web")), warning},
 		{"no ClusterSet", clustertest.NewCluster(clustertest.NewService("web"), unclaimed), warning},
-		{"a member", clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local()), ""},
-		{"not for the user to know", clustertest.WithoutMembers(clustertest.NewCluster(clustertest.NewService("web"))), ""},
+		{"in a ClusterSet", clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local()), ""},
+		{"not permitted to read members", clustertest.WithoutMembers(clustertest.NewCluster(clustertest.NewService("web"))), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, errOut, err := runExport(t, test.cluster)
 			if err != nil || errOut != test.want {
-				t.Errorf("error %v, warnings %q", err, errOut)
+				t.Errorf("got error %v and warnings %q", err, errOut)
 			}
 		})
 	}
 }
 
-// thenWatched has something happen to the ServiceExport as soon as it is watched.
-func thenWatched(c *cluster.Cluster, events ...watch.Event) {
+// watchEvents sends events as soon as the ServiceExport is watched.
+func watchEvents(c *cluster.Cluster, events ...watch.Event) {
 	clustertest.FakeOf(c).PrependWatchReactor("serviceexports", func(clienttesting.Action) (bool, watch.Interface, error) {
 		watcher := watch.NewFakeWithChanSize(len(events), false)
 		for _, event := range events {
@@ -135,9 +135,9 @@ func thenWatched(c *cluster.Cluster, events ...watch.Event) {
 
 func TestExportWaitsUntilItIsReady(t *testing.T) {
 	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
-	thenWatched(c,
+	watchEvents(c,
 		watch.Event{Type: watch.Modified, Object: clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "soon"))},
-		watch.Event{Type: watch.Modified, Object: clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, "the Service is offered"))},
+		watch.Event{Type: watch.Modified, Object: clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, "Service is exported to the ClusterSet"))},
 	)
 	out, _, err := runExport(t, c, waiting)
 	if err != nil {
@@ -149,23 +149,23 @@ serviceexport.multicluster.x-k8s.io/web ready
 `, out)
 }
 
-func TestExportThatIsReadyIsNotWaitedFor(t *testing.T) {
+func TestWaitForAReadyExportEnds(t *testing.T) {
 	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, "")), clustertest.Local())
 	if _, _, err := runExport(t, c, waiting); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestExportThatDoesNotGetReadySaysWhy(t *testing.T) {
-	invalid := metav1.Condition{Type: multicluster.ServiceExportValid, Status: metav1.ConditionFalse, Message: "there is no such Service"}
+func TestTimeoutReportsWhyExportIsNotReady(t *testing.T) {
+	invalid := metav1.Condition{Type: multicluster.ServiceExportValid, Status: metav1.ConditionFalse, Message: "Service does not exist"}
 	for _, test := range []struct {
 		name    string
 		current *multiclusterxv1beta1.ServiceExport
 		want    string
 	}{
-		{"not ready", clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "this cluster is in no ClusterSet")), "this cluster is in no ClusterSet"},
-		{"not valid", clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "not valid"), invalid), "there is no such Service"},
-		{"nothing is known", clustertest.NewServiceExport("web"), "mcs-controller has not looked at it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` tells"},
+		{"not ready", clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "cluster is not in a ClusterSet")), "cluster is not in a ClusterSet"},
+		{"not valid", clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "not valid"), invalid), "Service does not exist"},
+		{"no conditions", clustertest.NewServiceExport("web"), "mcs-controller has not processed it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` shows"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -176,20 +176,20 @@ func TestExportThatDoesNotGetReadySaysWhy(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsReason(t *testing.T) {
-	t.Run("deleted meanwhile", func(t *testing.T) {
+func TestWaitFailures(t *testing.T) {
+	t.Run("deleted", func(t *testing.T) {
 		c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
-		thenWatched(c, watch.Event{Type: watch.Deleted, Object: clustertest.NewServiceExport("web")})
+		watchEvents(c, watch.Event{Type: watch.Deleted, Object: clustertest.NewServiceExport("web")})
 		_, _, err := runExport(t, c, waiting)
-		expect.Error(t, err, "was deleted while waiting for it to be ready")
+		expect.Error(t, err, "was deleted while waiting for it to become ready")
 	})
-	t.Run("not allowed", func(t *testing.T) {
+	t.Run("forbidden", func(t *testing.T) {
 		c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
 		clustertest.FakeOf(c).PrependReactor("list", "serviceexports", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(clustertest.ServiceExports, "", nil)
 		})
 		_, _, err := runExport(t, c, waiting)
-		expect.Error(t, err, `cannot wait for ServiceExport "web"`, "you may not do that")
+		expect.Error(t, err, `failed to watch ServiceExport "web"`, "permission denied")
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		c := clustertest.NewCluster(clustertest.NewServiceExport("web"), clustertest.Local())
@@ -199,15 +199,15 @@ func TestWaitEndsWithItsReason(t *testing.T) {
 			return true, watch.NewFake(), nil
 		})
 		_, err := waitUntilReady(ctx, c, clustertest.NewServiceExport("web"), time.Hour)
-		expect.Error(t, err, `interrupted while waiting; Service "web" in namespace "shop" stays exported`)
+		expect.Error(t, err, `interrupted while waiting: Service "web" in namespace "shop" remains exported`)
 	})
 }
 
-func TestOnlyServicesThatCanBeExportedAreOffered(t *testing.T) {
+func TestCompletionOfExportableServices(t *testing.T) {
 	derived := clustertest.NewService(multicluster.DerivedServiceName("shop", "db"), func(s *corev1.Service) { s.Labels = map[string]string{multicluster.ServiceNameLabel: "db"} })
 	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.NewService("api"), clustertest.NewService("old"), clustertest.NewServiceExport("old"), derived,
 		clustertest.NewService("far", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }))
-	got, err := exportable(t.Context(), c, "shop")
+	got, err := exportableNames(t.Context(), c, "shop")
 	if diff := cmp.Diff([]string{"api", "web"}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}

@@ -24,83 +24,83 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// waitUntilReady watches an export until the other clusters can see it, and
-// returns it as it is then.
+// waitUntilReady watches a ServiceExport until it is ready, and returns its last
+// state.
 func waitUntilReady(ctx context.Context, c *cluster.Cluster, last *multiclusterxv1beta1.ServiceExport, timeout time.Duration) (*multiclusterxv1beta1.ServiceExport, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// look is for every state that the export is seen in.
-	look := func(seen *multiclusterxv1beta1.ServiceExport) bool {
-		last = seen
-		return meta.IsStatusConditionTrue(seen.Status.Conditions, multicluster.ServiceExportReady)
+	// evaluate is called for every state of the ServiceExport.
+	evaluate := func(current *multiclusterxv1beta1.ServiceExport) bool {
+		last = current
+		return meta.IsStatusConditionTrue(current.Status.Conditions, multicluster.ServiceExportReady)
 	}
-	gone := fmt.Errorf("ServiceExport %q in namespace %q was deleted while waiting for it to be ready", last.Name, last.Namespace)
-	failure := &lastFailure{giveUp: cancel}
-	_, err := watchtools.UntilWithSync(waiting, watchOne(c, last.Namespace, last.Name, failure), &multiclusterxv1beta1.ServiceExport{},
+	deleted := fmt.Errorf("ServiceExport %q in namespace %q was deleted while waiting for it to become ready", last.Name, last.Namespace)
+	failure := &lastFailure{cancel: cancel}
+	_, err := watchtools.UntilWithSync(waiting, listWatch(c, last.Namespace, last.Name, failure), &multiclusterxv1beta1.ServiceExport{},
 		func(store cache.Store) (bool, error) {
-			seen, exists, err := store.GetByKey(last.Namespace + "/" + last.Name)
+			current, exists, err := store.GetByKey(last.Namespace + "/" + last.Name)
 			switch {
 			case err != nil:
 				return false, err
 			case !exists:
-				return false, gone
+				return false, deleted
 			}
-			return look(seen.(*multiclusterxv1beta1.ServiceExport)), nil
+			return evaluate(current.(*multiclusterxv1beta1.ServiceExport)), nil
 		},
 		func(event watch.Event) (bool, error) {
-			seen, ok := event.Object.(*multiclusterxv1beta1.ServiceExport)
+			current, ok := event.Object.(*multiclusterxv1beta1.ServiceExport)
 			switch {
-			case !ok || seen.Name != last.Name:
+			case !ok || current.Name != last.Name:
 				return false, nil
 			case event.Type == watch.Deleted:
-				return false, gone
+				return false, deleted
 			}
-			return look(seen), nil
+			return evaluate(current), nil
 		},
 	)
 	switch {
 	case err == nil:
 		return last, nil
-	case errors.Is(err, gone):
+	case errors.Is(err, deleted):
 		return nil, err
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("interrupted while waiting; Service %q in namespace %q stays exported: %w", last.Name, last.Namespace, ctx.Err())
-	case failure.err != nil && !errors.Is(failure.err, context.Canceled): // by the end of the wait
-		return nil, fmt.Errorf("cannot wait for ServiceExport %q in namespace %q: %w", last.Name, last.Namespace, c.WrapError(failure.err, cluster.MCSUserAdvice))
+		return nil, fmt.Errorf("interrupted while waiting: Service %q in namespace %q remains exported: %w", last.Name, last.Namespace, ctx.Err())
+	case failure.err != nil && !errors.Is(failure.err, context.Canceled): // canceled at the end of the wait
+		return nil, fmt.Errorf("failed to watch ServiceExport %q in namespace %q: %w", last.Name, last.Namespace, c.WrapError(failure.err, cluster.MCSUserAdvice))
 	}
 	return nil, fmt.Errorf("ServiceExport %q in namespace %q is not ready after %s: %s", last.Name, last.Namespace, timeout, serviceexport.NotReadyReason(last))
 }
 
-// lastFailure is why the last attempt to read failed, nil if it did not. It
-// belongs to the goroutine that reads until that has ended.
+// lastFailure records the error of the last request, or nil if it succeeded. It is
+// used by the goroutine that sends requests until that goroutine has ended.
 type lastFailure struct {
 	err    error
-	giveUp func()
+	cancel func()
 }
 
-// note ends the wait if trying again is of no use.
-func (f *lastFailure) note(err error) {
+// record ends the wait after errors that a retry does not solve.
+func (f *lastFailure) record(err error) {
 	f.err = err
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		f.giveUp()
+		f.cancel()
 	}
 }
 
-// watchOne lists and watches one ServiceExport.
-func watchOne(c *cluster.Cluster, namespace, name string, failure *lastFailure) cache.ListerWatcher {
+// listWatch lists and watches one ServiceExport.
+func listWatch(c *cluster.Cluster, namespace, name string, failure *lastFailure) cache.ListerWatcher {
 	exports := c.MCS.MulticlusterXV1beta1().ServiceExports(namespace)
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.FieldSelector = selector
 			list, err := exports.List(ctx, options)
-			failure.note(err)
+			failure.record(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.FieldSelector = selector
 			watcher, err := exports.Watch(ctx, options)
-			failure.note(err)
+			failure.record(err)
 			return watcher, err
 		},
 	}, c.MCS)

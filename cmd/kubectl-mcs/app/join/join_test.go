@@ -19,70 +19,70 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 )
 
-// nowhere are contexts of clusters that must not be asked.
-func nowhere(t *testing.T) string {
+// withoutRequests writes a kubeconfig for clusters that must not get requests.
+func withoutRequests(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s", r.Method, r.URL) }))
 	t.Cleanup(server.Close)
 	return commandtest.Kubeconfig(t, map[string]string{"east": server.URL, "north": server.URL, "west": server.URL})
 }
 
-func TestWhatCannotBeMeantIsRefusedBeforeAnythingIsAsked(t *testing.T) {
-	file := nowhere(t)
+func TestInvalidArgumentsAreRejectedBeforeAnyRequest(t *testing.T) {
+	file := withoutRequests(t)
 	for _, test := range []struct {
 		name string
 		args []string
 		want []string
 	}{
-		{"join nobody", []string{"join", "--clusterset", "s"}, []string{"name at least two contexts", "kubectl config get-contexts"}},
-		{"join one", []string{"join", "--clusterset", "s", "east"}, []string{"name at least two contexts"}},
-		{"join nothing", []string{"join", "east", "west"}, []string{`required flag(s) "clusterset" not set`}},
-		{"join the empty ClusterSet", []string{"join", "--clusterset=", "east", "west"}, []string{"--clusterset must not be empty"}},
-		{"join one twice", []string{"join", "--clusterset", "s", "east", "west", "east"}, []string{"context east is named twice"}},
-		{"an id for nobody", []string{"join", "--clusterset", "s", "east", "west", "--id", "north=n"}, []string{"--id north=n: the context is not among those that are named"}},
-		{"a server for nobody", []string{"join", "--clusterset", "s", "east", "west", "--server", "north=https://n"}, []string{"--server north=https://n: the context is not among those that are named"}},
-		{"no plan to print", []string{"join", "--clusterset", "s", "east", "west", "-o", "json"}, []string{"--output is for the plan that --dry-run shows"}},
-		{"no such format", []string{"join", "--clusterset", "s", "east", "west", "--dry-run", "-o", "xml"}, []string{`--output "xml": must be json or yaml`}},
-		{"no time to wait", []string{"join", "--clusterset", "s", "east", "west", "--timeout", "0s"}, []string{"--timeout 0s: must be more than zero"}},
-		{"less than no time to wait", []string{"join", "--clusterset", "s", "east", "west", "--timeout", "-1s"}, []string{"--timeout -1s: must be more than zero"}},
-		{"no such time", []string{"join", "--clusterset", "s", "east", "west", "--request-timeout", "soon"}, []string{`--request-timeout "soon": `}},
-		{"all of it", []string{"join", "--clusterset=", "east", "east", "--id", "north=n", "--server", "south=s", "-o", "json"},
-			[]string{"--clusterset must not be empty", "named twice", "--id north=n", "--server south=s", "--output is for the plan"}},
-		{"leave without a cluster", []string{"leave"}, []string{"name the one context whose cluster is to leave", "0 are named"}},
-		{"two leave", []string{"leave", "east", "west"}, []string{"name the one context whose cluster is to leave, and the others with --from; 2 are named"}},
-		{"no plan of leaving to print", []string{"leave", "east", "-o", "yaml"}, []string{"--output is for the plan that --dry-run shows"}},
-		{"no such format of leaving", []string{"leave", "east", "--dry-run", "-o", "wide"}, []string{`--output "wide": must be json or yaml`}},
-		{"no such contexts", []string{"join", "--clusterset", "s", "south", "center"},
-			[]string{`there is no context "south" in the kubeconfig: ` + "`kubectl config get-contexts`", `there is no context "center"`}},
-		{"no such context to leave", []string{"leave", "south"}, []string{`there is no context "south" in the kubeconfig`}},
+		{"join without contexts", []string{"join", "--clusterset", "s"}, []string{"at least two contexts are required", "kubectl config get-contexts"}},
+		{"join one context", []string{"join", "--clusterset", "s", "east"}, []string{"at least two contexts are required"}},
+		{"join without a ClusterSet", []string{"join", "east", "west"}, []string{`required flag(s) "clusterset" not set`}},
+		{"join with an empty ClusterSet", []string{"join", "--clusterset=", "east", "west"}, []string{"--clusterset must not be empty"}},
+		{"join with a duplicate context", []string{"join", "--clusterset", "s", "east", "west", "east"}, []string{`context "east" is given more than once`}},
+		{"ID of another context", []string{"join", "--clusterset", "s", "east", "west", "--id", "north=n"}, []string{`--id north=n: context "north" is not among the arguments`}},
+		{"server of another context", []string{"join", "--clusterset", "s", "east", "west", "--server", "north=https://n"}, []string{`--server north=https://n: context "north" is not among the arguments`}},
+		{"join with output format, but without dry run", []string{"join", "--clusterset", "s", "east", "west", "-o", "json"}, []string{"--output requires --dry-run"}},
+		{"join with invalid output format", []string{"join", "--clusterset", "s", "east", "west", "--dry-run", "-o", "xml"}, []string{`--output "xml": must be json or yaml`}},
+		{"join with zero timeout", []string{"join", "--clusterset", "s", "east", "west", "--timeout", "0s"}, []string{"--timeout 0s: must be greater than zero"}},
+		{"join with negative timeout", []string{"join", "--clusterset", "s", "east", "west", "--timeout", "-1s"}, []string{"--timeout -1s: must be greater than zero"}},
+		{"join with invalid request timeout", []string{"join", "--clusterset", "s", "east", "west", "--request-timeout", "soon"}, []string{`--request-timeout "soon": `}},
+		{"all errors at once", []string{"join", "--clusterset=", "east", "east", "--id", "north=n", "--server", "south=s", "-o", "json"},
+			[]string{"--clusterset must not be empty", "given more than once", "--id north=n", "--server south=s", "--output requires --dry-run"}},
+		{"leave without a context", []string{"leave"}, []string{"exactly one context is required, got 0"}},
+		{"leave with two contexts", []string{"leave", "east", "west"}, []string{"exactly one context is required, got 2: name the other clusters with --from"}},
+		{"leave with output format, but without dry run", []string{"leave", "east", "-o", "yaml"}, []string{"--output requires --dry-run"}},
+		{"leave with invalid output format", []string{"leave", "east", "--dry-run", "-o", "wide"}, []string{`--output "wide": must be json or yaml`}},
+		{"join with unknown contexts", []string{"join", "--clusterset", "s", "south", "center"},
+			[]string{`context "south" does not exist in the kubeconfig: ` + "`kubectl config get-contexts`", `context "center" does not exist`}},
+		{"leave with an unknown context", []string{"leave", "south"}, []string{`context "south" does not exist in the kubeconfig`, `name the clusters to remove "south" from with --from`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _, err := commandtest.Run(t.Context(), append(test.args, "--kubeconfig", file)...)
 			expect.Error(t, err, test.want...)
 			if out != "" {
-				t.Errorf("printed %q", out)
+				t.Errorf("unexpected output %q", out)
 			}
 		})
 	}
 }
 
-func TestContextsAreOffered(t *testing.T) {
-	file := nowhere(t)
+func TestCompletionOfContexts(t *testing.T) {
+	file := withoutRequests(t)
 	for _, test := range []struct {
 		name string
 		args []string
 		want string
 	}{
-		{"the first to join", []string{"join", "--clusterset", "s", ""}, "east north west :4"},
-		{"the next to join", []string{"join", "--clusterset", "s", "north", ""}, "east west :4"},
-		{"the one to leave", []string{"leave", ""}, "east north west :4"},
-		{"nobody else to leave", []string{"leave", "east", ""}, ":4"},
-		{"those to leave", []string{"leave", "east", "--from", ""}, "north west :4"},
-		{"more of those to leave", []string{"leave", "east", "--from", "north,"}, "north,west :4"},
-		{"more of those to leave, half named", []string{"leave", "center", "--from", "north,we"}, "north,east north,west :4"},
-		{"others to leave", []string{"leave", "east", "--from", "north", "--from", ""}, "west :4"},
+		{"first context to join", []string{"join", "--clusterset", "s", ""}, "east north west :4"},
+		{"next context to join", []string{"join", "--clusterset", "s", "north", ""}, "east west :4"},
+		{"context to leave", []string{"leave", ""}, "east north west :4"},
+		{"second context to leave", []string{"leave", "east", ""}, ":4"},
+		{"context in --from", []string{"leave", "east", "--from", ""}, "north west :4"},
+		{"second context in --from", []string{"leave", "east", "--from", "north,"}, "north,west :4"},
+		{"partial context in --from", []string{"leave", "center", "--from", "north,we"}, "north,east north,west :4"},
+		{"second --from", []string{"leave", "east", "--from", "north", "--from", ""}, "west :4"},
 		{"formats", []string{"join", "-o", ""}, "json yaml :4"},
-		{"the context", []string{"status", "--context", ""}, "east north west :4"},
+		{"flag --context", []string{"status", "--context", ""}, "east north west :4"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _, err := commandtest.Run(t.Context(), append([]string{"__complete", "--kubeconfig", file}, test.args...)...)
@@ -90,32 +90,32 @@ func TestContextsAreOffered(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Join(strings.Fields(out), " "); got != test.want {
-				t.Errorf("offered %q, want %q", got, test.want)
+				t.Errorf("got completions %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-func TestPlanIsShownAndNothingDone(t *testing.T) {
+func TestDryRunPrintsThePlan(t *testing.T) {
 	east, west := commandtest.NewAPIServer(t, "east", commandtest.Knowing("north")), commandtest.NewAPIServer(t, "west")
 	out, warnings, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--dry-run", "--id", "west=w")...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(warnings, `warning: "north" is a member of east and is not named`) {
-		t.Errorf("warnings %q", warnings)
+	if !strings.HasPrefix(warnings, `Warning: member "north" of east is not named`) {
+		t.Errorf("got warnings %q", warnings)
 	}
 	expect.Text(t, `
-What is to be done:
-  west: claim the id "w"
-  east: let w read what is exported
-  west: let east read what is exported
-  east: add w as a member
-  west: add east as a member
-  east: join the ClusterSet "production"
-  west: join the ClusterSet "production"
-  east: wait for w
-  west: wait for east
+Plan:
+  west: set cluster ID "w"
+  east: grant read access to w
+  west: grant read access to east
+  east: add member w
+  west: add member east
+  east: join ClusterSet "production"
+  west: join ClusterSet "production"
+  east: wait for connection to w
+  west: wait for connection to east
 
 `, out)
 
@@ -133,55 +133,55 @@ What is to be done:
 		t.Errorf("got %+v", got)
 	}
 	if writes := append(east.Written(), west.Written()...); len(writes) > 0 {
-		t.Errorf("written: %v", writes)
+		t.Errorf("unexpected writes: %v", writes)
 	}
 }
 
-func TestEverythingThatIsWrongIsSaidAndNothingDone(t *testing.T) {
+func TestAllErrorsAreReported(t *testing.T) {
 	east, west := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west")
 	args := slices.DeleteFunc(commandtest.Joining(t, east, west, "--id", "west=east"), func(arg string) bool { return strings.HasPrefix(arg, "west=https") || arg == "--server" })
 	args = append(slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "east=https") }), "--server", "east=https://localhost")
 	_, _, err := commandtest.Run(t.Context(), args...)
-	expect.Error(t, err, "cannot be joined, and nothing was changed", `both clusters have the id "east"`, "context east: its server https://localhost is on your machine", "context west: its server \"http://127.0.0.1")
+	expect.Error(t, err, "cannot be joined, and nothing was changed", `both clusters have the ID "east"`, `context "east": server "https://localhost" is only reachable from this machine`, `context "west": server "http://127.0.0.1`)
 	if writes := append(east.Written(), west.Written()...); len(writes) > 0 {
-		t.Errorf("written: %v", writes)
+		t.Errorf("unexpected writes: %v", writes)
 	}
 }
 
-func TestClustersThatCannotBeJoinedYetAreAllNamed(t *testing.T) {
+func TestErrorsOfAllClustersAreReported(t *testing.T) {
 	east, west := commandtest.NewAPIServer(t, "east", commandtest.NotInstalled), commandtest.NewAPIServer(t, "west")
 	args := commandtest.Joining(t, east, west)
 	west.Close()
 	_, _, err := commandtest.Run(t.Context(), args...)
-	expect.Error(t, err, `context "east": `, "is not installed there", `context "west": its kube-apiserver cannot be reached`)
+	expect.Error(t, err, `context "east": `, "mcs-apiserver is not installed: install it with", `context "west": the kube-apiserver is unreachable`)
 }
 
-func TestFailureIsUndoneOrSaysWhatIsLeft(t *testing.T) {
+func TestFailedJoinIsRolledBack(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		east, west []string
 		want       []string
 		not        string
-		// deleted are the writes that undo, in east and in west.
+		// deleted are the writes of the rollback in east and in west.
 		deleted [2][]string
 	}{
 		{
-			name: "undone", west: []string{"POST roles"},
-			want:    []string{"context west could not let east read what is exported", "everything that was done has been undone"},
-			not:     "not everything",
+			name: "rolled back", west: []string{"POST roles"},
+			want:    []string{`context "west": failed to grant read access to east`, "all completed steps were rolled back"},
+			not:     "could not be rolled back",
 			deleted: [2][]string{{"DELETE rolebindings", "DELETE roles", "DELETE clusterrolebindings", "DELETE serviceaccounts"}, {"DELETE clusterrolebindings", "DELETE serviceaccounts"}},
 		},
 		{
-			name: "nothing to undo", east: []string{"POST serviceaccounts"},
-			want: []string{"context east could not let west read what is exported", "everything that was done has been undone"},
+			name: "nothing to roll back", east: []string{"POST serviceaccounts"},
+			want: []string{`context "east": failed to grant read access to west`, "all completed steps were rolled back"},
 		},
 		{
-			name: "something is left", west: []string{"POST roles"}, east: []string{"DELETE roles", "DELETE serviceaccounts"},
+			name: "failed rollback", west: []string{"POST roles"}, east: []string{"DELETE roles", "DELETE serviceaccounts"},
 			want: []string{
-				"context west could not let east read what is exported", "not everything could be undone", "repeat join when the cause is gone, or clean up with `kubectl mcs leave`",
-				"\neast: let west read what is exported: ", "DELETE roles", "DELETE serviceaccounts",
+				`context "west": failed to grant read access to east`, "some steps could not be rolled back", "fix the cause and run join again, or clean up with `kubectl mcs leave`",
+				"\neast: grant read access to west: ", "DELETE roles", "DELETE serviceaccounts",
 			},
-			not:     "everything that was done has been undone",
+			not:     "all completed steps were rolled back",
 			deleted: [2][]string{{"DELETE rolebindings", "DELETE roles", "DELETE clusterrolebindings", "DELETE serviceaccounts"}, {"DELETE clusterrolebindings", "DELETE serviceaccounts"}},
 		},
 	} {
@@ -191,20 +191,20 @@ func TestFailureIsUndoneOrSaysWhatIsLeft(t *testing.T) {
 			_, _, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west)...)
 			expect.Error(t, err, test.want...)
 			if test.not != "" && strings.Contains(err.Error(), test.not) {
-				t.Errorf("error %q, want no %q in it", err, test.not)
+				t.Errorf("error %q contains %q", err, test.not)
 			}
 			for i, server := range []*commandtest.APIServer{east, west} {
 				deleted := slices.DeleteFunc(server.Written(), func(write string) bool { return !strings.HasPrefix(write, http.MethodDelete) })
 				if !slices.Equal(deleted, test.deleted[i]) {
-					t.Errorf("undone by %v, want %v", deleted, test.deleted[i])
+					t.Errorf("rollback has writes %v, want %v", deleted, test.deleted[i])
 				}
 			}
 		})
 	}
 }
 
-// R99: nothing half-joined stays, also of somebody who changes his mind.
-func TestInterruptIsUndone(t *testing.T) {
+// R99: an interrupted join leaves nothing behind.
+func TestInterruptedJoinIsRolledBack(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	east, west := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west")
@@ -217,15 +217,15 @@ func TestInterruptIsUndone(t *testing.T) {
 		return true
 	}
 	out, _, err := commandtest.Run(ctx, commandtest.Joining(t, east, west)...)
-	expect.Error(t, err, "context west could not let east read what is exported", "context canceled", "everything that was done has been undone")
-	if !strings.Contains(out, "✓ undo east: let west read what is exported") {
-		t.Errorf("printed %q", out)
+	expect.Error(t, err, `context "west": failed to grant read access to east`, "context canceled", "all completed steps were rolled back")
+	if !strings.Contains(out, "✓ roll back east: grant read access to west") {
+		t.Errorf("unexpected output %q", out)
 	}
 	want := []string{
 		"POST serviceaccounts", "POST clusterrolebindings", "POST roles", "POST rolebindings",
 		"DELETE rolebindings", "DELETE roles", "DELETE clusterrolebindings", "DELETE serviceaccounts",
 	}
 	if diff := cmp.Diff(want, east.Written()); diff != "" {
-		t.Errorf("want (-), got (+): %s", diff)
+		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
 }

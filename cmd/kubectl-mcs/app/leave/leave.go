@@ -1,6 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package leave implements `kubectl mcs leave`.
 package leave
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,33 +19,45 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 )
 
-type leaveOptions struct {
+const long = `Remove a cluster from its ClusterSet.
+
+Everything that the cluster exports is withdrawn from all clusters, and everything
+that it imports is withdrawn from the cluster itself. Then all Secrets, service accounts
+and roles of the membership are deleted, in the cluster and in the clusters of --from.
+ServiceExports are kept and take effect again when the cluster joins again.
+
+A cluster that no longer exists, or is unreachable, is removed from the clusters of
+--from only. Refer to it by its context, or by its cluster ID if the kubeconfig has no
+context for it any more. A cluster that others are still connected to is not removed
+this way.
+
+Leave can be repeated if a step fails. It requires cluster-admin permissions in all
+clusters.`
+
+const example = `  # Remove north from the ClusterSet that it forms with east and west
+  kubectl mcs leave north --from east,west
+
+  # Print the plan without changing anything
+  kubectl mcs leave north --from east,west --dry-run`
+
+type options struct {
 	*cluster.Factory
 	output printer.Output
 	from   []string
 	dryRun bool
 }
 
-// NewCommand returns the command.
+// NewCommand returns the command leave.
 func NewCommand(f *cluster.Factory) *cobra.Command {
-	o := &leaveOptions{Factory: f}
+	o := &options{Factory: f}
 	cmd := &cobra.Command{
-		Use:   "leave CONTEXT [--from CONTEXT,...]",
-		Short: "Make a cluster leave its ClusterSet",
-		Long: `Make a cluster leave its ClusterSet.
-
-What it exports is withdrawn in all clusters, and what it imports in itself. Then
-the Secrets and accounts by which it and its members knew each other are deleted:
-in the cluster itself, and in those that --from names. ServiceExports stay, and
-count again when the cluster joins again, under whatever id.
-
-It can be repeated, if a step fails. It takes the rights of a cluster-admin in all
-clusters.`,
-		Example: `  # north leaves the ClusterSet that it is in with east and west
-  kubectl mcs leave north --from east,west`,
+		Use:     "leave (CONTEXT | CLUSTER_ID) [--from CONTEXT,...]",
+		Short:   "Remove a cluster from its ClusterSet",
+		Long:    long,
+		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("name the one context whose cluster is to leave, and the others with --from; %d are named", len(args))
+				return fmt.Errorf("exactly one context is required, got %d: name the other clusters with --from", len(args))
 			}
 			return nil
 		},
@@ -55,44 +69,81 @@ clusters.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the other clusters, in which nothing of the cluster should stay.")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Only show what would be done.")
+	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the other clusters, from which the cluster is removed.")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
 	o.output.AddTo(cmd)
 	if err := cmd.RegisterFlagCompletionFunc("from", func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return f.CompleteContextList(cmd, slices.Concat(args, o.from), toComplete)
 	}); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag does not exist
 	}
 	return cmd
 }
 
-func (o *leaveOptions) run(ctx context.Context, leaver string) error {
+func (o *options) run(ctx context.Context, name string) error {
 	if err := o.output.Validate(); err != nil {
 		return err
 	}
 	if o.output.Format != "" && !o.dryRun {
-		return errors.New("--output is for the plan that --dry-run shows")
+		return errors.New("--output requires --dry-run")
 	}
-	sites, err := membership.Observe(ctx, o.Factory, append([]string{leaver}, o.from...), nil)
+	clusters, errs, err := membership.ObserveEach(ctx, o.Factory, append([]string{name}, o.from...), nil)
 	if err != nil {
 		return err
 	}
-	clusters := membership.Observed(sites)
-	planned, err := plan.Leave(clusters[0], clusters[1:])
+	var noContext *cluster.NoContextError
+	if errors.As(errs[0], &noContext) || cluster.IsUnreachable(errs[0]) {
+		if err := errors.Join(errs[1:]...); err != nil {
+			return errors.Join(errs...)
+		}
+		return o.forget(ctx, name, errs[0], clusters[1:])
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	observed := membership.Observed(clusters)
+	planned, err := plan.Leave(observed[0], observed[1:])
 	if err != nil {
 		return err
 	}
-	nothing := "The cluster is in no ClusterSet, and nothing is left of one."
-	if len(planned.Warnings) > 0 {
-		nothing = "The cluster is in no ClusterSet, and there is nothing to be done but what the warnings say."
-	}
+	nothing := fmt.Sprintf("Cluster %q is not in a ClusterSet.", name)
 	if done, err := membership.PrintPlan(o.Factory, planned, o.output, o.dryRun, nothing); done || err != nil {
 		return err
 	}
-	if err := membership.NewExecution(sites, o.Progress).Run(ctx, planned.Steps); err != nil {
-		return fmt.Errorf("%w\nwhat was done before that stays done: repeat leave for the rest", err)
+	if err := o.execute(ctx, clusters, planned); err != nil {
+		return err
 	}
-	// Not by its id, which may be that of another cluster too.
-	fmt.Fprintf(o.Streams.Out, "The cluster of context %s is in no ClusterSet any more.\n", leaver)
+	// The name of the context, because another cluster may have the same cluster ID.
+	fmt.Fprintf(o.Streams.Out, "Cluster %q left the ClusterSet.\n", name)
+	return nil
+}
+
+// forget removes a cluster that cannot be observed from its peers.
+func (o *options) forget(ctx context.Context, name string, cause error, peers []*membership.Cluster) error {
+	var access plan.Access
+	if c, err := o.ForContext(name); err == nil {
+		if access, err = membership.AccessTo(c.Config, ""); err != nil {
+			return err
+		}
+	}
+	id, planned, err := plan.Forget(name, access, membership.Observed(peers))
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	fmt.Fprintf(o.Streams.ErrOut, "Warning: %v\n", cause)
+	if done, err := membership.PrintPlan(o.Factory, planned, o.output, o.dryRun, ""); done || err != nil {
+		return err
+	}
+	if err := o.execute(ctx, peers, planned); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Streams.Out, "Cluster %q was removed from %s.\n", id, strings.Join(o.from, ", "))
+	return nil
+}
+
+func (o *options) execute(ctx context.Context, clusters []*membership.Cluster, planned plan.Plan) error {
+	if err := membership.NewExecution(clusters, o.Progress).Run(ctx, planned.Steps); err != nil {
+		return fmt.Errorf("%w\ncompleted steps are not rolled back: run leave again to complete the others", err)
+	}
 	return nil
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 )
 
-// What to do depends on what was asked for, and of whom.
-func TestAdviceIsAboutWhatWasAskedFor(t *testing.T) {
-	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil)
-	broken := apierrors.NewServiceUnavailable("not now")
+// The advice depends on the request and on the server that failed.
+func TestAdviceDependsOnTheRequest(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil)
+	unavailable := apierrors.NewServiceUnavailable("not now")
 	for _, test := range []struct {
 		path string
 		err  *apierrors.StatusError
 		want string
 	}{
-		{"/api/v1/namespaces/mcs-system/secrets", refused, "joining and leaving take the rights of a cluster-admin"},
-		{commandtest.ClusterSetPath + "members", refused, "joining and leaving take the rights of a cluster-admin"},
-		{"/api/v1/namespaces/mcs-system/secrets", broken, "its kube-apiserver has failed: try again; `kubectl --context east get --raw '/readyz?verbose'` may tell why"},
-		{"/api/v1/namespaces/kube-system", broken, "its kube-apiserver has failed"},
-		{"/apis/multicluster.k8s.io/v1/clusterclaims", broken, "mcs-apiserver is installed but does not answer: `kubectl --context east describe deployment"},
-		{commandtest.ClusterSetPath + "members", broken, "mcs-apiserver is installed but does not answer"},
+		{"/api/v1/namespaces/mcs-system/secrets", forbidden, "join and leave require cluster-admin permissions"},
+		{commandtest.ClusterSetPath + "members", forbidden, "join and leave require cluster-admin permissions"},
+		{"/api/v1/namespaces/mcs-system/secrets", unavailable, "the kube-apiserver failed: try again; `kubectl --context east get --raw '/readyz?verbose'` shows its state"},
+		{"/api/v1/namespaces/kube-system", unavailable, "the kube-apiserver failed"},
+		{"/apis/multicluster.k8s.io/v1/clusterclaims", unavailable, "mcs-apiserver is installed but not available: `kubectl --context east describe deployment"},
+		{commandtest.ClusterSetPath + "members", unavailable, "mcs-apiserver is installed but not available"},
 	} {
 		for _, command := range []string{"join", "leave"} {
 			east, west := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west")
@@ -48,7 +48,7 @@ func TestAdviceIsAboutWhatWasAskedFor(t *testing.T) {
 			}
 			_, _, err := commandtest.Run(t.Context(), args...)
 			if err == nil || !strings.HasPrefix(err.Error(), `context "east": `) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "view or edit") {
-				t.Errorf("%s: %s fails: %v, want %q", command, test.path, err, test.want)
+				t.Errorf("%s: request to %s failed with %v, want %q", command, test.path, err, test.want)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package membership finds out how clusters are members of each other, and changes it.
 package membership
 
 import (
@@ -22,181 +21,197 @@ import (
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
-// undoing is how long undoing one step may take, also after an interrupt.
-const undoing = 30 * time.Second
+// rollbackTimeout limits how long the rollback of one step may take, also after
+// an interrupt.
+const rollbackTimeout = 30 * time.Second
 
-// Execution carries out a plan and remembers how to undo it.
+// Execution carries out the steps of a plan and can roll them back.
 type Execution struct {
-	sites    map[string]*Cluster
-	progress *progress.Progress
-	Timeout  time.Duration
-	// Force lets clusters join although not every member can be asked.
-	Force bool
-	done  []deed
-	// kept is what was done that cannot be undone.
-	kept []plan.Step
+	// Timeout limits how long a step waits for clusters to connect.
+	Timeout time.Duration
+	// IgnoreUnreachableMembers lets clusters join although not every member can be
+	// asked whether a cluster ID is in use.
+	IgnoreUnreachableMembers bool
+
+	clusters  map[string]*Cluster
+	progress  *progress.Progress
+	completed []completedStep
+	// irreversible are the completed steps that cannot be rolled back.
+	irreversible []plan.Step
 }
 
-// deed is what one step has done.
-type deed struct {
-	step  plan.Step
-	undos []undo
+// rollback reverts a change. A nil rollback stands for no change.
+type rollback func(context.Context) error
+
+// list returns the rollbacks of a step with at most one change.
+func (r rollback) list() []rollback {
+	if r == nil {
+		return nil
+	}
+	return []rollback{r}
 }
 
-// NewExecution prepares to carry out a plan for these clusters.
-func NewExecution(sites []*Cluster, progress *progress.Progress) *Execution {
-	e := &Execution{sites: map[string]*Cluster{}, progress: progress}
-	for _, site := range sites {
-		e.sites[site.Context] = site
+// completedStep is a step with the rollbacks of all its changes.
+type completedStep struct {
+	step      plan.Step
+	rollbacks []rollback
+}
+
+// NewExecution returns an execution for plans about these clusters.
+func NewExecution(clusters []*Cluster, progress *progress.Progress) *Execution {
+	e := &Execution{clusters: map[string]*Cluster{}, progress: progress}
+	for _, c := range clusters {
+		e.clusters[c.Context] = c
 	}
 	return e
 }
 
-// Run carries out the steps in order, up to the first that fails.
+// Run carries out the steps in order and stops at the first that fails.
 func (e *Execution) Run(ctx context.Context, steps []plan.Step) error {
 	for _, step := range steps {
 		err := e.progress.Run(step.Context+": "+step.String(), func() error {
-			undos, err := e.do(ctx, step)
-			if len(undos) > 0 {
-				e.done = append(e.done, deed{step, undos})
+			rollbacks, err := e.do(ctx, step)
+			if len(rollbacks) > 0 {
+				e.completed = append(e.completed, completedStep{step, rollbacks})
 			}
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("context %s could not %s: %w", step.Context, step, err)
+			return fmt.Errorf("context %q: failed to %s: %w", step.Context, step, err)
 		}
 	}
 	return nil
 }
 
-// Undo takes back everything that was done, the last first. What cannot be taken
-// back is in the error. A cluster that does not answer is not asked again, so that
-// it delays by no more than one step what can be taken back in the others.
-func (e *Execution) Undo(ctx context.Context) error {
-	silent := sets.New[string]()
+// RollBack rolls back all completed steps because of an error, and returns that
+// error with the result of the rollback.
+func (e *Execution) RollBack(ctx context.Context, cause error) error {
+	if err := e.rollBackAll(ctx); err != nil {
+		return fmt.Errorf("%w\nsome steps could not be rolled back: fix the cause and run join again, or clean up with `kubectl mcs leave`:\n%w", cause, err)
+	}
+	if len(e.irreversible) == 0 {
+		return fmt.Errorf("%w\nall completed steps were rolled back", cause)
+	}
+	var kept []string
+	for _, step := range e.irreversible {
+		kept = append(kept, fmt.Sprintf("%q in context %q", step.Value, step.Context))
+	}
+	return fmt.Errorf("%w\nall completed steps were rolled back, except for new cluster IDs, which cannot be removed: %s", cause, strings.Join(kept, ", "))
+}
+
+// rollBackAll rolls back all completed steps in reverse order. The error lists
+// the steps that could not be rolled back. A cluster that does not respond is
+// skipped from then on, so that it delays the rollback in other clusters by no
+// more than the timeout of one step.
+func (e *Execution) rollBackAll(ctx context.Context) error {
+	unresponsive := sets.New[string]()
 	var errs []error
-	for _, deed := range slices.Backward(e.done) {
-		at := deed.step.Context
-		err := e.progress.Run("undo "+at+": "+deed.step.String(), func() error {
-			if silent.Has(at) {
-				return errors.New("not undone, since the cluster does not answer")
+	for _, completed := range slices.Backward(e.completed) {
+		name := completed.step.Context
+		err := e.progress.Run("roll back "+name+": "+completed.step.String(), func() error {
+			if unresponsive.Has(name) {
+				return errors.New("skipped because the cluster does not respond")
 			}
-			answered, err := deed.undo(ctx)
-			if !answered {
-				silent.Insert(at)
+			responded, err := completed.rollBack(ctx)
+			if !responded {
+				unresponsive.Insert(name)
 			}
 			return err
 		})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", at, deed.step, err))
+			errs = append(errs, fmt.Errorf("%s: %s: %w", name, completed.step, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// undo takes back what one step has done, the last first, and says whether the
-// cluster has answered to all of it.
-func (d deed) undo(ctx context.Context) (answered bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+// rollBack rolls back the changes of one step in reverse order. It reports
+// whether the cluster responded to all requests.
+func (s completedStep) rollBack(ctx context.Context) (responded bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	answered = true
-	var failed []error
-	for _, undo := range slices.Backward(d.undos) {
-		err := undo(ctx)
+	responded = true
+	var errs []error
+	for _, rollback := range slices.Backward(s.rollbacks) {
+		err := rollback(ctx)
 		var status apierrors.APIStatus
-		answered = answered && (err == nil || errors.As(err, &status))
-		failed = append(failed, err)
+		responded = responded && (err == nil || errors.As(err, &status))
+		errs = append(errs, err)
 	}
-	return answered, errors.Join(failed...)
+	return responded, errors.Join(errs...)
 }
 
-// TakeBack undoes what was done before an error, and adds to the error what has
-// become of it.
-func (e *Execution) TakeBack(ctx context.Context, err error) error {
-	if failed := e.Undo(ctx); failed != nil {
-		return fmt.Errorf("%w\nnot everything could be undone; repeat join when the cause is gone, or clean up with `kubectl mcs leave`:\n%w", err, failed)
-	}
-	if len(e.kept) == 0 {
-		return fmt.Errorf("%w\neverything that was done has been undone", err)
-	}
-	var kept []string
-	for _, step := range e.kept {
-		kept = append(kept, fmt.Sprintf("%q of %s", step.Value, step.Context))
-	}
-	return fmt.Errorf("%w\neverything that was done has been undone, but for first ids, which cannot be removed once they are claimed: %s", err, strings.Join(kept, ", "))
-}
-
-// do carries out one step. What it returns takes back what it has done, also if
-// it failed halfway.
-func (e *Execution) do(ctx context.Context, step plan.Step) ([]undo, error) {
-	at := e.sites[step.Context]
+// do carries out one step and returns the rollbacks of its changes, also if the
+// step failed halfway.
+func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) {
+	c := e.clusters[step.Context]
 	switch step.Action {
-	case plan.SetID:
-		undos, err := at.claim(ctx, multicluster.ClusterIDClaim, step.Value, nil)
-		if at.Found.ID == "" && len(undos) == 0 && (err == nil || uncertain(err)) {
-			e.kept = append(e.kept, step)
+	case plan.SetClusterID:
+		rollbacks, err := c.claim(ctx, multicluster.ClusterIDClaim, step.Value, nil)
+		if c.Observed.ID == "" && len(rollbacks) == 0 && (err == nil || mayHaveSucceeded(err)) {
+			e.irreversible = append(e.irreversible, step)
 		}
 		if err == nil {
-			at.Found.ID = step.Value // the steps that follow are about it
+			c.Observed.ID = step.Value // later steps use the new ID
 		}
-		return undos, err
-	case plan.AssignIPs:
-		return at.claim(ctx, multicluster.ClusterSetIPCIDRClaim, step.Value, nil)
-	case plan.Claim:
+		return rollbacks, err
+	case plan.AssignCIDRs:
+		return c.claim(ctx, multicluster.ClusterSetIPCIDRClaim, step.Value, nil)
+	case plan.JoinClusterSet:
 		var annotations map[string]string
-		if e.Force {
+		if e.IgnoreUnreachableMembers {
 			annotations = map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
 		}
-		return at.claim(ctx, multicluster.ClusterSetClaim, step.Value, annotations)
-	case plan.Unclaim:
-		return nil, remove(ctx, at.MCS.MulticlusterV1().ClusterClaims(), multicluster.ClusterSetClaim)
-	case plan.Await:
-		return nil, at.await(ctx, step.Peers, e.Timeout)
+		return c.claim(ctx, multicluster.ClusterSetClaim, step.Value, annotations)
+	case plan.LeaveClusterSet:
+		return nil, deleteIfExists(ctx, c.MCS.MulticlusterV1().ClusterClaims(), multicluster.ClusterSetClaim)
+	case plan.WaitForMembers:
+		return nil, c.waitForMembers(ctx, step.Peers, e.Timeout)
 	}
-	var undos []undo
+	var rollbacks []rollback
 	for _, peer := range step.Peers {
-		more, err := e.doForPeer(ctx, at, step.Action, peer)
-		undos = append(undos, more...)
+		more, err := e.doForPeer(ctx, c, step.Action, peer)
+		rollbacks = append(rollbacks, more...)
 		if err != nil {
-			return undos, fmt.Errorf("%s: %w", peer, err)
+			return rollbacks, fmt.Errorf("%s: %w", peer, err)
 		}
 	}
-	return undos, nil
+	return rollbacks, nil
 }
 
-func (e *Execution) doForPeer(ctx context.Context, at *Cluster, action plan.Action, peer string) ([]undo, error) {
+func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Action, peer string) ([]rollback, error) {
 	switch action {
-	case plan.Admit:
-		return at.admit(ctx, peer)
+	case plan.GrantAccess:
+		return c.grantAccess(ctx, peer)
 	case plan.AddMembers:
-		for _, other := range e.sites {
-			if other.Found.ID == peer {
-				back, err := at.addMember(ctx, other, peer, at.Found.ID)
-				return back.list(), err
+		for _, other := range e.clusters {
+			if other.Observed.ID == peer {
+				rollback, err := c.addMember(ctx, other, peer, c.Observed.ID)
+				return rollback.list(), err
 			}
 		}
-		return nil, errors.New("no context leads to it")
+		return nil, errors.New("no context refers to a cluster with this ID")
 	case plan.RemoveMembers:
-		return nil, at.removeMember(ctx, peer)
-	case plan.Expel:
-		return nil, at.expel(ctx, peer)
+		return nil, c.removeMember(ctx, peer)
+	case plan.RevokeAccess:
+		return nil, c.revokeAccess(ctx, peer)
 	}
-	return nil, fmt.Errorf("unknown step %q", action)
+	return nil, fmt.Errorf("unknown action %q", action)
 }
 
-// claim makes the cluster claim a value, in place of what it claimed before.
-func (s *Cluster) claim(ctx context.Context, name, value string, annotations map[string]string) ([]undo, error) {
-	claims := s.MCS.MulticlusterV1().ClusterClaims()
+// claim creates or updates a ClusterClaim.
+func (c *Cluster) claim(ctx context.Context, name, value string, annotations map[string]string) ([]rollback, error) {
+	claims := c.MCS.MulticlusterV1().ClusterClaims()
 	existing, err := claims.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		back, err := create(ctx, claims, &multiclusterv1.ClusterClaim{
+		rollback, err := createIfMissing(ctx, claims, &multiclusterv1.ClusterClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: multiclusterv1.ClusterClaimSpec{Value: value},
 		})
-		if name == multicluster.ClusterIDClaim { // it cannot be removed, and does no harm
+		if name == multicluster.ClusterIDClaim { // the claim cannot be deleted, and does no harm
 			return nil, err
 		}
-		return back.list(), err
+		return rollback.list(), err
 	case err != nil:
 		return nil, err
 	case existing.Spec.Value == value:
@@ -204,11 +219,11 @@ func (s *Cluster) claim(ctx context.Context, name, value string, annotations map
 	}
 	before := existing.Spec.Value
 	existing.Spec.Value = value
-	if _, err = claims.Update(ctx, existing, metav1.UpdateOptions{}); err != nil && !uncertain(err) {
+	if _, err = claims.Update(ctx, existing, metav1.UpdateOptions{}); err != nil && !mayHaveSucceeded(err) {
 		return nil, err
 	}
-	return []undo{func(ctx context.Context) error {
-		_, err := s.claim(ctx, name, before, nil)
+	return []rollback{func(ctx context.Context) error {
+		_, err := c.claim(ctx, name, before, nil)
 		return err
 	}}, err
 }

@@ -43,9 +43,9 @@ import (
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 )
 
-// newSite is a cluster with these objects and an id; without one, if it is empty.
-// It issues tokens that say where and for whom.
-func newSite(context, id string, objects ...runtime.Object) *Cluster {
+// newCluster returns a cluster with these objects, and with an ID unless that is
+// empty. Its tokens contain the service account and the context.
+func newCluster(context, id string, objects ...runtime.Object) *Cluster {
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID("uid-" + context)}})
 	host, own := kubernetesfake.NewClientset(objects...), mcsfake.NewSimpleClientset()
 	if id != "" {
@@ -58,17 +58,17 @@ func newSite(context, id string, objects ...runtime.Object) *Cluster {
 		}
 		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: account + "@" + context}}, nil
 	})
-	return &Cluster{Cluster: &cluster.Cluster{Context: context, Kubernetes: host, MCS: own}, Namespace: "mcs-system", parts: sets.New[string]()}
+	return &Cluster{Cluster: &cluster.Cluster{Context: context, Kubernetes: host, MCS: own}, Namespace: "mcs-system", accessObjects: sets.New[string]()}
 }
 
 func (s *Cluster) fakes() (*kubernetesfake.Clientset, *mcsfake.Clientset) {
 	return s.Kubernetes.(*kubernetesfake.Clientset), s.MCS.(*mcsfake.Clientset)
 }
 
-// react makes a function see all requests to all clusters. Those that it has an
-// error for fail.
-func react(sites []*Cluster, reaction func(context string, action clienttesting.Action) error) {
-	for _, s := range sites {
+// react calls a function for all requests to all clusters. Requests fail with the
+// error that it returns.
+func react(clusters []*Cluster, reaction func(context string, action clienttesting.Action) error) {
+	for _, s := range clusters {
 		react := func(action clienttesting.Action) (bool, runtime.Object, error) {
 			err := reaction(s.Context, action)
 			return err != nil, nil, err
@@ -79,35 +79,35 @@ func react(sites []*Cluster, reaction func(context string, action clienttesting.
 	}
 }
 
-// accessTo is how others reach a cluster.
-func accessTo(context string) plan.Access {
-	return plan.Access{Server: "https://" + context + ".example:6443", CA: "authority of " + context}
+// testAccess returns how other clusters reach a cluster.
+func testAccess(context string) plan.Access {
+	return plan.Access{Server: "https://" + context + ".example:6443", CA: "CA of " + context}
 }
 
-// planned finds out how the clusters are, and plans to join them.
-func planned(t *testing.T, sites []*Cluster, ids map[string]string) []plan.Step {
+// planned observes the clusters and returns the steps to join them.
+func planned(t *testing.T, clusters []*Cluster, ids map[string]string) []plan.Step {
 	t.Helper()
-	for _, s := range sites {
-		s.Found = unseen(s.Context)
-		s.Found.Access = accessTo(s.Context)
-		for _, look := range []func(context.Context) error{s.findUID, s.findClaims, s.findSecrets, s.findMembers, s.findAdmitted} {
-			if err := look(t.Context()); err != nil {
+	for _, s := range clusters {
+		s.Observed = newObserved(s.Context)
+		s.Observed.Access = testAccess(s.Context)
+		for _, observe := range []func(context.Context) error{s.observeUID, s.observeClaims, s.observeSecrets, s.observeMembers, s.observeAccess} {
+			if err := observe(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	made, err := plan.Join("production", Observed(sites), ids)
+	made, err := plan.Join("production", Observed(clusters), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(made.Steps, func(step plan.Step) bool { return step.Action == plan.Await })
+	return slices.DeleteFunc(made.Steps, func(step plan.Step) bool { return step.Action == plan.WaitForMembers })
 }
 
-// state is everything that joining may change, by context, resource and name.
-func state(t *testing.T, sites []*Cluster) map[string]runtime.Object {
+// state returns all objects that join may change, by context, resource and name.
+func state(t *testing.T, clusters []*Cluster) map[string]runtime.Object {
 	t.Helper()
 	everything := map[string]runtime.Object{}
-	for _, s := range sites {
+	for _, s := range clusters {
 		host, own := s.fakes()
 		for _, kind := range []struct {
 			tracker  clienttesting.ObjectTracker
@@ -147,13 +147,13 @@ func state(t *testing.T, sites []*Cluster) map[string]runtime.Object {
 func expectState(t *testing.T, want, got map[string]runtime.Object) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("want (-), got (+): %s", diff)
+		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
 }
 
-// withIPs lets a cluster say that there are IPs that are the same in all clusters,
-// and which part of them it has, as mcs-apiserver reads it off its claim.
-func withIPs(s *Cluster) *Cluster {
+// withIPRange makes a cluster report a ClusterSet IP range, and the allocation CIDR
+// of its claim, as mcs-apiserver does.
+func withIPRange(s *Cluster) *Cluster {
 	_, own := s.fakes()
 	own.PrependReactor("list", "members", func(clienttesting.Action) (bool, runtime.Object, error) {
 		local := clustertest.NewMember(s.Context, clustersetv1alpha1.MemberLocal)
@@ -170,37 +170,37 @@ func withIPs(s *Cluster) *Cluster {
 	return s
 }
 
-// three are clusters of which one has to be renamed, and another has something
-// already: an account that it made before, a Secret that leads elsewhere, and a
-// claim to IPs that are none.
-func three() ([]*Cluster, map[string]string) {
-	halfway, old := newAdmission("mcs-system", "east"), &corev1.Secret{
+// threeClusters returns three clusters: one that gets a new ID, and one with
+// remains of an earlier join: a service account and a role, an outdated Secret, and
+// a claim with an invalid allocation CIDR.
+func threeClusters() ([]*Cluster, map[string]string) {
+	existing, old := newPeerAccess("mcs-system", "east"), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-east", Labels: map[string]string{"team": "platform"}},
 		Type:       clusterset.MemberSecretType,
 		Data: map[string][]byte{
 			clusterset.MemberSecretClusterID: []byte("east"), clusterset.MemberSecretKubeconfig: []byte("old"), clusterset.MemberSecretAllowedCIDRs: []byte("10.0.0.0/8"),
 		},
 	}
-	east, west, north := withIPs(newSite("east", "uid-east")), withIPs(newSite("west", "west", halfway.account, halfway.role, old)), withIPs(newSite("north", "north"))
+	east, west, north := withIPRange(newCluster("east", "uid-east")), withIPRange(newCluster("west", "west", existing.account, existing.role, old)), withIPRange(newCluster("north", "north"))
 	_, own := west.fakes()
 	if err := own.Tracker().Add(&multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterSetIPCIDRClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "nonsense"}}); err != nil {
-		panic(err) // it is of the scheme
+		panic(err) // the type is in the scheme
 	}
 	return []*Cluster{east, west, north}, map[string]string{"east": "east"}
 }
 
-func quiet() *progress.Progress { return progress.New(&bytes.Buffer{}) }
+func discardProgress() *progress.Progress { return progress.New(&bytes.Buffer{}) }
 
-func TestClustersAreJoinedOnce(t *testing.T) {
-	sites, ids := three()
-	if err := NewExecution(sites, quiet()).Run(t.Context(), planned(t, sites, ids)); err != nil {
+func TestJoinIsIdempotent(t *testing.T) {
+	clusters, ids := threeClusters()
+	if err := NewExecution(clusters, discardProgress()).Run(t.Context(), planned(t, clusters, ids)); err != nil {
 		t.Fatal(err)
 	}
-	after := state(t, sites)
+	after := state(t, clusters)
 	var want []string
-	for _, s := range sites {
+	for _, s := range clusters {
 		want = append(want, s.Context+" clusterclaims id.k8s.io", s.Context+" clusterclaims clusterset.k8s.io", s.Context+" clusterclaims clusterset-ip-cidr.mcs-apiserver.io")
-		for _, peer := range sites {
+		for _, peer := range clusters {
 			if peer == s {
 				continue
 			}
@@ -209,20 +209,20 @@ func TestClustersAreJoinedOnce(t *testing.T) {
 				s.Context+" secrets member-"+peer.Context)
 			secret, ok := after[s.Context+" secrets member-"+peer.Context].(*corev1.Secret)
 			if !ok {
-				t.Fatalf("%s has no Secret for %s", s.Context, peer.Context)
+				t.Fatalf("%s: no member Secret for %s", s.Context, peer.Context)
 			}
 			config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := accessIn(secret); got != accessTo(peer.Context) {
-				t.Errorf("%s reaches %s by %+v", s.Context, peer.Context, got)
+			if got := accessIn(secret); got != testAccess(peer.Context) {
+				t.Errorf("%s: access to %s is %+v", s.Context, peer.Context, got)
 			}
 			if got := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Token; got != "peer-"+s.Context+"@"+peer.Context {
-				t.Errorf("%s reads from %s by %q", s.Context, peer.Context, got)
+				t.Errorf("%s: token for %s is %q", s.Context, peer.Context, got)
 			}
-			if secret.Type != clusterset.MemberSecretType || string(secret.Data[clusterset.MemberSecretClusterID]) != peer.Context {
-				t.Errorf("the Secret of %s for %s is %+v", s.Context, peer.Context, secret)
+			if secret.Type != clusterset.MemberSecretType || string(secret.Data[clusterset.MemberSecretClusterID]) != peer.Context || secret.Labels[clusterset.PeerLabel] != peer.Context {
+				t.Errorf("%s: member Secret for %s is %+v", s.Context, peer.Context, secret)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func TestClustersAreJoinedOnce(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("want (-), got (+): %s", diff)
+		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
 	for name, value := range map[string]string{
 		"east clusterclaims id.k8s.io": "east", "east clusterclaims clusterset.k8s.io": "production", "west clusterclaims clusterset.k8s.io": "production",
@@ -244,42 +244,42 @@ func TestClustersAreJoinedOnce(t *testing.T) {
 			t.Errorf("%s is %+v", name, claim)
 		}
 	}
-	// What else somebody wrote into a Secret stays.
+	// Other content of an existing Secret is kept.
 	kept := after["west secrets member-east"].(*corev1.Secret)
 	if kept.Labels["team"] != "platform" || string(kept.Data[clusterset.MemberSecretAllowedCIDRs]) != "10.0.0.0/8" {
-		t.Errorf("the Secret is now %+v", kept)
+		t.Errorf("Secret was changed to %+v", kept)
 	}
 
-	react(sites, func(context string, action clienttesting.Action) error {
+	react(clusters, func(context string, action clienttesting.Action) error {
 		if verb := action.GetVerb(); verb != "get" && verb != "list" {
-			t.Errorf("%s: %s %s", context, verb, action.GetResource().Resource)
+			t.Errorf("unexpected request in %s: %s %s", context, verb, action.GetResource().Resource)
 		}
 		return nil
 	})
-	again := planned(t, sites, ids)
-	if err := NewExecution(sites, quiet()).Run(t.Context(), again); err != nil || len(again) > 0 {
-		t.Errorf("joined again by %v: %v", again, err)
+	again := planned(t, clusters, ids)
+	if err := NewExecution(clusters, discardProgress()).Run(t.Context(), again); err != nil || len(again) > 0 {
+		t.Errorf("second join has steps %v and error %v", again, err)
 	}
-	expectState(t, after, state(t, sites))
+	expectState(t, after, state(t, clusters))
 }
 
-// R99: nothing half-joined stays, whichever request fails, and whether it was
-// carried out or not.
-func TestFailureOfAnyRequestIsUndone(t *testing.T) {
+// R99: a failed join leaves nothing behind, whichever request fails, and whether
+// the request was carried out or not.
+func TestFailureOfAnyRequestIsRolledBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		done bool
 	}{
-		"refused":      {apierrors.NewForbidden(schema.GroupResource{Resource: "any"}, "name", errors.New("not now")), false},
-		"not heard":    {errors.New("not now"), false},
-		"not answered": {errors.New("not now"), true},
-		"timed out":    {apierrors.NewTimeoutError("not now", 0), true},
+		"forbidden":     {apierrors.NewForbidden(schema.GroupResource{Resource: "any"}, "name", errors.New("not now")), false},
+		"not sent":      {errors.New("not now"), false},
+		"response lost": {errors.New("not now"), true},
+		"timed out":     {apierrors.NewTimeoutError("not now", 0), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for fails := 0; ; fails++ {
 				if failed := joinWithFailure(t, fails, test.err, test.done); !failed {
 					if fails < 15 {
-						t.Errorf("there were only %d requests", fails)
+						t.Errorf("got only %d requests", fails)
 					}
 					return
 				}
@@ -288,50 +288,50 @@ func TestFailureOfAnyRequestIsUndone(t *testing.T) {
 	}
 }
 
-// joinWithFailure joins clusters while one request fails, if there are so many,
-// and expects that all can be undone.
+// joinWithFailure joins clusters, lets one request fail, and expects that all steps
+// are rolled back. It reports whether there were that many requests.
 func joinWithFailure(t *testing.T, fails int, err error, done bool) bool {
 	t.Helper()
-	sites, ids := three()
-	sites = sites[:2] // with the third there are thrice as many requests, and none of another kind
-	steps, before := planned(t, sites, ids), state(t, sites)
+	clusters, ids := threeClusters()
+	clusters = clusters[:2] // a third one adds many requests, but none of another kind
+	steps, before := planned(t, clusters, ids), state(t, clusters)
 	requests, failed := 0, ""
-	react(sites, func(context string, action clienttesting.Action) error {
+	react(clusters, func(context string, action clienttesting.Action) error {
 		defer func() { requests++ }()
 		if requests != fails {
 			return nil
 		}
 		failed = context + " " + action.GetVerb() + " " + action.GetResource().Resource
 		if done {
-			carryOut(t, sites, context, action)
+			carryOut(t, clusters, context, action)
 		}
 		return err
 	})
-	e := NewExecution(sites, quiet())
+	e := NewExecution(clusters, discardProgress())
 	err = e.Run(t.Context(), steps)
 	if failed == "" {
 		if err != nil {
-			t.Errorf("nothing failed, but %v", err)
+			t.Errorf("unexpected error: %v", err)
 		}
 		return false
 	}
 	t.Run(fmt.Sprintf("%d %s", fails, failed), func(t *testing.T) {
-		expect.Error(t, err, "context ", "could not ", "not now")
-		if err := e.Undo(t.Context()); err != nil {
+		expect.Error(t, err, "context ", "failed to ", "not now")
+		if err := e.rollBackAll(t.Context()); err != nil {
 			t.Error(err)
 		}
-		expectState(t, before, state(t, sites))
+		expectState(t, before, state(t, clusters))
 	})
 	return true
 }
 
-// carryOut writes what a request asks for.
-func carryOut(t *testing.T, sites []*Cluster, context string, action clienttesting.Action) {
+// carryOut carries out a write.
+func carryOut(t *testing.T, clusters []*Cluster, context string, action clienttesting.Action) {
 	t.Helper()
 	if verb := action.GetVerb(); verb != "create" && verb != "update" || action.GetSubresource() != "" {
 		return
 	}
-	for _, s := range sites {
+	for _, s := range clusters {
 		host, own := s.fakes()
 		tracker := host.Tracker()
 		if action.GetResource().Group == multicluster.GroupName {
@@ -346,26 +346,26 @@ func carryOut(t *testing.T, sites []*Cluster, context string, action clienttesti
 	}
 }
 
-func TestFailureSaysWhereAndWhat(t *testing.T) {
+func TestErrorNamesContextAndStep(t *testing.T) {
 	for _, test := range []struct {
 		verb, resource string
 		at             string
 		want           string
 	}{
-		{"create", "serviceaccounts", "east", "context east could not let west, north read what is exported: west: "},
-		{"create", "roles", "north", "context north could not let east, west read what is exported: east: "},
-		{"create", "serviceaccounts/token", "west", `context east could not add west, north as members: west: context "west": `},
-		{"update", "secrets", "west", "context west could not add east, north as members: east: "},
-		{"create", "clusterclaims", "west", `context west could not join the ClusterSet "production": `},
-		{"update", "clusterclaims", "east", `context east could not claim the id "east": `},
-		{"update", "clusterclaims", "west", "context west could not use 243.2.0.0/16 for IPs that are the same in all clusters: "},
-		{"create", "clusterclaims", "north", "context north could not use 243.3.0.0/16 for IPs that are the same in all clusters: "},
+		{"create", "serviceaccounts", "east", `context "east": failed to grant read access to west, north: west: `},
+		{"create", "roles", "north", `context "north": failed to grant read access to east, west: east: `},
+		{"create", "serviceaccounts/token", "west", `context "east": failed to add members west, north: west: context "west": `},
+		{"update", "secrets", "west", `context "west": failed to add members east, north: east: `},
+		{"create", "clusterclaims", "west", `context "west": failed to join ClusterSet "production": `},
+		{"update", "clusterclaims", "east", `context "east": failed to set cluster ID "east": `},
+		{"update", "clusterclaims", "west", `context "west": failed to assign allocation CIDR 243.2.0.0/16: `},
+		{"create", "clusterclaims", "north", `context "north": failed to assign allocation CIDR 243.3.0.0/16: `},
 	} {
 		t.Run(test.verb+" "+test.resource+" "+test.at, func(t *testing.T) {
-			sites, ids := three()
-			steps := planned(t, sites, ids)
+			clusters, ids := threeClusters()
+			steps := planned(t, clusters, ids)
 			forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: test.resource}, "x", errors.New("not you"))
-			react(sites, func(context string, action clienttesting.Action) error {
+			react(clusters, func(context string, action clienttesting.Action) error {
 				resource := action.GetResource().Resource
 				if sub := action.GetSubresource(); sub != "" {
 					resource += "/" + sub
@@ -375,7 +375,7 @@ func TestFailureSaysWhereAndWhat(t *testing.T) {
 				}
 				return nil
 			})
-			err := NewExecution(sites, quiet()).Run(t.Context(), steps)
+			err := NewExecution(clusters, discardProgress()).Run(t.Context(), steps)
 			expect.Error(t, err, test.want, "not you")
 			if !apierrors.IsForbidden(err) {
 				t.Errorf("%v does not wrap its cause", err)
@@ -384,76 +384,76 @@ func TestFailureSaysWhereAndWhat(t *testing.T) {
 	}
 }
 
-// created is the name of what a request creates.
+// created returns the name of the object that a request creates.
 func created(action clienttesting.Action) string {
 	return action.(clienttesting.CreateAction).GetObject().(metav1.Object).GetName()
 }
 
-// What can be undone is, whatever else cannot.
-func TestWhatCannotBeUndoneIsNamed(t *testing.T) {
-	sites, ids := three()
-	steps, before := planned(t, sites, ids), state(t, sites)
-	react(sites, func(context string, action clienttesting.Action) error {
+// A step that cannot be rolled back does not prevent the rollback of others.
+func TestFailedRollbackIsReported(t *testing.T) {
+	clusters, ids := threeClusters()
+	steps, before := planned(t, clusters, ids), state(t, clusters)
+	react(clusters, func(context string, action clienttesting.Action) error {
 		switch verb, resource := action.GetVerb(), action.GetResource().Resource; {
 		case context == "north" && verb == "create" && resource == "clusterclaims" && created(action) == multicluster.ClusterSetClaim:
-			return errors.New("the last straw")
+			return errors.New("not today")
 		case context == "west" && verb == "delete" && (resource == "rolebindings" || resource == "clusterrolebindings"):
-			return errors.New("west is away")
+			return errors.New("west is down")
 		}
 		return nil
 	})
-	e := NewExecution(sites, quiet())
-	expect.Error(t, e.Run(t.Context(), steps), "the last straw")
-	err := e.Undo(t.Context())
-	expect.Error(t, err, "west: let east, north read what is exported: west is away")
-	for _, undone := range []string{"east: let", "north: let", "as members", "for IPs", "join the ClusterSet", "claim the id"} {
-		if strings.Contains(err.Error(), undone) {
-			t.Errorf("%v names what was undone", err)
+	e := NewExecution(clusters, discardProgress())
+	expect.Error(t, e.Run(t.Context(), steps), "not today")
+	err := e.rollBackAll(t.Context())
+	expect.Error(t, err, "west: grant read access to east, north: west is down")
+	for _, rolledBack := range []string{"east: grant", "north: grant", "add member", "allocation CIDR", "join ClusterSet", "set cluster ID"} {
+		if strings.Contains(err.Error(), rolledBack) {
+			t.Errorf("error %v contains %q, which was rolled back", err, rolledBack)
 		}
 	}
-	left := state(t, sites)
+	left := state(t, clusters)
 	for _, name := range []string{
 		"west rolebindings mcs-apiserver:peer:east", "west rolebindings mcs-apiserver:peer:north",
 		"west clusterrolebindings mcs-apiserver:peer:east", "west clusterrolebindings mcs-apiserver:peer:north",
 	} {
 		if left[name] == nil {
-			t.Errorf("%s was undone, although it could not be", name)
+			t.Errorf("%s is missing, although it could not be deleted", name)
 		}
 		delete(left, name)
 	}
 	expectState(t, before, left)
 }
 
-func TestAnInterruptIsUndoneTheLastFirst(t *testing.T) {
+func TestRollbackAfterInterruptIsInReverseOrder(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	var undone []string
-	taking := func(name string, err error) undo {
+	var rolledBack []string
+	newRollback := func(name string, err error) rollback {
 		return func(ctx context.Context) error {
 			if _, limited := ctx.Deadline(); ctx.Err() != nil || !limited {
-				t.Errorf("%s is undone in a context that has ended, or never does: %v", name, ctx.Err())
+				t.Errorf("rollback %s has a context that has ended or has no deadline: %v", name, ctx.Err())
 			}
-			undone = append(undone, name)
+			rolledBack = append(rolledBack, name)
 			return err
 		}
 	}
-	e := NewExecution(nil, quiet())
-	e.done = []deed{
-		{plan.Step{Context: "east", Action: plan.Admit, Peers: []string{"west"}}, []undo{taking("1", nil), taking("2", errors.New("two")), taking("3", errors.New("three"))}},
-		{plan.Step{Context: "west", Action: plan.Admit, Peers: []string{"east"}}, []undo{taking("4", nil)}},
+	e := NewExecution(nil, discardProgress())
+	e.completed = []completedStep{
+		{plan.Step{Context: "east", Action: plan.GrantAccess, Peers: []string{"west"}}, []rollback{newRollback("1", nil), newRollback("2", errors.New("two")), newRollback("3", errors.New("three"))}},
+		{plan.Step{Context: "west", Action: plan.GrantAccess, Peers: []string{"east"}}, []rollback{newRollback("4", nil)}},
 	}
-	expect.Error(t, e.Undo(ctx), "east: let west read what is exported: three\ntwo")
-	if diff := cmp.Diff([]string{"4", "3", "2", "1"}, undone); diff != "" {
-		t.Errorf("want (-), got (+): %s", diff)
+	expect.Error(t, e.rollBackAll(ctx), "east: grant read access to west: three\ntwo")
+	if diff := cmp.Diff([]string{"4", "3", "2", "1"}, rolledBack); diff != "" {
+		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
 }
 
-// R99: a cluster that does not answer does not keep the others from being undone.
-func TestSilentClusterDoesNotKeepOthersFromBeingUndone(t *testing.T) {
+// R99: an unresponsive cluster does not block the rollback in other clusters.
+func TestUnresponsiveClusterDoesNotBlockRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := map[string]int{}
-		e := NewExecution(nil, quiet())
-		for _, action := range []plan.Action{plan.Admit, plan.AddMembers, plan.Claim} {
+		requests := map[string]int{}
+		e := NewExecution(nil, discardProgress())
+		for _, action := range []plan.Action{plan.GrantAccess, plan.AddMembers, plan.JoinClusterSet} {
 			for at, answer := range map[string]func(context.Context) error{
 				"east": func(ctx context.Context) error { return ctx.Err() },
 				"north": func(context.Context) error {
@@ -464,118 +464,117 @@ func TestSilentClusterDoesNotKeepOthersFromBeingUndone(t *testing.T) {
 					return ctx.Err()
 				},
 			} {
-				e.done = append(e.done, deed{plan.Step{Context: at, Action: action, Value: "production", Peers: []string{"south"}}, []undo{func(ctx context.Context) error {
-					asked[at]++
+				e.completed = append(e.completed, completedStep{plan.Step{Context: at, Action: action, Value: "production", Peers: []string{"south"}}, []rollback{func(ctx context.Context) error {
+					requests[at]++
 					return answer(ctx)
 				}}})
 			}
 		}
 		began := time.Now() // of the bubble
-		err := e.Undo(t.Context())
+		err := e.rollBackAll(t.Context())
 		expect.Error(t, err,
-			`west: join the ClusterSet "production": context deadline exceeded`,
-			"west: add south as a member: not undone, since the cluster does not answer",
-			"west: let south read what is exported: not undone, since the cluster does not answer",
-			"north: let south read what is exported: ", "not you")
-		if strings.Contains(err.Error(), "east: ") || time.Since(began) != undoing {
+			`west: join ClusterSet "production": context deadline exceeded`,
+			"west: add member south: skipped because the cluster does not respond",
+			"west: grant read access to south: skipped because the cluster does not respond",
+			"north: grant read access to south: ", "not you")
+		if strings.Contains(err.Error(), "east: ") || time.Since(began) != rollbackTimeout {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		if diff := cmp.Diff(map[string]int{"east": 3, "north": 3, "west": 1}, asked); diff != "" {
-			t.Errorf("want (-), got (+): %s", diff)
+		if diff := cmp.Diff(map[string]int{"east": 3, "north": 3, "west": 1}, requests); diff != "" {
+			t.Errorf("unexpected result (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// R105: an id cannot be removed, so that it is no part of what is undone.
-func TestFirstIDStays(t *testing.T) {
-	sites := []*Cluster{newSite("east", ""), newSite("west", "west")}
-	steps, want := planned(t, sites, map[string]string{"east": "east"}), state(t, sites)
-	react(sites, func(_ string, action clienttesting.Action) error {
+// R105: a cluster ID cannot be removed, so that it is not rolled back.
+func TestNewClusterIDIsNotRolledBack(t *testing.T) {
+	clusters := []*Cluster{newCluster("east", ""), newCluster("west", "west")}
+	steps, want := planned(t, clusters, map[string]string{"east": "east"}), state(t, clusters)
+	react(clusters, func(_ string, action clienttesting.Action) error {
 		if action.GetVerb() == "create" && action.GetResource().Resource == "roles" {
 			return errors.New("not now")
 		}
 		if action.GetVerb() == "delete" && action.GetResource().Resource == "clusterclaims" {
-			t.Error("it tries to remove the id")
+			t.Error("cluster ID is deleted")
 		}
 		return nil
 	})
-	e := NewExecution(sites, quiet())
-	expect.Error(t, e.TakeBack(t.Context(), e.Run(t.Context(), steps)),
-		"not now", `everything that was done has been undone, but for first ids, which cannot be removed once they are claimed: "east" of east`)
+	e := NewExecution(clusters, discardProgress())
+	expect.Error(t, e.RollBack(t.Context(), e.Run(t.Context(), steps)),
+		"not now", `all completed steps were rolled back, except for new cluster IDs, which cannot be removed: "east" in context "east"`)
 	want["east clusterclaims id.k8s.io"] = &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterIDClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "east"}}
-	expectState(t, want, state(t, sites))
+	expectState(t, want, state(t, clusters))
 }
 
-func TestForceIsAskedForByTheClaim(t *testing.T) {
-	sites := []*Cluster{newSite("east", "east"), newSite("west", "west")}
-	e := NewExecution(sites, quiet())
-	e.Force = true
-	if err := e.Run(t.Context(), planned(t, sites, nil)); err != nil {
+func TestIgnoreUnreachableMembersAnnotatesTheClusterSetClaim(t *testing.T) {
+	clusters := []*Cluster{newCluster("east", "east"), newCluster("west", "west")}
+	e := NewExecution(clusters, discardProgress())
+	e.IgnoreUnreachableMembers = true
+	if err := e.Run(t.Context(), planned(t, clusters, nil)); err != nil {
 		t.Fatal(err)
 	}
-	for name, object := range state(t, sites) {
+	for name, object := range state(t, clusters) {
 		if claim, ok := object.(*multiclusterv1.ClusterClaim); ok && (claim.Annotations[multicluster.IgnoreUnreachableMembersAnnotation] == "true") != (claim.Name == multicluster.ClusterSetClaim) {
 			t.Errorf("%s has annotations %v", name, claim.Annotations)
 		}
 	}
 }
 
-func TestClusterThatLeavesLeavesNothingBehind(t *testing.T) {
-	sites := []*Cluster{newSite("east", "east"), newSite("west", "west"), newSite("north", "north")}
-	pair := sites[:2]
-	if err := NewExecution(pair, quiet()).Run(t.Context(), planned(t, pair, nil)); err != nil {
+func TestLeaveDeletesEverything(t *testing.T) {
+	clusters := []*Cluster{newCluster("east", "east"), newCluster("west", "west"), newCluster("north", "north")}
+	pair := clusters[:2]
+	if err := NewExecution(pair, discardProgress()).Run(t.Context(), planned(t, pair, nil)); err != nil {
 		t.Fatal(err)
 	}
-	before := state(t, sites)
-	if err := NewExecution(sites, quiet()).Run(t.Context(), planned(t, sites, nil)); err != nil {
+	before := state(t, clusters)
+	if err := NewExecution(clusters, discardProgress()).Run(t.Context(), planned(t, clusters, nil)); err != nil {
 		t.Fatal(err)
 	}
-	planned(t, sites, nil) // to find out how they are now
-	leave, err := plan.Leave(sites[2].Found, Observed(pair))
+	planned(t, clusters, nil) // to observe their current state
+	leave, err := plan.Leave(clusters[2].Observed, Observed(pair))
 	if err != nil {
 		t.Fatal(err)
 	}
 	fails := true
-	react(sites, func(context string, action clienttesting.Action) error {
+	react(clusters, func(context string, action clienttesting.Action) error {
 		if fails && context == "west" && action.GetVerb() == "delete" && action.GetResource().Resource == "roles" {
 			fails = false
 			return errors.New("not now")
 		}
 		return nil
 	})
-	e := NewExecution(sites, quiet())
-	expect.Error(t, e.Run(t.Context(), leave.Steps), "context west could not take the right to read from north: north: not now")
-	if len(e.done) > 0 {
-		t.Error("what a cluster left would be undone")
+	e := NewExecution(clusters, discardProgress())
+	expect.Error(t, e.Run(t.Context(), leave.Steps), `context "west": failed to revoke read access for north: north: not now`)
+	if len(e.completed) > 0 {
+		t.Error("steps of leave would be rolled back")
 	}
-	for range 2 { // it can be repeated, also when there is nothing left to do
-		if err := NewExecution(sites, quiet()).Run(t.Context(), leave.Steps); err != nil {
+	for range 2 { // can be repeated, also if nothing is left to do
+		if err := NewExecution(clusters, discardProgress()).Run(t.Context(), leave.Steps); err != nil {
 			t.Fatal(err)
 		}
-		expectState(t, before, state(t, sites))
+		expectState(t, before, state(t, clusters))
 	}
 }
 
-func TestStepThatMakesNoSenseIsAnError(t *testing.T) {
-	sites := []*Cluster{newSite("east", "east"), newSite("west", "west")}
-	planned(t, sites, nil)
-	before := state(t, sites)
+func TestInvalidStepIsAnError(t *testing.T) {
+	clusters := []*Cluster{newCluster("east", "east"), newCluster("west", "west")}
+	planned(t, clusters, nil)
+	before := state(t, clusters)
 	for _, test := range []struct {
 		step plan.Step
 		want string
 	}{
-		{plan.Step{Context: "east", Action: plan.AddMembers, Peers: []string{"south"}}, "south: no context leads to it"},
-		{plan.Step{Context: "east", Action: "Dance", Peers: []string{"west"}}, `unknown step "Dance"`},
+		{plan.Step{Context: "east", Action: plan.AddMembers, Peers: []string{"south"}}, "south: no context refers to a cluster with this ID"},
+		{plan.Step{Context: "east", Action: "Dance", Peers: []string{"west"}}, `unknown action "Dance"`},
 	} {
-		expect.Error(t, NewExecution(sites, quiet()).Run(t.Context(), []plan.Step{test.step}), test.want)
+		expect.Error(t, NewExecution(clusters, discardProgress()).Run(t.Context(), []plan.Step{test.step}), test.want)
 	}
-	expectState(t, before, state(t, sites))
+	expectState(t, before, state(t, clusters))
 }
 
-// What a peer gets is the right to read, and to renew its own token. Nobody gets
-// the account's token by a Pod.
-func TestAdmissionGrantsReadingAndItsOwnTokenOnly(t *testing.T) {
-	got := newAdmission("mcs-system", "east")
+// A peer can read exports and renew its own token. Pods cannot get its token.
+func TestPeerAccessIsLimited(t *testing.T) {
+	got := newPeerAccess("mcs-system", "east")
 	labels := map[string]string{"app.kubernetes.io/managed-by": "kubectl-mcs", "clusterset.mcs-apiserver.io/peer": "east"}
 	for _, object := range []metav1.Object{got.account, got.clusterBinding, got.role, got.binding} {
 		if diff := cmp.Diff(labels, object.GetLabels()); diff != "" {
@@ -583,7 +582,7 @@ func TestAdmissionGrantsReadingAndItsOwnTokenOnly(t *testing.T) {
 		}
 	}
 	if got.account.Name != "peer-east" || got.account.Namespace != "mcs-system" || got.account.AutomountServiceAccountToken == nil || *got.account.AutomountServiceAccountToken {
-		t.Errorf("the account is %+v", got.account)
+		t.Errorf("service account is %+v", got.account)
 	}
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "peer-east", Namespace: "mcs-system"}}
 	for name, test := range map[string]struct{ want, got any }{
@@ -600,59 +599,59 @@ func TestAdmissionGrantsReadingAndItsOwnTokenOnly(t *testing.T) {
 	}
 }
 
-// The token that passes through the user's hands is of no use for long.
-func TestFirstTokenIsShortLived(t *testing.T) {
-	s := newSite("west", "west", newAdmission("mcs-system", "east").account)
-	var asked *authenticationv1.TokenRequest
+// The token that passes through the user's hands expires soon.
+func TestInitialTokenIsShortLived(t *testing.T) {
+	s := newCluster("west", "west", newPeerAccess("mcs-system", "east").account)
+	var request *authenticationv1.TokenRequest
 	react([]*Cluster{s}, func(_ string, action clienttesting.Action) error {
-		asked = action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest)
+		request = action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest)
 		return nil
 	})
-	if token, err := s.tokenFor(t.Context(), "east"); err != nil || token != "peer-east@west" {
+	if token, err := s.createPeerToken(t.Context(), "east"); err != nil || token != "peer-east@west" {
 		t.Errorf("got %q, %v", token, err)
 	}
-	if asked == nil || asked.Spec.ExpirationSeconds == nil || *asked.Spec.ExpirationSeconds >= 60*60 {
-		t.Errorf("asked for %+v: it has to be less than an hour to be exchanged at once", asked)
+	if request == nil || request.Spec.ExpirationSeconds == nil || *request.Spec.ExpirationSeconds >= 60*60 {
+		t.Errorf("got request %+v, want a lifetime of less than an hour, so that mcs-controller replaces the token", request)
 	}
 }
 
-// acquainted is a member that is in touch.
-func acquainted(name string) *clustersetv1alpha1.Member {
+// connected returns a connected member.
+func connected(name string) *clustersetv1alpha1.Member {
 	return clustertest.NewMember(name, clustersetv1alpha1.MemberConnected, clustertest.Condition(clusterset.MemberSynced, metav1.ConditionTrue, "Synced", ""), clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", ""))
 }
 
-func TestClustersAreInTouchWhenTheyKnowEachOther(t *testing.T) {
+func TestMembersAreConnectedWhenTheyListEachOther(t *testing.T) {
 	synced := clustertest.Condition(clusterset.MemberSynced, metav1.ConditionTrue, "Synced", "")
 	for _, test := range []struct {
 		name   string
 		member *clustersetv1alpha1.Member
 		want   bool
 	}{
-		{"in touch", acquainted("west"), true},
-		{"it knows others too", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, clusterset.ReasonListsOthers, "")), true},
-		{"it does not know this cluster", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, "NotListed", "")), false},
-		{"it has not said whom it knows", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, synced), false},
-		{"not everything was read", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")), false},
-		{"it is silent", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")), false},
+		{"connected", connected("west"), true},
+		{"lists additional clusters", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, clusterset.ReasonListsOthers, "")), true},
+		{"does not list this cluster", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, "NotListed", "")), false},
+		{"list not received", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, synced), false},
+		{"not synced", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")), false},
+		{"stale", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")), false},
 	} {
-		if got := inTouch(test.member); got != test.want {
-			t.Errorf("%s: in touch is %t", test.name, got)
+		if got := isConnected(test.member); got != test.want {
+			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
 		}
 	}
 }
 
-func TestClustersAreWaitedFor(t *testing.T) {
+func TestWaitForMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, watched := newSite("east", "east"), watch.NewFakeWithChanSize(10, false)
+		s, watched := newCluster("east", "east"), watch.NewFakeWithChanSize(10, false)
 		_, own := s.fakes()
 		own.PrependWatchReactor("members", clienttesting.DefaultWatchReactor(watched, nil))
 		done := make(chan error)
-		go func() { done <- s.await(t.Context(), []string{"north", "west"}, time.Hour) }()
+		go func() { done <- s.waitForMembers(t.Context(), []string{"north", "west"}, time.Hour) }()
 		synctest.Wait()
-		for _, member := range []*clustersetv1alpha1.Member{clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting), acquainted("north"), acquainted("west")} {
+		for _, member := range []*clustersetv1alpha1.Member{clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting), connected("north"), connected("west")} {
 			select {
 			case err := <-done:
-				t.Fatalf("it ended before %s was in touch: %v", member.Name, err)
+				t.Fatalf("wait ended before %s was connected: %v", member.Name, err)
 			default:
 			}
 			watched.Add(member)
@@ -664,46 +663,46 @@ func TestClustersAreWaitedFor(t *testing.T) {
 	})
 }
 
-func TestClustersAreNotWaitedForInVain(t *testing.T) {
+func TestWaitForMembersTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite("east", "east")
-		s.MCS = mcsfake.NewSimpleClientset(acquainted("south"),
+		s := newCluster("east", "east")
+		s.MCS = mcsfake.NewSimpleClientset(connected("south"),
 			clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting, clustertest.Condition(clusterset.MemberReachable, metav1.ConditionFalse, "Unreachable", "no answer")))
 		began := time.Now() // of the bubble
-		err := s.await(t.Context(), []string{"north", "south", "west"}, time.Minute)
-		expect.Error(t, err, "not in touch after 1m0s with north (no member yet); west (Connecting: ", "no answer")
+		err := s.waitForMembers(t.Context(), []string{"north", "south", "west"}, time.Minute)
+		expect.Error(t, err, "not connected after 1m0s: north (not a member yet); west (Connecting: ", "no answer")
 		if strings.Contains(err.Error(), "south") || time.Since(began) != time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 
 		ctx, interrupt := context.WithTimeout(t.Context(), time.Second)
 		defer interrupt()
-		if err := s.await(ctx, []string{"north"}, time.Minute); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "not in touch after") {
-			t.Errorf("an interrupt is %v", err)
+		if err := s.waitForMembers(ctx, []string{"north"}, time.Minute); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "not connected after") {
+			t.Errorf("interrupt caused error %v", err)
 		}
 	})
 }
 
-func TestExecutionShowsWhatIsDoneAndUndone(t *testing.T) {
-	sites := []*Cluster{newSite("east", "east"), newSite("west", "west")}
+func TestExecutionShowsProgress(t *testing.T) {
+	clusters := []*Cluster{newCluster("east", "east"), newCluster("west", "west")}
 	var out bytes.Buffer
-	e := NewExecution(sites, progress.New(&out))
+	e := NewExecution(clusters, progress.New(&out))
 	steps := []plan.Step{
-		{Context: "east", Action: plan.Admit, Peers: []string{"west"}},
-		{Context: "west", Action: plan.Admit, Peers: []string{"east"}},
+		{Context: "east", Action: plan.GrantAccess, Peers: []string{"west"}},
+		{Context: "west", Action: plan.GrantAccess, Peers: []string{"east"}},
 		{Context: "east", Action: plan.AddMembers, Peers: []string{"south"}},
-		{Context: "east", Action: plan.Claim, Value: "production"},
+		{Context: "east", Action: plan.JoinClusterSet, Value: "production"},
 	}
-	expect.Error(t, e.Run(t.Context(), steps), "no context leads to it")
-	if err := e.Undo(t.Context()); err != nil {
+	expect.Error(t, e.Run(t.Context(), steps), "no context refers to a cluster with this ID")
+	if err := e.rollBackAll(t.Context()); err != nil {
 		t.Error(err)
 	}
 	expect.Text(t, strings.Join([]string{
-		"✓ east: let west read what is exported",
-		"✓ west: let east read what is exported",
+		"✓ east: grant read access to west",
+		"✓ west: grant read access to east",
 		"✗ east: " + steps[2].String(),
-		"✓ undo west: let east read what is exported",
-		"✓ undo east: let west read what is exported",
+		"✓ roll back west: grant read access to east",
+		"✓ roll back east: grant read access to west",
 		"",
 	}, "\n"), out.String())
 }

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
@@ -31,91 +30,95 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-const (
-	// peerLabel on the objects that let a cluster read from another has its id.
-	peerLabel = clusterset.GroupName + "/peer"
-	// managedBy is how objects made here are marked.
-	managedBy = "kubectl-mcs"
-	// observing is how long it may take to find out how clusters are, unless the
-	// user says otherwise.
-	observing = 30 * time.Second
-)
+// observeTimeout limits how long the observation of all clusters may take, unless
+// the user sets a timeout.
+const observeTimeout = 30 * time.Second
 
-// Cluster is a cluster that is to join or leave.
+// Cluster is a cluster whose membership is observed and changed.
 type Cluster struct {
 	*cluster.Cluster
-	// Namespace is that of its installation.
+	// Namespace is the namespace of the installation.
 	Namespace string
-	// Found is how it was found.
-	Found plan.Cluster
-	// parts are what it had already of what lets peers read from it.
-	parts sets.Set[string]
-	// secrets are the names of the Secrets that make clusters members, by their ids.
-	secrets map[string][]string
+	// Observed is the state of the cluster.
+	Observed plan.Cluster
+	// accessObjects are the keys of all objects that give peers read access.
+	accessObjects sets.Set[string]
+	// memberSecrets are the names of the member Secrets, by cluster ID.
+	memberSecrets map[string][]string
 }
 
-// partOf tells the parts of what lets peers read apart.
-func partOf(object metav1.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
+// objectKey identifies an object by type and name.
+func objectKey(object metav1.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
 
-// Observe looks at clusters, all at once. servers are where other clusters reach
-// them, by their contexts, unless that is where the user does.
+// Observe observes the clusters of several contexts in parallel. servers has the
+// addresses at which other clusters reach them, by context; the default is the
+// server of the context.
 func Observe(ctx context.Context, f *cluster.Factory, contexts []string, servers map[string]string) ([]*Cluster, error) {
-	ctx, cancel, err := f.WithTimeout(ctx, observing)
+	clusters, errs, err := ObserveEach(ctx, f, contexts, servers)
+	return clusters, errors.Join(append(errs, err)...)
+}
+
+// ObserveEach is like Observe, but returns one error per context. The cluster of
+// a context with an error is nil.
+func ObserveEach(ctx context.Context, f *cluster.Factory, contexts []string, servers map[string]string) ([]*Cluster, []error, error) {
+	ctx, cancel, err := f.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	sites, errs := make([]*Cluster, len(contexts)), make([]error, len(contexts))
+	clusters, errs := make([]*Cluster, len(contexts)), make([]error, len(contexts))
 	var group errgroup.Group
 	for i, name := range contexts {
 		group.Go(func() error {
 			c, err := f.ForContext(name)
 			if err == nil {
-				sites[i], err = observe(ctx, c, servers[name])
+				clusters[i], err = observe(ctx, c, servers[name])
 			}
 			errs[i] = err
 			return nil
 		})
 	}
 	_ = group.Wait()
-	return sites, errors.Join(errs...)
+	return clusters, errs, nil
 }
 
 func observe(ctx context.Context, c *cluster.Cluster, server string) (*Cluster, error) {
-	s := &Cluster{Cluster: c, parts: sets.New[string](), Found: unseen(c.Context)}
-	for _, look := range []struct {
-		find   func(context.Context) error
-		advice cluster.Advice
+	observed := &Cluster{Cluster: c, Observed: newObserved(c.Context)}
+	for _, part := range []struct {
+		observe func(context.Context) error
+		advice  cluster.Advice
 	}{
-		{s.findInstallation, cluster.KubernetesAdminAdvice},
-		{s.findUID, cluster.KubernetesAdminAdvice},
-		{s.findClaims, cluster.MCSAdminAdvice},
-		{s.findNetworks, cluster.KubernetesAdminAdvice},
-		{s.findSecrets, cluster.KubernetesAdminAdvice},
-		{s.findMembers, cluster.MCSAdminAdvice},
-		{s.findAdmitted, cluster.KubernetesAdminAdvice},
+		{observed.observeInstallation, cluster.KubernetesAdminAdvice},
+		{observed.observeUID, cluster.KubernetesAdminAdvice},
+		{observed.observeClaims, cluster.MCSAdminAdvice},
+		{observed.observePodCIDRs, cluster.KubernetesAdminAdvice},
+		{observed.observeSecrets, cluster.KubernetesAdminAdvice},
+		{observed.observeMembers, cluster.MCSAdminAdvice},
+		{observed.observeAccess, cluster.KubernetesAdminAdvice},
 	} {
-		if err := look.find(ctx); err != nil {
-			return nil, c.WrapError(err, look.advice)
+		if err := part.observe(ctx); err != nil {
+			return nil, c.WrapError(err, part.advice)
 		}
 	}
-	s.Found.Unverified = c.Config.Insecure
+	observed.Observed.Unverified = c.Config.Insecure
 	var err error
-	if s.Found.Access, err = accessOf(c.Config, server); err != nil {
+	if observed.Observed.Access, err = AccessTo(c.Config, server); err != nil {
 		return nil, fmt.Errorf("context %q: %w", c.Context, err)
 	}
-	return s, nil
+	return observed, nil
 }
 
-// unseen is a cluster of which nothing has been found yet.
-func unseen(context string) plan.Cluster {
+// newObserved returns the state of a cluster before anything is observed.
+func newObserved(context string) plan.Cluster {
 	return plan.Cluster{
-		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Admitted: map[string]bool{}, Taken: map[types.UID][]string{},
+		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Connected: map[string]bool{},
+		Granted: map[string]bool{}, Taken: map[types.UID][]string{},
 	}
 }
 
-// accessOf is how other clusters reach the one that a user reaches like this.
-func accessOf(config *rest.Config, server string) (plan.Access, error) {
+// AccessTo returns how other clusters reach a cluster that the user reaches with
+// this configuration. The server is the one of the configuration by default.
+func AccessTo(config *rest.Config, server string) (plan.Access, error) {
 	access := plan.Access{Server: config.Host, ServerName: config.ServerName, CA: string(config.CAData)}
 	if server != "" {
 		access.Server = server
@@ -123,16 +126,16 @@ func accessOf(config *rest.Config, server string) (plan.Access, error) {
 	if access.CA == "" && config.CAFile != "" {
 		authority, err := os.ReadFile(config.CAFile)
 		if err != nil {
-			return access, fmt.Errorf("read its certificate authority: %w", err)
+			return access, fmt.Errorf("read certificate authority: %w", err)
 		}
 		access.CA = string(authority)
 	}
 	return access, nil
 }
 
-// findInstallation finds out in which namespace mcs-apiserver is installed.
-func (s *Cluster) findInstallation(ctx context.Context) error {
-	client, err := aggregator.NewForConfig(s.Config)
+// observeInstallation determines the namespace in which mcs-apiserver is installed.
+func (c *Cluster) observeInstallation(ctx context.Context) error {
+	client, err := aggregator.NewForConfig(c.Config)
 	if err != nil {
 		return err
 	}
@@ -140,49 +143,49 @@ func (s *Cluster) findInstallation(ctx context.Context) error {
 	registered, err := client.ApiregistrationV1().APIServices().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("mcs-apiserver is not installed there: install it with `kubectl --context %s apply -k artifacts/default`", s.Context)
+		return fmt.Errorf("mcs-apiserver is not installed: install it with `kubectl --context %s apply -k artifacts/default`", c.Context)
 	case err != nil:
 		return err
 	case registered.Spec.Service == nil:
-		return fmt.Errorf("the APIService %s leads to no Service: it is not that of mcs-apiserver", name)
+		return fmt.Errorf("APIService %q does not refer to a Service, so it is not served by mcs-apiserver", name)
 	}
-	s.Namespace = registered.Spec.Service.Namespace
+	c.Namespace = registered.Spec.Service.Namespace
 	return nil
 }
 
-// findUID finds out which cluster it is, whatever it is called.
-func (s *Cluster) findUID(ctx context.Context) error {
-	system, err := s.Kubernetes.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+// observeUID determines the UID of the cluster, which is independent of its ID.
+func (c *Cluster) observeUID(ctx context.Context) error {
+	system, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	s.Found.UID = system.UID
+	c.Observed.UID = system.UID
 	return nil
 }
 
-// findClaims finds out what the cluster claims to be and to have.
-func (s *Cluster) findClaims(ctx context.Context) error {
-	claims, err := s.MCS.MulticlusterV1().ClusterClaims().List(ctx, metav1.ListOptions{})
+// observeClaims reads the well-known ClusterClaims.
+func (c *Cluster) observeClaims(ctx context.Context) error {
+	claims, err := c.MCS.MulticlusterV1().ClusterClaims().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for i := range claims.Items {
 		switch claim := &claims.Items[i]; claim.Name {
 		case multicluster.ClusterIDClaim:
-			s.Found.ID = claim.Spec.Value
+			c.Observed.ID = claim.Spec.Value
 		case multicluster.ClusterSetClaim:
-			s.Found.ClusterSet = claim.Spec.Value
+			c.Observed.ClusterSet = claim.Spec.Value
 		case multicluster.ClusterSetIPCIDRClaim:
-			s.Found.Claimed = clustersetip.SplitCIDRs(claim.Spec.Value)
+			c.Observed.Claimed = clustersetip.SplitCIDRs(claim.Spec.Value)
 		}
 	}
 	return nil
 }
 
-// findNetworks finds out which networks the cluster's Pods are in. Who may join
-// clusters need not be allowed to see nodes.
-func (s *Cluster) findNetworks(ctx context.Context) error {
-	nodes, err := s.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+// observePodCIDRs reads the Pod CIDRs of the nodes. Users without permission to
+// list nodes can join clusters, too.
+func (c *Cluster) observePodCIDRs(ctx context.Context) error {
+	nodes, err := c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -190,76 +193,79 @@ func (s *Cluster) findNetworks(ctx context.Context) error {
 		return err
 	}
 	for i := range nodes.Items {
-		s.Found.PodCIDRs = append(s.Found.PodCIDRs, nodes.Items[i].Spec.PodCIDRs...)
+		c.Observed.PodCIDRs = append(c.Observed.PodCIDRs, nodes.Items[i].Spec.PodCIDRs...)
 	}
 	return nil
 }
 
-// findSecrets finds out which clusters are members by Secrets, and how they are
-// reached. What a Secret is called is up to whoever made it.
-func (s *Cluster) findSecrets(ctx context.Context) error {
-	secrets, err := s.Kubernetes.CoreV1().Secrets(s.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("type", string(clusterset.MemberSecretType)).String(),
+// observeSecrets reads the member Secrets. They are identified by their type and
+// content, not by their name.
+func (c *Cluster) observeSecrets(ctx context.Context) error {
+	secrets, err := c.Kubernetes.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: clusterset.MemberSecretSelector(),
 	})
 	if err != nil {
 		return err
 	}
-	s.secrets = map[string][]string{}
+	c.memberSecrets = map[string][]string{}
 	for i := range secrets.Items {
 		secret := &secrets.Items[i]
-		id := idIn(secret)
+		id := memberIDOf(secret)
 		if id == "" {
 			continue
 		}
-		// Of several, the one that join would have made is the one that it updates.
-		if secret.Name == clusterset.MemberSecretName(id) || len(s.secrets[id]) == 0 {
-			s.Found.Members[id] = plan.Member{Access: accessIn(secret)}
-			s.secrets[id] = append([]string{secret.Name}, s.secrets[id]...)
+		// If there are several, join updates the one with the default name.
+		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
+			c.Observed.Members[id] = plan.Member{Access: accessIn(secret)}
+			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {
-			s.secrets[id] = append(s.secrets[id], secret.Name)
+			c.memberSecrets[id] = append(c.memberSecrets[id], secret.Name)
 		}
 	}
 	return nil
 }
 
-// idIn is the id of the cluster that a Secret makes a member.
-func idIn(secret *corev1.Secret) string {
+// memberIDOf returns the cluster ID in a member Secret.
+func memberIDOf(secret *corev1.Secret) string {
 	return strings.TrimSpace(string(secret.Data[clusterset.MemberSecretClusterID]))
 }
 
-// findMembers finds out whom the cluster knows, and what they have.
-func (s *Cluster) findMembers(ctx context.Context) error {
-	entries, err := s.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+// observeMembers reads the members in the view of the cluster.
+func (c *Cluster) observeMembers(ctx context.Context) error {
+	entries, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	s.Found.Unlisted = true
+	c.Observed.Unlisted = true
 	for i := range entries.Items {
 		status := &entries.Items[i].Status
-		if member, ok := s.Found.Members[status.ClusterID]; ok && refuses(status) {
-			member.Refuses = true
-			s.Found.Members[status.ClusterID] = member
+		if member, ok := c.Observed.Members[status.ClusterID]; ok && rejectsCredential(status) {
+			member.Rejected = true
+			c.Observed.Members[status.ClusterID] = member
 		}
-		s.Found.Taken[status.ClusterUID] = append(s.Found.Taken[status.ClusterUID], status.ClusterSetIPCIDRs...)
+		c.Observed.Taken[status.ClusterUID] = append(c.Observed.Taken[status.ClusterUID], status.ClusterSetIPCIDRs...)
 		switch status.State {
 		case clustersetv1alpha1.MemberLocal:
-			s.Found.Unlisted = false
-			s.Found.Ranges, s.Found.CIDRs = status.ClusterSetIPRanges, status.ClusterSetIPCIDRs
+			c.Observed.Unlisted = false
+			c.Observed.Ranges, c.Observed.CIDRs = status.ClusterSetIPRanges, status.ClusterSetIPCIDRs
 		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
-			s.Found.Known[status.ClusterID] = status.ClusterUID
+			c.Observed.Known[status.ClusterID] = status.ClusterUID
+			if status.State == clustersetv1alpha1.MemberConnected {
+				c.Observed.Connected[status.ClusterID] = true
+			}
 		}
 	}
 	return nil
 }
 
-// refuses says whether a member does not accept the credential.
-func refuses(status *clustersetv1alpha1.MemberStatus) bool {
+// rejectsCredential reports whether a member rejects the credential of its Secret.
+func rejectsCredential(status *clustersetv1alpha1.MemberStatus) bool {
 	condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
 	return condition != nil && (condition.Reason == string(metav1.StatusReasonUnauthorized) || condition.Reason == string(metav1.StatusReasonForbidden))
 }
 
-// accessIn is what a Secret says of how to reach its cluster; nothing, if it
-// cannot be read.
+// accessIn returns the access in a member Secret. It is empty if the kubeconfig is
+// invalid.
 func accessIn(secret *corev1.Secret) plan.Access {
 	config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil || config.Contexts[config.CurrentContext] == nil {
@@ -272,48 +278,49 @@ func accessIn(secret *corev1.Secret) plan.Access {
 	return plan.Access{Server: target.Server, ServerName: target.TLSServerName, CA: string(target.CertificateAuthorityData)}
 }
 
-// findAdmitted finds out who may read from the cluster: who has an account, and
-// all that gives it rights. They go by their names, as admit and expel do: who
-// makes them by other means need not label them.
-func (s *Cluster) findAdmitted(ctx context.Context) error {
-	accounts, err := s.Kubernetes.CoreV1().ServiceAccounts(s.Namespace).List(ctx, metav1.ListOptions{})
+// observeAccess determines which peers have read access: a service account, and
+// all objects that grant it permissions. The objects are identified by name, so
+// that those without labels, which were not created by join, are found, too.
+func (c *Cluster) observeAccess(ctx context.Context) error {
+	accounts, err := c.Kubernetes.CoreV1().ServiceAccounts(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	clusterBindings, err := s.Kubernetes.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	clusterBindings, err := c.Kubernetes.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	roles, err := s.Kubernetes.RbacV1().Roles(s.Namespace).List(ctx, metav1.ListOptions{})
+	roles, err := c.Kubernetes.RbacV1().Roles(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	bindings, err := s.Kubernetes.RbacV1().RoleBindings(s.Namespace).List(ctx, metav1.ListOptions{})
+	bindings, err := c.Kubernetes.RbacV1().RoleBindings(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	found := map[string]int{}
-	note := func(part metav1.Object, prefix string) {
+	c.accessObjects = sets.New[string]()
+	parts := map[string]int{}
+	record := func(part metav1.Object, prefix string) {
 		if id, ok := strings.CutPrefix(part.GetName(), prefix); ok && id != "" {
-			found[id]++
-			s.parts.Insert(partOf(part))
+			parts[id]++
+			c.accessObjects.Insert(objectKey(part))
 		}
 	}
-	account, rights := clusterset.PeerAccountName(""), clusterset.PeerBindingName("")
+	account, binding := clusterset.PeerAccountName(""), clusterset.PeerBindingName("")
 	for i := range accounts.Items {
-		note(&accounts.Items[i], account)
+		record(&accounts.Items[i], account)
 	}
 	for i := range clusterBindings.Items {
-		note(&clusterBindings.Items[i], rights)
+		record(&clusterBindings.Items[i], binding)
 	}
 	for i := range roles.Items {
-		note(&roles.Items[i], rights)
+		record(&roles.Items[i], binding)
 	}
 	for i := range bindings.Items {
-		note(&bindings.Items[i], rights)
+		record(&bindings.Items[i], binding)
 	}
-	for id, count := range found {
-		s.Found.Admitted[id] = count == 4
+	for id, count := range parts {
+		c.Observed.Granted[id] = count == 4
 	}
 	return nil
 }

@@ -12,26 +12,27 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 )
 
-// Observed are the clusters as they were found.
-func Observed(sites []*Cluster) []plan.Cluster {
-	var clusters []plan.Cluster
-	for _, site := range sites {
-		clusters = append(clusters, site.Found)
+// Observed returns the observed state of clusters.
+func Observed(clusters []*Cluster) []plan.Cluster {
+	var observed []plan.Cluster
+	for _, c := range clusters {
+		observed = append(observed, c.Observed)
 	}
-	return clusters
+	return observed
 }
 
-// PrintPlan shows a plan, and says whether that was all there is to do.
+// PrintPlan prints a plan, or the given text if the plan has no steps. It
+// reports whether the command ends here.
 func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dryRun bool, nothing string) (bool, error) {
 	for _, warning := range planned.Warnings {
-		fmt.Fprintln(f.Streams.ErrOut, "warning:", warning)
+		fmt.Fprintln(f.Streams.ErrOut, "Warning:", warning)
 	}
 	err := output.Print(f.Streams.Out, planned, func(out io.Writer) error {
 		if len(planned.Steps) == 0 {
 			fmt.Fprintln(out, nothing)
 			return nil
 		}
-		fmt.Fprintln(out, "What is to be done:")
+		fmt.Fprintln(out, "Plan:")
 		for _, step := range planned.Steps {
 			fmt.Fprintf(out, "  %s: %s\n", step.Context, step)
 		}

@@ -23,71 +23,72 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 )
 
-// await watches the entries of a cluster until it is in touch with these.
-func (s *Cluster) await(ctx context.Context, peers []string, timeout time.Duration) error {
+// waitForMembers watches the members of the cluster until it is connected to all
+// given peers.
+func (c *Cluster) waitForMembers(ctx context.Context, peers []string, timeout time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	api := s.MCS.ClusterSetV1alpha1().Members()
+	api := c.MCS.ClusterSetV1alpha1().Members()
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return api.List(ctx, options)
 		},
 		WatchFuncWithContext: api.Watch,
-	}, s.MCS)
+	}, c.MCS)
 	var entries []clustersetv1alpha1.Member
-	look := func(seen []clustersetv1alpha1.Member) bool {
-		entries = seen
-		return len(missing(entries, peers)) == 0
+	evaluate := func(current []clustersetv1alpha1.Member) bool {
+		entries = current
+		return len(unconnected(entries, peers)) == 0
 	}
 	_, err := watchtools.UntilWithSync(waiting, source, &clustersetv1alpha1.Member{},
 		func(store cache.Store) (bool, error) {
-			var seen []clustersetv1alpha1.Member
+			var current []clustersetv1alpha1.Member
 			for _, object := range store.List() {
-				seen = append(seen, *object.(*clustersetv1alpha1.Member))
+				current = append(current, *object.(*clustersetv1alpha1.Member))
 			}
-			return look(seen), nil
+			return evaluate(current), nil
 		},
 		func(event watch.Event) (bool, error) {
 			member, ok := event.Object.(*clustersetv1alpha1.Member)
 			if !ok {
 				return false, nil
 			}
-			seen := []clustersetv1alpha1.Member{}
+			current := []clustersetv1alpha1.Member{}
 			for i := range entries {
 				if entries[i].Name != member.Name {
-					seen = append(seen, entries[i])
+					current = append(current, entries[i])
 				}
 			}
 			if event.Type != watch.Deleted {
-				seen = append(seen, *member)
+				current = append(current, *member)
 			}
-			return look(seen), nil
+			return evaluate(current), nil
 		},
 	)
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	return fmt.Errorf("not in touch after %s with %s", timeout, strings.Join(missing(entries, peers), "; "))
+	return fmt.Errorf("not connected after %s: %s", timeout, strings.Join(unconnected(entries, peers), "; "))
 }
 
-// missing says which clusters are not in touch yet, and why.
-func missing(entries []clustersetv1alpha1.Member, peers []string) []string {
-	var missing []string
+// unconnected describes the peers that the cluster is not connected to yet.
+func unconnected(entries []clustersetv1alpha1.Member, peers []string) []string {
+	var descriptions []string
 	for _, peer := range peers {
 		entry := members.Find(entries, peer)
 		switch {
 		case entry == nil:
-			missing = append(missing, peer+" (no member yet)")
-		case !inTouch(entry):
-			missing = append(missing, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, strings.Join(conditions.Problems(entry.Status.Conditions), ", ")))
+			descriptions = append(descriptions, peer+" (not a member yet)")
+		case !isConnected(entry):
+			descriptions = append(descriptions, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, strings.Join(conditions.Problems(entry.Status.Conditions), ", ")))
 		}
 	}
-	return missing
+	return descriptions
 }
 
-// inTouch is true when everything of the member is known here, and the member
-// knows this cluster. That it also knows others is not waited for.
-func inTouch(entry *clustersetv1alpha1.Member) bool {
+// isConnected reports whether all exports of a member are known and the member
+// lists this cluster. The member may list additional clusters.
+func isConnected(entry *clustersetv1alpha1.Member) bool {
 	mutual := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberMutual)
 	return entry.Status.State == clustersetv1alpha1.MemberConnected &&
 		meta.IsStatusConditionTrue(entry.Status.Conditions, clusterset.MemberSynced) &&

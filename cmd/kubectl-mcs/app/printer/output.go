@@ -13,20 +13,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Output is the flag -o of commands that print data.
+// Output is the flag --output of commands that print data.
 type Output struct{ Format string }
 
 var formats = []string{"json", "yaml"}
 
 // AddTo adds the flag to a command.
 func (o *Output) AddTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Print json or yaml instead of text for people.")
+	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Output format. One of: (json, yaml).")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag does not exist
 	}
 }
 
-// Validate is to be called before anything is asked or done.
+// Validate validates the flag. Commands call it before they send requests.
 func (o *Output) Validate() error {
 	if o.Format != "" && !slices.Contains(formats, o.Format) {
 		return fmt.Errorf("--output %q: must be json or yaml", o.Format)
@@ -34,7 +34,7 @@ func (o *Output) Validate() error {
 	return nil
 }
 
-// Print writes data in the format that was asked for, or as text for people.
+// Print writes data in the format of the flag, or as text by default.
 func (o *Output) Print(out io.Writer, data any, text func(io.Writer) error) error {
 	var encoded []byte
 	var err error

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package printer writes tables, JSON and YAML.
+// Package printer prints tables, JSON and YAML.
 package printer
 
 import (
@@ -16,8 +16,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// WriteTable writes rows in columns that are aligned, each behind an indent.
-// The first row are the titles. An empty cell is a dash.
+// WriteTable writes rows with aligned columns and an indentation. The first row has
+// the column titles. Empty cells are shown as a dash.
 func WriteTable(out io.Writer, indent string, rows [][]string) error {
 	writer := printers.GetNewTabWriter(out)
 	for _, row := range rows {
@@ -32,8 +32,8 @@ func WriteTable(out io.Writer, indent string, rows [][]string) error {
 	return writer.Flush()
 }
 
-// Printable is a text on one line and without control characters: much of what
-// is printed is what other clusters say, and a terminal obeys some of them.
+// Printable replaces line breaks and control characters by spaces. Text from other
+// clusters must not be able to control the terminal.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -43,8 +43,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Age is how long ago something was, for people. Clocks of other machines may
-// be ahead.
+// Age formats the time since then. Times in the future count as now, because clocks
+// of other machines may be ahead.
 func Age(now, then time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(then)))
 }

@@ -20,19 +20,20 @@ const spinInterval = 100 * time.Millisecond
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// Progress shows steps on a line each: on a terminal as soon as they begin,
-// elsewhere when they have ended.
+// Progress prints one line per step: on a terminal when the step starts, otherwise
+// when it has completed.
 type Progress struct {
 	out io.Writer
-	// width is that of the terminal at the moment; nil if there is no terminal.
+	// width returns the current width of the terminal. It is nil if the output is
+	// not a terminal.
 	width func() int
 
 	mu sync.Mutex
-	// spinning is true while there is a line that will be written over.
+	// spinning is true while the last line will be overwritten.
 	spinning bool
 }
 
-// New shows progress on a terminal or in a file.
+// New returns a Progress that prints to a terminal or a file.
 func New(out io.Writer) *Progress {
 	p := &Progress{out: out}
 	file, ok := out.(*os.File)
@@ -52,15 +53,15 @@ func New(out io.Writer) *Progress {
 	return p
 }
 
-// Run shows a step while it runs.
+// Run runs a step and shows its progress and result.
 func (p *Progress) Run(what string, do func() error) error {
-	ended := make(chan struct{})
+	completed := make(chan struct{})
 	var spinning sync.WaitGroup
 	if p.width != nil {
-		spinning.Go(func() { p.spin(what, ended) })
+		spinning.Go(func() { p.spin(what, completed) })
 	}
 	err := do()
-	close(ended)
+	close(completed)
 	spinning.Wait()
 	mark := "✓"
 	if err != nil {
@@ -73,13 +74,13 @@ func (p *Progress) Run(what string, do func() error) error {
 	return err
 }
 
-func (p *Progress) spin(what string, ended <-chan struct{}) {
+func (p *Progress) spin(what string, completed <-chan struct{}) {
 	ticker := time.NewTicker(spinInterval)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
 		line := fmt.Sprintf("%c %s", spinner[i%len(spinner)], what)
-		// Nothing goes back over a line that is wrapped, which some terminals do as
-		// soon as the last column is filled. One that has no width does not say.
+		// A wrapped line cannot be overwritten, and some terminals wrap as soon as the
+		// last column is filled. The width of some terminals is unknown.
 		if width := p.width(); width > 1 {
 			line = truncate.Characters(line, width-1)
 		}
@@ -88,14 +89,14 @@ func (p *Progress) spin(what string, ended <-chan struct{}) {
 		p.spinning = true
 		p.mu.Unlock()
 		select {
-		case <-ended:
+		case <-completed:
 			return
 		case <-ticker.C:
 		}
 	}
 }
 
-// clear takes away what the spinner has written.
+// clear removes the line of the spinner.
 func (p *Progress) clear() {
 	if p.spinning {
 		fmt.Fprintf(p.out, "\r\x1b[K")
@@ -103,7 +104,7 @@ func (p *Progress) clear() {
 	}
 }
 
-// Beside is a writer of lines to the same terminal.
+// Beside returns a writer for other lines on the same terminal.
 func (p *Progress) Beside(out io.Writer) io.Writer { return besideProgress{p, out} }
 
 type besideProgress struct {
@@ -111,7 +112,7 @@ type besideProgress struct {
 	to io.Writer
 }
 
-// Write takes away what the spinner has written. It writes that again below.
+// Write removes the line of the spinner, which continues below.
 func (b besideProgress) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

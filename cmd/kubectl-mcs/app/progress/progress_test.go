@@ -17,7 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
 )
 
-func TestStepsAreShownOnALineEach(t *testing.T) {
+func TestEachStepHasALine(t *testing.T) {
 	var out bytes.Buffer
 	p := New(&out)
 	if err := p.Run("first", func() error { return nil }); err != nil {
@@ -26,7 +26,7 @@ func TestStepsAreShownOnALineEach(t *testing.T) {
 	failure := errors.New("not now")
 	if err := p.Run("second", func() error {
 		if got := out.String(); got != "✓ first\n" {
-			t.Errorf("while it runs %q is shown, want what has ended", got)
+			t.Errorf("output during the second step is %q, want the first one only", got)
 		}
 		return failure
 	}); !errors.Is(err, failure) {
@@ -35,7 +35,7 @@ func TestStepsAreShownOnALineEach(t *testing.T) {
 	expect.Text(t, "✓ first\n✗ second\n", out.String())
 }
 
-func TestFileIsNoTerminal(t *testing.T) {
+func TestProgressInAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	file, err := os.Create(path)
 	if err != nil {
@@ -52,14 +52,14 @@ func TestFileIsNoTerminal(t *testing.T) {
 	expect.Text(t, "✓ step\n", string(got))
 }
 
-// terminal shows progress on a terminal of so many columns.
+// terminal returns a Progress for a terminal with this width.
 func terminal(out io.Writer, width int) *Progress {
 	return &Progress{out: out, width: func() int { return width }}
 }
 
-// On a terminal a step is shown as soon as it begins, and its outcome takes the
-// place of what has been shown of it.
-func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
+// On a terminal, a step is shown when it starts, and its line is replaced by its
+// result.
+func TestProgressOnATerminal(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want string
@@ -71,7 +71,7 @@ func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
 				err := terminal(&out, 80).Run("step", func() error {
-					time.Sleep(5 * spinInterval / 2) // of the bubble's time
+					time.Sleep(5 * spinInterval / 2) // synthetic time
 					return test.err
 				})
 				if !errors.Is(err, test.err) {
@@ -83,19 +83,19 @@ func TestTerminalShowsWhatIsGoingOn(t *testing.T) {
 	}
 }
 
-// A line that is wrapped would be left behind with each turn of the spinner. The
-// outcome may be as long as it is.
+// A wrapped line cannot be overwritten by the spinner. Only the result may be
+// longer than the terminal.
 func TestSpinnerStaysOnOneLine(t *testing.T) {
-	const step = "eastern-context: let west, north read"
+	const step = "eastern-context: grant west and north"
 	for width, want := range map[int]string{
 		0:  "\r⠋ " + step,
 		1:  "\r⠋ " + step,
 		2:  "\r…",
 		12: "\r⠋ eastern-…",
-		39: "\r⠋ eastern-context: let west, north re…",
+		39: "\r⠋ eastern-context: grant west and nor…",
 		40: "\r⠋ " + step,
 	} {
-		synctest.Test(t, func(t *testing.T) { // so that it turns but once
+		synctest.Test(t, func(t *testing.T) { // so that the spinner is printed once
 			var out bytes.Buffer
 			if err := terminal(&out, width).Run(step, func() error { return nil }); err != nil {
 				t.Error(err)
@@ -105,16 +105,15 @@ func TestSpinnerStaysOnOneLine(t *testing.T) {
 	}
 }
 
-// What a server warns of is not written into the spinner's line, which goes on
-// below.
-func TestWarningsHaveLinesOfTheirOwn(t *testing.T) {
+// Warnings of servers have lines of their own. The spinner continues below.
+func TestWarningsAreSeparateLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen bytes.Buffer
 		p := terminal(&screen, 80)
 		warnings := p.Beside(&screen)
 		fmt.Fprintln(warnings, "before")
 		err := p.Run("step", func() error {
-			time.Sleep(spinInterval / 2) // of the bubble's time
+			time.Sleep(spinInterval / 2) // synthetic time
 			fmt.Fprintln(warnings, "first")
 			fmt.Fprintln(warnings, "second")
 			time.Sleep(spinInterval)

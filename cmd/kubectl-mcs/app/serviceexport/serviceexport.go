@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceexport has what commands about ServiceExports share.
+// Package serviceexport looks up and describes ServiceExports.
 package serviceexport
 
 import (
@@ -16,10 +16,10 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// Resource is how a ServiceExport is called in what is printed of it.
+// Resource is the prefix of ServiceExports in the output, as kubectl prints them.
 const Resource = "serviceexport.multicluster.x-k8s.io/"
 
-// NotReadyReason is what an export's conditions say against it.
+// NotReadyReason returns why a ServiceExport is not ready.
 func NotReadyReason(serviceExport *multiclusterxv1beta1.ServiceExport) string {
 	for _, name := range []string{multicluster.ServiceExportValid, multicluster.ServiceExportReady} {
 		condition := meta.FindStatusCondition(serviceExport.Status.Conditions, name)
@@ -27,15 +27,15 @@ func NotReadyReason(serviceExport *multiclusterxv1beta1.ServiceExport) string {
 			return condition.Message
 		}
 	}
-	return "mcs-controller has not looked at it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` tells whether it runs"
+	return "mcs-controller has not processed it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` shows whether mcs-controller is running"
 }
 
-// Selector selects what belongs to a service.
+// Selector returns the label selector for the objects of an exported service.
 func Selector(name string) string {
 	return labels.Set{multicluster.ServiceNameLabel: name}.String()
 }
 
-// Names are the names of a namespace's ServiceExports.
+// Names lists the ServiceExports of a namespace.
 func Names(ctx context.Context, c *cluster.Cluster, namespace string) ([]string, error) {
 	exports, err := c.MCS.MulticlusterXV1beta1().ServiceExports(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -22,34 +22,35 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
-// clusterStatus is how a ClusterSet looks from one of its clusters.
+// clusterStatus is the ClusterSet in the view of one cluster.
 type clusterStatus struct {
-	// Context is the context that leads to the cluster.
+	// Context is the kubeconfig context of the cluster.
 	Context string `json:"context"`
-	// ClusterID and ClusterSet are empty when the cluster claims none.
+	// ClusterID and ClusterSet are empty if the cluster has no such claim.
 	ClusterID  string `json:"clusterID,omitempty"`
 	ClusterSet string `json:"clusterSet,omitempty"`
-	// Error is why the cluster could not be asked. Nothing else is known then.
+	// Error is the reason why the cluster could not be queried. Other fields are
+	// empty then.
 	Error string `json:"error,omitempty"`
-	// Members are those that the cluster lists, itself included, by name.
+	// Members are all members, including the cluster itself, sorted by name.
 	Members []memberStatus `json:"members,omitempty"`
 }
 
-// memberStatus is one line of the table.
+// memberStatus is a row of the table.
 type memberStatus struct {
 	Name      string                         `json:"name"`
 	State     clustersetv1alpha1.MemberState `json:"state"`
 	LastSeen  *metav1.Time                   `json:"lastSeen,omitempty"`
 	Exports   int32                          `json:"exports"`
 	Endpoints int32                          `json:"endpoints"`
-	// Conflicts is how many of its exports are about services that some
-	// clusters export differently than others.
+	// Conflicts is the number of its exports whose service is not exported alike
+	// by all clusters.
 	Conflicts int `json:"conflicts"`
-	// Problems are what is wrong with it.
+	// Problems are the conditions that are not True.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// newClusterStatus is what follows from what a cluster answered.
+// newClusterStatus builds the report of one cluster.
 func newClusterStatus(context string, entries []clustersetv1alpha1.Member, exported []clustersetv1alpha1.ExportedService) clusterStatus {
 	report := clusterStatus{Context: context}
 	report.ClusterID, report.ClusterSet = members.Identity(entries)
@@ -66,8 +67,8 @@ func newClusterStatus(context string, entries []clustersetv1alpha1.Member, expor
 	return report
 }
 
-// conflictsByCluster counts, per cluster, the services that it exports and
-// whose exports cannot be merged without a conflict.
+// conflictsByCluster counts, for each cluster, the exported services whose exports
+// conflict.
 func conflictsByCluster(exported []clustersetv1alpha1.ExportedService) map[string]int {
 	services := map[types.NamespacedName][]merge.Export{}
 	for i := range exported {
@@ -87,7 +88,7 @@ func conflictsByCluster(exported []clustersetv1alpha1.ExportedService) map[strin
 	return conflicts
 }
 
-// writeStatus writes the report for people.
+// writeStatus writes the reports as text.
 func writeStatus(out io.Writer, reports []clusterStatus, now time.Time) error {
 	for i, report := range reports {
 		if i > 0 {
@@ -111,25 +112,25 @@ func writeStatus(out io.Writer, reports []clusterStatus, now time.Time) error {
 func (r clusterStatus) heading() string {
 	switch {
 	case r.Error != "":
-		return fmt.Sprintf("Context %s: cannot be asked: %s", r.Context, r.Error)
+		return fmt.Sprintf("Context %s: cannot query cluster: %s", r.Context, r.Error)
 	case r.ClusterID != "" && r.ClusterSet != "":
-		return fmt.Sprintf("Context %s: cluster %s of ClusterSet %s", r.Context, r.ClusterID, r.ClusterSet)
+		return fmt.Sprintf("Context %s: cluster %s in ClusterSet %s", r.Context, r.ClusterID, r.ClusterSet)
 	case r.ClusterID != "":
-		return fmt.Sprintf("Context %s: cluster %s is in no ClusterSet: %s", r.Context, r.ClusterID, members.JoinAdvice)
+		return fmt.Sprintf("Context %s: cluster %s is not in a ClusterSet: %s", r.Context, r.ClusterID, members.JoinAdvice)
 	}
-	return fmt.Sprintf("Context %s: the cluster is in no ClusterSet: %s", r.Context, members.JoinAdvice)
+	return fmt.Sprintf("Context %s: cluster is not in a ClusterSet: %s", r.Context, members.JoinAdvice)
 }
 
 func (m memberStatus) row(now time.Time) []string {
-	seen := "never"
+	lastSeen := "never"
 	switch {
 	case m.State == clustersetv1alpha1.MemberLocal:
-		seen = "-"
+		lastSeen = "-"
 	case m.LastSeen != nil:
-		seen = printer.Age(now, m.LastSeen.Time)
+		lastSeen = printer.Age(now, m.LastSeen.Time)
 	}
 	return []string{
-		m.Name, string(m.State), seen, strconv.Itoa(int(m.Exports)), strconv.Itoa(int(m.Endpoints)), strconv.Itoa(m.Conflicts),
+		m.Name, string(m.State), lastSeen, strconv.Itoa(int(m.Exports)), strconv.Itoa(int(m.Endpoints)), strconv.Itoa(m.Conflicts),
 		strings.Join(m.Problems, "; "),
 	}
 }

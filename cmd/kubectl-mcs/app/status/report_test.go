@@ -15,16 +15,16 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
-func TestStatusShowsMembersAndWhatIsWrongWithThem(t *testing.T) {
+func TestStatusText(t *testing.T) {
 	members := []clustersetv1alpha1.Member{
-		*clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, clustertest.Seen(2*time.Second), clustertest.Counts(12, 31), clustertest.Condition("Reachable", metav1.ConditionTrue, "Answers", "it answers")),
+		*clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, clustertest.Seen(2*time.Second), clustertest.Counts(12, 31), clustertest.Condition("Reachable", metav1.ConditionTrue, "Reachable", "member is reachable")),
 		*clustertest.NewMember("east", clustersetv1alpha1.MemberLocal, clustertest.Counts(7, 18)),
 		*clustertest.NewMember("north", clustersetv1alpha1.MemberLost, clustertest.Seen(3*time.Hour), clustertest.Counts(1, 2),
-			clustertest.Condition("Reachable", metav1.ConditionFalse, "Unauthorized", "renew its credential"),
-			clustertest.Condition("Synced", metav1.ConditionUnknown, "Reading", "not everything has been read"),
+			clustertest.Condition("Reachable", metav1.ConditionFalse, "Unauthorized", "renew the credential"),
+			clustertest.Condition("Synced", metav1.ConditionUnknown, "Reading", "not all exports are known"),
 			clustertest.Condition("Mutual", metav1.ConditionFalse, "NotListed", "create a Secret\x1b[2J\nthere"),
 		),
-		*clustertest.NewMember("south", clustersetv1alpha1.MemberConnecting, clustertest.Condition("Accepted", metav1.ConditionUnknown, "Unknown", "it has not answered yet")),
+		*clustertest.NewMember("south", clustersetv1alpha1.MemberConnecting, clustertest.Condition("Accepted", metav1.ConditionUnknown, "Unknown", "member has not responded yet")),
 	}
 	exported := []clustersetv1alpha1.ExportedService{*clustertest.NewExported("east", time.Hour), *clustertest.NewExported("west", time.Minute, clustertest.Headless)}
 	report := newClusterStatus("east-admin", members, exported)
@@ -33,16 +33,16 @@ func TestStatusShowsMembersAndWhatIsWrongWithThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect.Text(t, `
-Context east-admin: cluster east of ClusterSet production
+Context east-admin: cluster east in ClusterSet production
 MEMBER   STATE        LAST-SEEN   EXPORTS   ENDPOINTS   CONFLICTS   REASON
 east     Local        -           7         18          1           -
-north    Lost         3h          1         2           0           Unauthorized: renew its credential; NotListed: create a Secret [2J there
-south    Connecting   never       0         0           0           Unknown: it has not answered yet
+north    Lost         3h          1         2           0           Unauthorized: renew the credential; NotListed: create a Secret [2J there
+south    Connecting   never       0         0           0           Unknown: member has not responded yet
 west     Connected    2s          12        31          1           -
 `, out.String())
 }
 
-func TestConflictsAreCountedPerService(t *testing.T) {
+func TestConflictsAreCountedByService(t *testing.T) {
 	inOtherNamespace := clustertest.NewExported("west", time.Minute, clustertest.Headless)
 	inOtherNamespace.Namespace = "office"
 	otherService := func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Service = "db" }
@@ -51,11 +51,11 @@ func TestConflictsAreCountedPerService(t *testing.T) {
 		exported []clustersetv1alpha1.ExportedService
 		want     map[string]int
 	}{
-		{"nothing is exported", nil, map[string]int{}},
-		{"all agree", []clustersetv1alpha1.ExportedService{*clustertest.NewExported("east", time.Hour), *clustertest.NewExported("west", time.Minute)}, map[string]int{}},
-		{"namespaces are not mixed", []clustersetv1alpha1.ExportedService{*clustertest.NewExported("east", time.Hour), *inOtherNamespace}, map[string]int{}},
+		{"no exports", nil, map[string]int{}},
+		{"no conflicts", []clustersetv1alpha1.ExportedService{*clustertest.NewExported("east", time.Hour), *clustertest.NewExported("west", time.Minute)}, map[string]int{}},
+		{"different namespaces", []clustersetv1alpha1.ExportedService{*clustertest.NewExported("east", time.Hour), *inOtherNamespace}, map[string]int{}},
 		{
-			"several conflicts about one service are one",
+			"several conflicts of one service count once",
 			[]clustersetv1alpha1.ExportedService{
 				*clustertest.NewExported("east", time.Hour),
 				*clustertest.NewExported("west", time.Minute, clustertest.Headless, func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Ports = nil }),
@@ -78,37 +78,37 @@ func TestConflictsAreCountedPerService(t *testing.T) {
 			}
 			for cluster, want := range test.want {
 				if got[cluster] != want {
-					t.Errorf("%d conflicts of %s, want %d", got[cluster], cluster, want)
+					t.Errorf("got %d conflicts of %s, want %d", got[cluster], cluster, want)
 				}
 			}
 		})
 	}
 }
 
-func TestClusterWithoutClusterSetIsToldHowToJoin(t *testing.T) {
+func TestStatusWithoutClusterSet(t *testing.T) {
 	unclaimed := clustertest.NewMember("dev", clustersetv1alpha1.MemberLocal)
 	unclaimed.Status.ClusterSet = ""
 	var out bytes.Buffer
 	if err := writeStatus(&out, []clusterStatus{
 		newClusterStatus("new", nil, nil),
 		newClusterStatus("dev", []clustersetv1alpha1.Member{*unclaimed}, nil),
-		{Context: "gone", Error: "its kube-apiserver cannot be reached"},
+		{Context: "gone", Error: "the kube-apiserver is unreachable"},
 	}, clustertest.Noon); err != nil {
 		t.Fatal(err)
 	}
 	expect.Text(t, "\n"+
-		"Context new: the cluster is in no ClusterSet: make it a member of one with `kubectl mcs join`\n"+
+		"Context new: cluster is not in a ClusterSet: add it to a ClusterSet with `kubectl mcs join`\n"+
 		"\n"+
-		"Context dev: cluster dev is in no ClusterSet: make it a member of one with `kubectl mcs join`\n"+
+		"Context dev: cluster dev is not in a ClusterSet: add it to a ClusterSet with `kubectl mcs join`\n"+
 		"MEMBER   STATE   LAST-SEEN   EXPORTS   ENDPOINTS   CONFLICTS   REASON\n"+
 		"dev      Local   -           0         0           0           -\n"+
 		"\n"+
-		"Context gone: cannot be asked: its kube-apiserver cannot be reached\n", out.String())
+		"Context gone: cannot query cluster: the kube-apiserver is unreachable\n", out.String())
 }
 
-func TestMemberSeenByAClockThatIsAheadWasSeenNow(t *testing.T) {
+func TestLastSeenInTheFutureIsShownAsNow(t *testing.T) {
 	member := memberStatus{State: clustersetv1alpha1.MemberConnected, LastSeen: new(clustertest.Before(-time.Minute))}
 	if got := member.row(clustertest.Noon)[2]; got != "0s" {
-		t.Errorf("last seen %q", got)
+		t.Errorf("got last seen %q", got)
 	}
 }

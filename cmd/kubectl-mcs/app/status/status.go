@@ -1,6 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package status implements `kubectl mcs status`.
 package status
 
 import (
@@ -19,46 +20,52 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 )
 
-// statusTimeout is how long a cluster may take to answer, unless the user says
-// otherwise: one that does not answer must not keep the others from being shown.
-const statusTimeout = 10 * time.Second
+// defaultTimeout limits how long the command waits for a cluster, unless the user
+// sets a timeout: an unresponsive cluster must not block the others.
+const defaultTimeout = 10 * time.Second
 
-const statusLong = `Show what clusters know of their ClusterSet: its members, how they can be reached,
-and what they export. Each cluster is asked for its own view, so that asking all of
-them also shows where they disagree.
+const long = `Show the members of a ClusterSet, whether they are reachable, and what they export.
 
-STATE is Local for the cluster that is asked, Connecting until a member has been
-reached, Connected, Stale when it has been silent for a while, Lost when it has been
-silent for longer than its TTL, and Refused when it is kept out. CONFLICTS counts the
-services of a member that not all clusters export alike; "kubectl mcs explain" tells
-what is different. REASON is what is wrong.
+Each cluster is asked for its own view, so that the status of several clusters shows
+where they disagree.
 
-A cluster that cannot be asked is said to be so. The others are shown all the same,
-and the exit code is not zero.`
+STATE is one of:
+  Local        the cluster that was asked
+  Connecting   the member has not been reached yet
+  Connected    the member is reachable
+  Stale        the member has not responded for a while
+  Lost         the member has not responded for longer than its TTL
+  Refused      the member is not accepted
 
-const statusExample = `  # The cluster of the current context
+CONFLICTS is the number of exports whose service is not exported alike by all clusters;
+"kubectl mcs explain" shows the differences. REASON describes problems.
+
+If a cluster cannot be queried, the command prints the reason and the status of the
+other clusters, and exits with an error.`
+
+const example = `  # Show the status of the cluster of the current context
   kubectl mcs status
 
-  # Several clusters, and what each knows of the others
+  # Show the status of several clusters
   kubectl mcs status east west
 
-  # Members that somebody cannot reach
+  # List lost members
   kubectl mcs status east west -o json | jq '.[].members[]? | select(.state == "Lost")'`
 
-// NewCommand returns the command.
+// NewCommand returns the command status.
 func NewCommand(f *cluster.Factory) *cobra.Command {
 	var out printer.Output
 	cmd := &cobra.Command{
 		Use:               "status [CONTEXT...]",
-		Short:             "Show the members of the ClusterSet, and what is wrong with them",
-		Long:              statusLong,
-		Example:           statusExample,
+		Short:             "Show the members of a ClusterSet and their problems",
+		Long:              long,
+		Example:           example,
 		ValidArgsFunction: f.CompleteContexts,
 		RunE: func(cmd *cobra.Command, contexts []string) error {
 			if err := out.Validate(); err != nil {
 				return err
 			}
-			timeout, err := f.RequestTimeout(statusTimeout)
+			timeout, err := f.RequestTimeout(defaultTimeout)
 			if err != nil {
 				return err
 			}
@@ -69,39 +76,40 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 				}
 				contexts = []string{current}
 			}
-			reports := askStatuses(cmd.Context(), f, contexts, timeout)
+			reports := getStatuses(cmd.Context(), f, contexts, timeout)
 			if err := out.Print(f.Streams.Out, reports, func(w io.Writer) error { return writeStatus(w, reports, time.Now()) }); err != nil {
 				return err
 			}
-			return unasked(reports)
+			return failedClusters(reports)
 		},
 	}
 	out.AddTo(cmd)
 	return cmd
 }
 
-// askStatuses asks all clusters at once. The reports are in the order of the contexts.
-func askStatuses(ctx context.Context, f *cluster.Factory, contexts []string, timeout time.Duration) []clusterStatus {
+// getStatuses queries all clusters in parallel and returns their reports in the
+// order of the contexts.
+func getStatuses(ctx context.Context, f *cluster.Factory, contexts []string, timeout time.Duration) []clusterStatus {
 	reports := make([]clusterStatus, len(contexts))
-	var asking sync.WaitGroup
+	var group sync.WaitGroup
 	for i, name := range contexts {
 		c, err := f.ForContext(name)
 		if err != nil {
 			reports[i] = clusterStatus{Context: name, Error: err.Error()}
 			continue
 		}
-		asking.Go(func() {
+		group.Go(func() {
 			ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, timeout)
 			defer cancel()
-			reports[i] = askStatus(ctx, c)
+			reports[i] = getStatus(ctx, c)
 		})
 	}
-	asking.Wait()
+	group.Wait()
 	return reports
 }
 
-// askStatus asks one cluster.
-func askStatus(ctx context.Context, c *cluster.Cluster) clusterStatus {
+// getStatus queries one cluster.
+func getStatus(ctx context.Context, c *cluster.Cluster) clusterStatus {
 	members, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return clusterStatus{Context: c.Context, Error: cluster.Diagnose(c.Context, err, cluster.MCSUserAdvice).Error()}
@@ -113,9 +121,9 @@ func askStatus(ctx context.Context, c *cluster.Cluster) clusterStatus {
 	return newClusterStatus(c.Context, members.Items, exported.Items)
 }
 
-// unasked is an error if there are clusters that could not be asked. What is
-// wrong with them has been printed.
-func unasked(reports []clusterStatus) error {
+// failedClusters returns an error that names the clusters that could not be
+// queried. The reasons are in the reports.
+func failedClusters(reports []clusterStatus) error {
 	var failed []string
 	for _, report := range reports {
 		if report.Error != "" {
@@ -125,5 +133,5 @@ func unasked(reports []clusterStatus) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d clusters could not be asked: %s", len(failed), len(reports), strings.Join(failed, ", "))
+	return fmt.Errorf("%d of %d clusters could not be queried: %s", len(failed), len(reports), strings.Join(failed, ", "))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
 )
 
-func TestClustersAreShownAlthoughOthersCannotBeAsked(t *testing.T) {
+func TestFailedClustersDoNotHideOthers(t *testing.T) {
 	out, errOut, code := commandtest.Servers{
 		{"east", commandtest.Healthy("east")},
 		{"bare", commandtest.Serving(nil)},
@@ -31,9 +31,9 @@ func TestClustersAreShownAlthoughOthersCannotBeAsked(t *testing.T) {
 		{"locked", commandtest.Refusing(apierrors.NewUnauthorized("no"))},
 	}.Run(t, "status", "east", "bare", "west", "strict", "down", "locked", "nowhere")
 	if code == 0 {
-		t.Error("the exit code is 0")
+		t.Error("exit code is 0")
 	}
-	if want := "error: 5 of 7 clusters could not be asked: bare, strict, down, locked, nowhere\n"; errOut != want {
+	if want := "error: 5 of 7 clusters could not be queried: bare, strict, down, locked, nowhere\n"; errOut != want {
 		t.Errorf("errors %q, want %q", errOut, want)
 	}
 	var found []string
@@ -43,36 +43,36 @@ func TestClustersAreShownAlthoughOthersCannotBeAsked(t *testing.T) {
 		}
 	}
 	for i, want := range []string{
-		"east: cluster east of ClusterSet production",
-		"bare: cannot be asked: mcs-apiserver is not installed there: install it, or choose another context",
-		"west: cluster west of ClusterSet production",
-		"strict: cannot be asked: you may not do that: ask for a role that allows it",
-		"down: cannot be asked: mcs-apiserver is installed but does not answer: `kubectl --context down describe deployment -n mcs-system mcs-apiserver` may tell why",
-		"locked: cannot be asked: its kube-apiserver does not accept your credential: log in again",
-		`nowhere: cannot be asked: there is no context "nowhere" in the kubeconfig`,
+		"east: cluster east in ClusterSet production",
+		"bare: cannot query cluster: mcs-apiserver is not installed: install it, or choose another context",
+		"west: cluster west in ClusterSet production",
+		"strict: cannot query cluster: permission denied: ask for a role with this permission",
+		"down: cannot query cluster: mcs-apiserver is installed but not available: `kubectl --context down describe deployment -n mcs-system mcs-apiserver` shows its state",
+		"locked: cannot query cluster: the kube-apiserver rejects your credentials: log in again",
+		`nowhere: cannot query cluster: context "nowhere" does not exist in the kubeconfig`,
 	} {
 		if i >= len(found) || !strings.HasPrefix(found[i], want) {
-			t.Errorf("line %d of %q does not begin with %q", i, found, want)
+			t.Errorf("line %d of %q does not start with %q", i, found, want)
 		}
 	}
 }
 
-func TestClusterThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestUnresponsiveClusterTimesOut(t *testing.T) {
 	released := make(chan struct{})
 	t.Cleanup(func() { close(released) })
-	silent := func(_ http.ResponseWriter, r *http.Request) {
+	unresponsive := func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 		case <-released:
 		}
 	}
-	out, _, code := commandtest.Servers{{"silent", silent}}.Run(t, "status", "--request-timeout", "50ms")
-	if code == 0 || !strings.Contains(out, "Context silent: cannot be asked: no answer in time: check that you can reach the cluster") {
+	out, _, code := commandtest.Servers{{"unresponsive", unresponsive}}.Run(t, "status", "--request-timeout", "50ms")
+	if code == 0 || !strings.Contains(out, "Context unresponsive: cannot query cluster: request timed out: check the connection to the cluster") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
 
-func TestClusterThatIsNotThereCannotBeReached(t *testing.T) {
+func TestUnreachableCluster(t *testing.T) {
 	server := httptest.NewServer(nil)
 	url := server.URL
 	server.Close()
@@ -83,12 +83,12 @@ func TestClusterThatIsNotThereCannotBeReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	streams, _, out, _ := genericiooptions.NewTestIOStreams()
-	if code := app.Main(streams, []string{"status", "gone", "--kubeconfig", path}); code == 0 || !strings.Contains(out.String(), "its kube-apiserver cannot be reached: check that it runs") {
+	if code := app.Main(streams, []string{"status", "gone", "--kubeconfig", path}); code == 0 || !strings.Contains(out.String(), "the kube-apiserver is unreachable: check that it is running") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 
-func TestStatusIsAListAlsoOfOneCluster(t *testing.T) {
+func TestStatusOfOneClusterIsAList(t *testing.T) {
 	out, errOut, code := commandtest.Servers{{"east", commandtest.Healthy("east")}}.Run(t, "status", "-o", "json")
 	if code != 0 || errOut != "" {
 		t.Fatalf("exit code %d: %s", code, errOut)
@@ -113,8 +113,8 @@ func TestStatusIsAListAlsoOfOneCluster(t *testing.T) {
 `, out)
 }
 
-func TestStatusAsksAllClustersAtOnce(t *testing.T) {
-	// Each answers only after the other has been asked.
+func TestClustersAreQueriedInParallel(t *testing.T) {
+	// Each server responds only after the other has received a request.
 	east, west := make(chan struct{}), make(chan struct{})
 	meeting := func(id string, arrived, other chan struct{}) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +134,7 @@ func TestStatusAsksAllClustersAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnusableFlagsAreRefusedBeforeAnythingIsAsked(t *testing.T) {
+func TestInvalidFlagsAreRejectedBeforeAnyRequest(t *testing.T) {
 	untouched := func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s", r.Method, r.URL) }
 	for _, test := range []struct {
 		args []string
@@ -142,20 +142,20 @@ func TestUnusableFlagsAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 	}{
 		{[]string{"status", "-o", "xml"}, `--output "xml": must be json or yaml`},
 		{[]string{"status", "--request-timeout", "soon"}, `--request-timeout "soon"`},
-		{[]string{"export", "web", "--timeout", "0s"}, "--timeout 0s: must be more than zero"},
-		{[]string{"export"}, "kubectl mcs export takes the name of one Service, and was given 0"},
-		{[]string{"export", "service/web"}, `"service/web" cannot be the name of a Service`},
-		{[]string{"unexport", "a", "b"}, "kubectl mcs unexport takes the name of one Service, and was given 2"},
+		{[]string{"export", "web", "--timeout", "0s"}, "--timeout 0s: must be greater than zero"},
+		{[]string{"export"}, "kubectl mcs export requires exactly one Service name, got 0"},
+		{[]string{"export", "service/web"}, `"service/web" is not a valid Service name`},
+		{[]string{"unexport", "a", "b"}, "kubectl mcs unexport requires exactly one Service name, got 2"},
 		{[]string{"explain", "web", "-o", "wide"}, `--output "wide": must be json or yaml`},
 	} {
 		_, errOut, code := commandtest.Servers{{"east", untouched}}.Run(t, test.args...)
 		if code == 0 || !strings.Contains(errOut, test.want) {
-			t.Errorf("%v: exit code %d, errors %q, want %q in it", test.args, code, errOut, test.want)
+			t.Errorf("%v: exit code %d, errors %q do not contain %q", test.args, code, errOut, test.want)
 		}
 	}
 }
 
-func TestExplicitTimeoutOfZeroIsNone(t *testing.T) {
+func TestZeroRequestTimeoutDisablesTheTimeout(t *testing.T) {
 	if _, errOut, code := (commandtest.Servers{{"east", commandtest.Healthy("east")}}).Run(t, "status", "--request-timeout", "0"); code != 0 {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}

@@ -22,11 +22,11 @@ import (
 func runUnexport(t *testing.T, c *cluster.Cluster, ignoreNotFound bool) (stdout, stderr string, err error) {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-	err = (&unexporting{streams: streams, ignoreNotFound: ignoreNotFound}).run(t.Context(), c, "shop", "web")
+	err = (&options{streams: streams, ignoreNotFound: ignoreNotFound}).run(t.Context(), c, "shop", "web")
 	return out.String(), errOut.String(), err
 }
 
-func TestUnexportSaysWhatRemains(t *testing.T) {
+func TestUnexportDescribesTheImport(t *testing.T) {
 	otherService := clustertest.NewExported("north", time.Hour)
 	otherService.Name, otherService.Labels = "db.north", clusterset.SourceLabels("north", "db")
 	for _, test := range []struct {
@@ -34,40 +34,40 @@ func TestUnexportSaysWhatRemains(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		{"others", []runtime.Object{clustertest.Local(), clustertest.NewExported("west", time.Hour), clustertest.NewExported("south", time.Hour), clustertest.NewExported("east", time.Hour)},
-			"still exported by south, west: the service stays, with their endpoints\n"},
-		{"only this cluster", []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour), otherService}, "no other cluster exports it: the import goes away in every cluster\n"},
-		{"no ClusterSet", nil, "the cluster is in no ClusterSet: no other cluster had seen it\n"},
+		{"other exports", []runtime.Object{clustertest.Local(), clustertest.NewExported("west", time.Hour), clustertest.NewExported("south", time.Hour), clustertest.NewExported("east", time.Hour)},
+			"Service is still exported by south, west and remains available with their endpoints.\n"},
+		{"only this cluster", []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour), otherService}, "Service is not exported by any other cluster and is withdrawn from all clusters.\n"},
+		{"no ClusterSet", nil, "Cluster is not in a ClusterSet, so that the Service was not visible in any other cluster.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := clustertest.NewCluster(append(test.objects, clustertest.NewServiceExport("web"))...)
 			out, errOut, err := runUnexport(t, c, false)
 			if err != nil || errOut != "" {
-				t.Fatalf("error %v, warnings %q", err, errOut)
+				t.Fatalf("got error %v and warnings %q", err, errOut)
 			}
 			expect.Text(t, "serviceexport.multicluster.x-k8s.io/web unexported\n"+test.want, out)
 			if clustertest.IsExported(t.Context(), c) {
-				t.Error("the ServiceExport is still there")
+				t.Error("ServiceExport still exists")
 			}
 		})
 	}
 }
 
-func TestUnexportingWhatIsNotExportedIsAnErrorUnlessIgnored(t *testing.T) {
+func TestUnexportOfAServiceThatIsNotExported(t *testing.T) {
 	c := clustertest.NewCluster(clustertest.Local(), clustertest.NewExported("west", time.Hour))
 	_, _, err := runUnexport(t, c, false)
-	expect.Error(t, err, `there is no ServiceExport "web" in namespace "shop" of context "east"`, "kubectl get serviceexports -A")
+	expect.Error(t, err, `ServiceExport "web" does not exist in namespace "shop" of context "east"`, "kubectl get serviceexports -A")
 	out, _, err := runUnexport(t, c, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect.Text(t, `
 serviceexport.multicluster.x-k8s.io/web not found
-still exported by west: the service stays, with their endpoints
+Service is still exported by west and remains available with their endpoints.
 `, out)
 }
 
-func TestUnexportIsDoneAlthoughTheRestIsNotKnown(t *testing.T) {
+func TestUnexportWithoutPermissionToListExports(t *testing.T) {
 	c := clustertest.NewCluster(clustertest.NewServiceExport("web"))
 	clustertest.FakeOf(c).PrependReactor("list", "exportedservices", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, clustertest.Forbidden })
 	out, errOut, err := runUnexport(t, c, false)
@@ -76,16 +76,16 @@ func TestUnexportIsDoneAlthoughTheRestIsNotKnown(t *testing.T) {
 	}
 	expect.Text(t, "serviceexport.multicluster.x-k8s.io/web unexported\n", out)
 	if errOut == "" {
-		t.Error("no warning")
+		t.Error("got no warning")
 	}
 }
 
-func TestExportsAreOfferedToUnexport(t *testing.T) {
+func TestCompletionOfServiceExports(t *testing.T) {
 	got, err := serviceexport.Names(t.Context(), clustertest.NewCluster(clustertest.NewServiceExport("web"), clustertest.NewServiceExport("db")), "shop")
 	if err != nil || len(got) != 2 || got[0] != "db" {
-		t.Errorf("offered %v, error %v", got, err)
+		t.Errorf("got completions %v and error %v", got, err)
 	}
 	if other, err := serviceexport.Names(t.Context(), clustertest.NewCluster(clustertest.NewServiceExport("web")), metav1.NamespaceDefault); err != nil || len(other) != 0 {
-		t.Errorf("offered %v of another namespace, error %v", other, err)
+		t.Errorf("got completions %v of another namespace and error %v", other, err)
 	}
 }
