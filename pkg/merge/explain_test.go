@@ -80,7 +80,7 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true)), exported(2, asks(false))},
 			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "undecided", Rule: Agreed},
 		},
-		{ // Whoever decided exports it no more.
+		{ // The cluster that decided no longer exports the service.
 			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
 			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Rule: Oldest, Cluster: "gone", Conflict: true},
 		},

@@ -55,7 +55,7 @@ func testVolumes(t *testing.T) {
 	n.apply(`
 apiVersion: v1
 kind: Pod
-metadata: {name: pod, labels: {colour: blue}}
+metadata: {name: pod, labels: {color: blue}}
 spec:
   terminationGracePeriodSeconds: 1
   volumes:
@@ -84,15 +84,15 @@ spec:
 	n.await("condition=Ready", "pod/pod")
 	got := n.shell("c", `cd /no/such/directory/config && cat key && echo && cat /usr/share/no-such-file && echo && stat -Lc '%a' /secret/password && cat /secret/password && echo &&
 		head -1 /labels/labels && echo data >/data/file && echo inner >/data/inner/file && echo shared >/memory/file && echo host >/host/file && stat -fc %T /memory; (echo x >/secret/x) 2>&1 | grep -o Read-only`)
-	n.contains(got, "before", "o", "400", "p", `colour="blue"`, "tmpfs", "Read-only")
+	n.contains(got, "before", "o", "400", "p", `color="blue"`, "tmpfs", "Read-only")
 	n.contains(n.shell("d", "cat /memory/file /data/file /data/sub/directory/file"), "shared\ndata\ninner")
 	if data, err := os.ReadFile(host + "/file"); err != nil || string(data) != "host\n" {
 		t.Errorf("file on the host is %q, %v", data, err)
 	}
 	n.kubectl("patch", "configmap", "config", "-p", `{"data":{"key":"after","new":"n"}}`)
-	n.kubectl("label", "pod", "pod", "colour=red", "--overwrite")
+	n.kubectl("label", "pod", "pod", "color=red", "--overwrite")
 	n.eventually("the content changes", func() bool {
-		return n.shell("c", "cd /no/such/directory/config; cat key new; head -1 /labels/labels") == "aftern"+`colour="red"`+"\n"
+		return n.shell("c", "cd /no/such/directory/config; cat key new; head -1 /labels/labels") == "aftern"+`color="red"`+"\n"
 	})
 	for _, path := range []string{"/no", "/usr/share/no-such-file", "/secret", "/memory"} {
 		if _, err := os.Lstat(path); err == nil {

@@ -24,14 +24,14 @@ kind: Pod
 metadata: {name: pod}
 spec:
   terminationGracePeriodSeconds: 1
-  containers: [{name: c, image: none, command: [sleep, "infinity"], env: [{name: COLOUR, value: blue}], workingDir: /usr/lib}]
+  containers: [{name: c, image: none, command: [sleep, "infinity"], env: [{name: COLOR, value: blue}], workingDir: /usr/lib}]
 `
 
 func testExec(t *testing.T) {
 	n := newNamespace(t, "exec")
 	n.apply(sleeper)
 	n.await("condition=Ready", "pod/pod")
-	stdout, stderr, code := n.try("some input", "exec", "-i", "pod", "--", "sh", "-c", "cat; echo; echo $COLOUR; pwd; hostname; echo problem >&2; exit 7")
+	stdout, stderr, code := n.try("some input", "exec", "-i", "pod", "--", "sh", "-c", "cat; echo; echo $COLOR; pwd; hostname; echo problem >&2; exit 7")
 	if stdout != "some input\nblue\n/usr/lib\npod\n" || !strings.HasPrefix(stderr, "problem\n") || code != 7 {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}

@@ -204,8 +204,8 @@ func TestClusterPropertiesShowTheClaims(t *testing.T) {
 			t.Errorf("%s is %q", name, value)
 		}
 	}
-	kubectl(t, west(), "create", "-f", expect.Manifest(t, "apiVersion: multicluster.k8s.io/v1\nkind: ClusterClaim\nmetadata: {name: colour.example.com}\nspec: {value: green}\n"))
-	kubectl(t, west(), "wait", "--for=jsonpath={.spec.value}=green", "clusterproperty/colour.example.com", "--timeout=60s")
-	kubectl(t, west(), "delete", "clusterclaim", "colour.example.com")
-	kubectl(t, west(), "wait", "--for=delete", "clusterproperty/colour.example.com", "--timeout=60s")
+	kubectl(t, west(), "create", "-f", expect.Manifest(t, "apiVersion: multicluster.k8s.io/v1\nkind: ClusterClaim\nmetadata: {name: color.example.com}\nspec: {value: green}\n"))
+	kubectl(t, west(), "wait", "--for=jsonpath={.spec.value}=green", "clusterproperty/color.example.com", "--timeout=60s")
+	kubectl(t, west(), "delete", "clusterclaim", "color.example.com")
+	kubectl(t, west(), "wait", "--for=delete", "clusterproperty/color.example.com", "--timeout=60s")
 }

@@ -131,8 +131,8 @@ func TestIDMustExistAndBeImmutableAsLongAsAClusterSetClaimExists(t *testing.T) {
 		})
 	}
 	t.Run("metadata may change", func(t *testing.T) {
-		kubectl(t, "--context", "east", "label", "clusterclaim", id, "colour=blue")
-		kubectl(t, "--context", "east", "label", "clusterclaim", id, "colour-")
+		kubectl(t, "--context", "east", "label", "clusterclaim", id, "color=blue")
+		kubectl(t, "--context", "east", "label", "clusterclaim", id, "color-")
 		kubectl(t, in("east", []string{"apply", "-f", manifest(t, id, "east")})...)
 	})
 }

@@ -60,7 +60,7 @@ func bridgeCommands(bridge *net.Interface, gateways []netip.Prefix) []string {
 		commands = append(commands, command)
 	}
 	// Pods of an earlier agent may have had the same addresses.
-	return append(commands, "neighbour flush dev "+bridge.Name)
+	return append(commands, "neighbor flush dev "+bridge.Name)
 }
 
 // attachCommands returns commands that create a pair of interfaces: one at the bridge, and

@@ -37,7 +37,7 @@ func TestBridgeHasTheGateways(t *testing.T) {
 		"link set dev cbr0 address 02:00:00:00:00:01 up",
 		"address replace 10.81.0.1/16 dev cbr0",
 		"address replace fd00:81::1/64 dev cbr0 nodad",
-		"neighbour flush dev cbr0",
+		"neighbor flush dev cbr0",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

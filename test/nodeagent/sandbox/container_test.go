@@ -51,7 +51,7 @@ func spec(t *testing.T, script string) (Spec, *buffer) {
 	t.Helper()
 	output := &buffer{}
 	s := Spec{
-		Process: Process{Args: []string{"sh", "-c", script}, Env: []string{"PATH=/images:/usr/bin:/bin", "COLOUR=blue"}, Dir: "/"},
+		Process: Process{Args: []string{"sh", "-c", script}, Env: []string{"PATH=/images:/usr/bin:/bin", "COLOR=blue"}, Dir: "/"},
 		Stage:   t.TempDir(),
 		Stdout:  output, Stderr: output,
 	}
@@ -112,7 +112,7 @@ func awaitOutput(t *testing.T, output *buffer, text string) {
 }
 
 func TestContainerRunsItsProgram(t *testing.T) {
-	s, output := spec(t, "echo $COLOUR; echo $(greet); cat /etc/note; exit 3")
+	s, output := spec(t, "echo $COLOR; echo $(greet); cat /etc/note; exit 3")
 	s.Files = map[string]string{"/etc/note": "a note\n"}
 	if code := run(t, s); code != 3 {
 		t.Errorf("exit code %d", code)

@@ -25,7 +25,7 @@ func sleeper(t *testing.T) *Container {
 func TestExecSeesTheContainer(t *testing.T) {
 	container := sleeper(t)
 	var stdout, stderr buffer
-	code, err := container.Exec(t.Context(), []string{"sh", "-c", "cat file; pwd; id -u; echo $COLOUR; ls -d /proc/[0-9]* | wc -l; cat; echo problem >&2; exit 5"},
+	code, err := container.Exec(t.Context(), []string{"sh", "-c", "cat file; pwd; id -u; echo $COLOR; ls -d /proc/[0-9]* | wc -l; cat; echo problem >&2; exit 5"},
 		Streams{Stdin: strings.NewReader("input\n"), Stdout: &stdout, Stderr: &stderr})
 	if err != nil || code != 5 {
 		t.Errorf("code %d, %v", code, err)
