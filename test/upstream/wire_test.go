@@ -23,7 +23,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// What one side writes the other reads without loss, down to the byte.
+// Objects that are encoded with one type are decoded and encoded with the other
+// without any difference.
 func TestWireFormatIsUpstreams(t *testing.T) {
 	for _, pair := range []struct {
 		name         string
@@ -56,7 +57,7 @@ func TestWireFormatIsUpstreams(t *testing.T) {
 						t.Fatalf("seed %d: %T cannot read what %T wrote: %v\n%s", seed, to, from, err, written)
 					}
 					if reread := encode(t, to); !bytes.Equal(written, reread) {
-						t.Fatalf("seed %d: %T wrote\n%s\n%T made of it\n%s", seed, from, written, to, reread)
+						t.Fatalf("seed %d: %T wrote\n%s\n%T decoded and wrote\n%s", seed, from, written, to, reread)
 					}
 				}
 			}

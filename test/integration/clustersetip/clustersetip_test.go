@@ -264,7 +264,7 @@ func TestExhaustedAllocationCIDRIsReported(t *testing.T) {
 	expect.NoError(t, north().Unexport(t.Context(), ns, "one"))
 	oneIP(t, ns, "three", "north")
 	exportCondition(t, north(), ns, "three", "Ready", metav1.ConditionTrue)
-	// So does an export that is not in effect any more, although it exists.
+	// So does an export that is no longer in effect, although it exists.
 	export(t, north(), ns, "four", "true")
 	exportCondition(t, north(), ns, "four", "Ready", metav1.ConditionFalse, "ClusterSetIPExhausted")
 	expect.NoError(t, north().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), "two", metav1.DeleteOptions{}))

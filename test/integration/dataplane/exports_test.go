@@ -74,7 +74,7 @@ func describe(event eventsv1.Event) string { return event.Type + " " + event.Rea
 
 // R18, R19, R20, R22, R23: conditions and Events report the state of an export.
 func TestConditionsAndEventsReportTheStateOfAnExport(t *testing.T) {
-	ns := fleet.CreateNamespace(t, "told", east(), west())
+	ns := fleet.CreateNamespace(t, "reported", east(), west())
 	expect.Must(east().Export(t.Context(), ns, "web"))(t)
 	awaitExport(t, east(), ns, "False/NoService "+ns, "False/Failed not valid", "False/NoConflicts")
 	awaitEvents(t, east(), ns, "Warning NoService")

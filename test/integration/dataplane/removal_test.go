@@ -151,7 +151,7 @@ func TestLeftoversAreRemovedAtStart(t *testing.T) {
 		}, metav1.CreateOptions{}))(t)
 	}
 	slice("ghost-1", "ghost", multicluster.ManagedBy)
-	keptSlice := slice("kept-1", "kept", "somebody")
+	keptSlice := slice("kept-1", "kept", "other-controller")
 	expect.NoError(t, west().StartController(t.Context()))
 	awaitNothing(t, west(), ns, "web")
 	awaitNothing(t, west(), ns, "ghost")

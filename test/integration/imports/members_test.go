@@ -157,7 +157,7 @@ func TestMismatchedMembersAreRefused(t *testing.T) {
 			hasCondition("Accepted", "False", "InvalidSecret", "exec is refused")},
 		{"file", "file", with(map[string]string{"cluster-id": "file", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    tokenFile: /etc/passwd\n    x: ", 1)}),
 			hasCondition("Accepted", "False", "InvalidSecret", "tokenFile is refused")},
-		{"stranger", "stranger", with(map[string]string{"cluster-id": "stranger", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    token: x", 1)}),
+		{"unknown", "unknown", with(map[string]string{"cluster-id": "unknown", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    token: x", 1)}),
 			hasCondition("Reachable", "False", "Unauthorized", "renew it")},
 	} {
 		t.Run(test.name, func(t *testing.T) {

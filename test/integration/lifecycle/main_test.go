@@ -81,7 +81,7 @@ func config(t *testing.T) installation.Config {
 	return installation.Config{Plane: plane, Root: root, Dir: expect.Must(os.MkdirTemp(dir, "installation-"))(t)}
 }
 
-// applied returns a new installation of which nothing runs yet. It is removed
+// applied returns a new installation whose programs are not running yet. It is removed
 // when the test ends.
 func applied(t *testing.T) *installation.Installation {
 	t.Helper()

@@ -77,7 +77,7 @@ func TestConnectionEstablishedWhileStoppingDelaysShutdownBriefly(t *testing.T) {
 		}
 		return errors.Join(another.Close(), errors.New("server still listens"))
 	})
-	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // it is not about whom it talks to
+	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // the identity of the server does not matter
 	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                                            // none
 	if _, err := io.WriteString(connection, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
 		t.Fatal(err)

@@ -63,16 +63,16 @@ func TestSetUser(t *testing.T) {
 		fails     bool
 	}{
 		"root": {nil, nil, sandbox.Process{}, false},
-		"the Pod says": {
+		"set by the Pod": {
 			&corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](2000), FSGroup: ptr.To[int64](3000), SupplementalGroups: []int64{4000}},
 			nil, sandbox.Process{UID: 1000, GID: 2000, Groups: []uint32{4000, 3000}}, false,
 		},
-		"the container says": {
+		"set by the container": {
 			&corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](2000)},
 			&corev1.SecurityContext{RunAsUser: ptr.To[int64](0), RunAsGroup: ptr.To[int64](5), AllowPrivilegeEscalation: ptr.To(false)},
 			sandbox.Process{UID: 0, GID: 5, NoNewPrivileges: true}, false,
 		},
-		"somebody else than root": {
+		"user other than root": {
 			&corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, nil,
 			sandbox.Process{UID: imageUser, GID: imageUser}, false,
 		},

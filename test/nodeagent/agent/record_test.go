@@ -33,16 +33,16 @@ func TestRecordStatus(t *testing.T) {
 		over   bool
 		want   string // state, reason, last state, ready, started
 	}{
-		"new":           {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(*containerRecord) {}, false, "waiting ContainerCreating"},
-		"running":       {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.run = &run{started: true} }, false, "running started"},
-		"ready":         {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.run = &run{started: true, ready: true}; r.exited = failed }, false, "running last ready started"},
-		"init running":  {lifecycle.Init, corev1.ContainerRestartPolicyOnFailure, func(r *containerRecord) { r.run = &run{started: true, ready: true} }, false, "running started"},
-		"init done":     {lifecycle.Init, corev1.ContainerRestartPolicyOnFailure, func(r *containerRecord) { r.exited = &corev1.ContainerStateTerminated{} }, false, "terminated ready"},
-		"just ended":    {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.exited = failed }, false, "terminated"},
-		"backing off":   {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.exited = failed; r.retryAt = now.Add(1) }, false, "waiting CrashLoopBackOff last"},
-		"over":          {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.exited = failed; r.retryAt = now.Add(1) }, true, "terminated"},
-		"ended forever": {lifecycle.Main, corev1.ContainerRestartPolicyNever, func(r *containerRecord) { r.exited = failed; r.retryAt = now.Add(1) }, false, "terminated"},
-		"has a problem": {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.problem = &problem{"ErrImagePull", errors.New("x")} }, false, "waiting ErrImagePull"},
+		"new":          {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(*containerRecord) {}, false, "waiting ContainerCreating"},
+		"running":      {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.run = &run{started: true} }, false, "running started"},
+		"ready":        {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.run = &run{started: true, ready: true}; r.exited = failed }, false, "running last ready started"},
+		"init running": {lifecycle.Init, corev1.ContainerRestartPolicyOnFailure, func(r *containerRecord) { r.run = &run{started: true, ready: true} }, false, "running started"},
+		"init done":    {lifecycle.Init, corev1.ContainerRestartPolicyOnFailure, func(r *containerRecord) { r.exited = &corev1.ContainerStateTerminated{} }, false, "terminated ready"},
+		"just ended":   {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.exited = failed }, false, "terminated"},
+		"backing off":  {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.exited = failed; r.retryAt = now.Add(1) }, false, "waiting CrashLoopBackOff last"},
+		"Pod finished": {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.exited = failed; r.retryAt = now.Add(1) }, true, "terminated"},
+		"terminated":   {lifecycle.Main, corev1.ContainerRestartPolicyNever, func(r *containerRecord) { r.exited = failed; r.retryAt = now.Add(1) }, false, "terminated"},
+		"cannot start": {lifecycle.Main, corev1.ContainerRestartPolicyAlways, func(r *containerRecord) { r.problem = &problem{"ErrImagePull", errors.New("x")} }, false, "waiting ErrImagePull"},
 	} {
 		r := testRecord(test.kind, test.policy)
 		test.change(r)

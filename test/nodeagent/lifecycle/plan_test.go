@@ -90,7 +90,7 @@ func TestNext(t *testing.T) {
 			containers:  []Container{c("i", Init, onFailure, Waiting), c("a", Main, always, Running)},
 			want:        Plan{Initialized: true},
 		},
-		"the first to run again counts": {
+		"the earliest restart has precedence": {
 			initialized: true,
 			containers: []Container{
 				c("a", Main, always, Exited, func(c *Container) { c.RetryAt = now.Add(2 * time.Second) }),
@@ -98,7 +98,7 @@ func TestNext(t *testing.T) {
 			},
 			want: Plan{Initialized: true, Again: now.Add(time.Second)},
 		},
-		"a dead container stops": {
+		"an unhealthy container is stopped": {
 			initialized: true,
 			containers:  []Container{c("a", Main, always, Running, unhealthy), c("b", Main, always, Running, unhealthy, stopping)},
 			want:        Plan{Stop: []string{"a"}, Initialized: true},
@@ -108,7 +108,7 @@ func TestNext(t *testing.T) {
 			containers:  []Container{c("a", Main, onFailure, Exited), c("b", Main, onFailure, Exited, failed)},
 			want:        Plan{Start: []string{"b"}, Initialized: true},
 		},
-		"everything has succeeded": {
+		"all containers have succeeded": {
 			initialized: true,
 			containers:  []Container{c("a", Main, onFailure, Exited), c("b", Main, never, Exited)},
 			want:        Plan{Initialized: true, Finished: true},
@@ -118,7 +118,7 @@ func TestNext(t *testing.T) {
 			containers:  []Container{c("a", Main, never, Exited, failed), c("b", Main, never, Running)},
 			want:        Plan{Initialized: true},
 		},
-		"sidecars end at last": {
+		"sidecars are stopped last": {
 			initialized: true,
 			containers:  []Container{c("s", Sidecar, always, Running, started), c("a", Main, never, Exited)},
 			want:        Plan{Stop: []string{"s"}, Initialized: true},

@@ -37,17 +37,17 @@ func TestPhase(t *testing.T) {
 		observed Observed
 		want     corev1.PodPhase
 	}{
-		"not initialized":          {Observed{Init: statuses(running("i")), Main: statuses(waiting("a"))}, corev1.PodPending},
-		"not started":              {Observed{Initialized: true, Main: statuses(running("a"), waiting("b"))}, corev1.PodPending},
-		"running":                  {Observed{Initialized: true, Main: statuses(running("a"), exited("b", 1))}, corev1.PodRunning},
-		"crashing":                 {Observed{Initialized: true, Main: statuses(crashed("a"))}, corev1.PodRunning},
-		"exited, but runs again":   {Observed{Initialized: true, Main: statuses(exited("a", 0))}, corev1.PodRunning},
-		"succeeded":                {Observed{Initialized: true, Finished: true, Init: statuses(exited("s", 143)), Main: statuses(exited("a", 0))}, corev1.PodSucceeded},
-		"failed":                   {Observed{Initialized: true, Finished: true, Main: statuses(exited("a", 0), exited("b", 2))}, corev1.PodFailed},
-		"ended before it began":    {Observed{Finished: true, Main: statuses(waiting("a"))}, corev1.PodFailed},
-		"init container failed":    {Observed{Finished: true, Init: statuses(exited("i", 1)), Main: statuses(waiting("a"))}, corev1.PodFailed},
-		"ended while it was idle":  {Observed{Initialized: true, Finished: true, Main: statuses(crashed("a"))}, corev1.PodFailed},
-		"ended by itself and well": {Observed{Initialized: true, Finished: true, Main: statuses(exited("a", 0), exited("b", 0))}, corev1.PodSucceeded},
+		"not initialized":                       {Observed{Init: statuses(running("i")), Main: statuses(waiting("a"))}, corev1.PodPending},
+		"not started":                           {Observed{Initialized: true, Main: statuses(running("a"), waiting("b"))}, corev1.PodPending},
+		"running":                               {Observed{Initialized: true, Main: statuses(running("a"), exited("b", 1))}, corev1.PodRunning},
+		"crashing":                              {Observed{Initialized: true, Main: statuses(crashed("a"))}, corev1.PodRunning},
+		"exited, but runs again":                {Observed{Initialized: true, Main: statuses(exited("a", 0))}, corev1.PodRunning},
+		"succeeded":                             {Observed{Initialized: true, Finished: true, Init: statuses(exited("s", 143)), Main: statuses(exited("a", 0))}, corev1.PodSucceeded},
+		"failed":                                {Observed{Initialized: true, Finished: true, Main: statuses(exited("a", 0), exited("b", 2))}, corev1.PodFailed},
+		"finished before any container started": {Observed{Finished: true, Main: statuses(waiting("a"))}, corev1.PodFailed},
+		"init container failed":                 {Observed{Finished: true, Init: statuses(exited("i", 1)), Main: statuses(waiting("a"))}, corev1.PodFailed},
+		"finished while waiting":                {Observed{Initialized: true, Finished: true, Main: statuses(crashed("a"))}, corev1.PodFailed},
+		"finished with success":                 {Observed{Initialized: true, Finished: true, Main: statuses(exited("a", 0), exited("b", 0))}, corev1.PodSucceeded},
 	} {
 		if got := test.observed.Phase(); got != test.want {
 			t.Errorf("%s: got %s", name, got)
@@ -64,13 +64,13 @@ func TestConditions(t *testing.T) {
 		want     string // Connected Initialized Ready ContainersReady
 		reason   string // of Ready
 	}{
-		"new":               {observed: Observed{Main: statuses(waiting("a"))}, want: "----", reason: "ContainersNotReady"},
-		"ready":             {observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"))}, want: "++++"},
-		"one is not":        {observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"), crashed("b"))}, want: "++--", reason: "ContainersNotReady"},
-		"a sidecar is not":  {spec: corev1.PodSpec{InitContainers: []corev1.Container{sidecar}}, observed: Observed{Connected: true, Initialized: true, Init: statuses(crashed("s")), Main: statuses(running("a"))}, want: "++--", reason: "ContainersNotReady"},
-		"a gate is closed":  {spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "gate"}}}, observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"))}, want: "++-+", reason: "ReadinessGatesNotReady"},
-		"a gate is open":    {spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "gate"}}}, gate: corev1.ConditionTrue, observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"))}, want: "++++"},
-		"all has succeeded": {observed: Observed{Initialized: true, Finished: true, Main: statuses(exited("a", 0))}, want: "-+--", reason: "PodCompleted"},
+		"new":                           {observed: Observed{Main: statuses(waiting("a"))}, want: "----", reason: "ContainersNotReady"},
+		"ready":                         {observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"))}, want: "++++"},
+		"one container is not ready":    {observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"), crashed("b"))}, want: "++--", reason: "ContainersNotReady"},
+		"a sidecar is not ready":        {spec: corev1.PodSpec{InitContainers: []corev1.Container{sidecar}}, observed: Observed{Connected: true, Initialized: true, Init: statuses(crashed("s")), Main: statuses(running("a"))}, want: "++--", reason: "ContainersNotReady"},
+		"a gate is closed":              {spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "gate"}}}, observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"))}, want: "++-+", reason: "ReadinessGatesNotReady"},
+		"a gate is open":                {spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "gate"}}}, gate: corev1.ConditionTrue, observed: Observed{Connected: true, Initialized: true, Main: statuses(running("a"))}, want: "++++"},
+		"all containers have succeeded": {observed: Observed{Initialized: true, Finished: true, Main: statuses(exited("a", 0))}, want: "-+--", reason: "PodCompleted"},
 	} {
 		pod := &corev1.Pod{Spec: test.spec}
 		if test.gate != "" {

@@ -10,7 +10,7 @@ type counter struct {
 	successes, failures int32 // thresholds
 	last                bool
 	row                 int32
-	decided, verdict    bool
+	decided, result     bool
 }
 
 func newCounter(probe *corev1.Probe) *counter {
@@ -28,9 +28,9 @@ func (c *counter) observe(ok bool) (changed bool) {
 	if ok {
 		needed = c.successes
 	}
-	if c.row < needed || c.decided && c.verdict == ok {
+	if c.row < needed || c.decided && c.result == ok {
 		return false
 	}
-	c.decided, c.verdict = true, ok
+	c.decided, c.result = true, ok
 	return true
 }

@@ -19,7 +19,7 @@ func TestCounter(t *testing.T) {
 		"three failures in a row":       {1, 3, "+--+---", "+     -"},
 		"failures at first":             {1, 3, "---+", "  -+"},
 		"two successes":                 {2, 1, "+-++-", " - +-"},
-		"no verdict before enough":      {1, 3, "--", "  "},
+		"no result below the threshold": {1, 3, "--", "  "},
 		"thresholds that are not given": {0, 0, "+-", "+-"},
 	} {
 		counter := newCounter(&corev1.Probe{SuccessThreshold: test.successes, FailureThreshold: test.failures})
