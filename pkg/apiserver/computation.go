@@ -26,6 +26,7 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
@@ -65,7 +66,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		ClusterSetIPCIDRs:  c.ClusterSetIP.CIDRs,
 	}, member.Config{
 		Secrets: computed.secrets,
-		Memory:  member.NewMemory(c.Etcd, path.Join(c.EtcdPrefix, memoryLocation)),
+		Memory:  memory.New(c.Etcd, path.Join(c.EtcdPrefix, memoryLocation)),
 		Clock:   clock.RealClock{},
 		TTL:     c.MemberTTL,
 

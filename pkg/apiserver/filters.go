@@ -96,7 +96,7 @@ func withVirtualRefusal(next http.Handler, resources []virtualResource, exporter
 
 // readers records which clusters read from this one.
 type readers interface {
-	Heard(userAgent string)
+	ObserveReader(userAgent string)
 }
 
 // withReaders records the user agents of requests for members. Every cluster that
@@ -105,7 +105,7 @@ type readers interface {
 func withReaders(next http.Handler, readers readers) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.APIGroup == clusterset.GroupName && info.Resource == "members" {
-			readers.Heard(r.UserAgent())
+			readers.ObserveReader(r.UserAgent())
 		}
 		next.ServeHTTP(w, r)
 	})

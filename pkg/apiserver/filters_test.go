@@ -104,14 +104,14 @@ func TestOtherRequestsPass(t *testing.T) {
 	}
 }
 
-// heard are the user agents of readers.
-type heard []string
+// observed are the user agents of readers.
+type observed []string
 
-func (h *heard) Heard(userAgent string) { *h = append(*h, userAgent) }
+func (o *observed) ObserveReader(userAgent string) { *o = append(*o, userAgent) }
 
 // R1: a cluster that reads from this one is recorded when it requests members.
 func TestReadersAreRecorded(t *testing.T) {
-	var readers heard
+	var readers observed
 	for _, path := range []string{clusterSet + "members", clusterSet + "exportedservices", imports, "/apis/example.com/v1/members"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		r.Header.Set("User-Agent", "mcs-apiserver cluster/"+path)

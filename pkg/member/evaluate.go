@@ -6,87 +6,81 @@ package member
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
 
-// evaluate decides anew who takes part and whom to believe, and passes on what
-// that changes. It is called with the lock held.
-func (r *Registry) evaluate() {
-	var candidates []candidate
-	for _, peer := range r.peers {
-		candidates = append(candidates, candidate{peer.spec, peer.claims, peer.uid, peer.remembered, peer.claimedAt})
+// evaluateLocked decides which peers are members and which routes are used, and
+// passes on what that changes. It is needed only when something changed that
+// other peers depend on.
+func (s *Set) evaluateLocked() {
+	s.evaluations++
+	candidates := make([]acceptance.Candidate, 0, len(s.peers))
+	for _, p := range s.peers {
+		candidates = append(candidates, p.candidateLocked())
 	}
-	verdicts := judge(r.identity, candidates)
+	results := acceptance.Evaluate(s.roster.identity, candidates)
 	direct := map[string]bool{}
-	var tellers []teller
-	for _, peer := range r.peers {
-		before := peer.verdict
-		peer.verdict = verdicts[peer.spec]
-		direct[peer.spec.id] = direct[peer.spec.id] || peer.verdict.refused() || peer.remembered || peer.heard
-		was := peer.state
-		peer.state = r.stateOf(peer)
-		if peer.state == clusterset.MemberLost && was != peer.state {
-			r.memory.lost(peer.spec.id, peer.uid, peer.sight())
-		}
-		switch {
-		case peer.verdict.accepted && !before.accepted:
-			r.rememberAll(peer)
-		case before.accepted && peer.verdict.left():
-			r.forget(peer)
-		}
-		if peer.verdict.accepted {
-			tellers = append(tellers, teller{peer, peer.spec, peer.state, peer.lastSeen, peer.relayed})
+	var sources []route.Source[*peer]
+	now := s.config.Clock.Now()
+	for _, p := range s.peers {
+		s.acceptLocked(p, results[p.spec.Name], now)
+		direct[p.id] = direct[p.id] || p.acceptance.Refused() || p.remembered || p.read
+		if p.acceptance.Accepted {
+			sources = append(sources, route.Source[*peer]{Key: p, ClusterID: p.id, Scope: p.spec.Relay, State: p.state, Relayed: p.relayed})
 		}
 	}
-	old := r.routes
-	r.routes = chooseRoutes(r.identity, direct, tellers)
-	for cluster := range sets.KeySet(old).Union(sets.KeySet(r.routes)) {
-		if before, after := old[cluster], r.routes[cluster]; !before.same(after) {
-			for _, key := range append(before.keys(), after.keys()...) {
-				r.config.ServiceChanged(key)
+	before := s.routes
+	s.routes = route.Choose(s.roster.identity, direct, sources)
+	s.notifyLocked(rerouted(before, s.routes))
+	s.roster.relateLocked(s.peers, s.routes)
+	s.roster.describeLocked(s.peers, s.routes, now)
+}
+
+// acceptLocked changes whether a peer is a member, and its state.
+func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
+	before := p.acceptance
+	p.acceptance = result
+	state := p.stateLocked(now, s.config.TTL)
+	if state == clusterset.MemberLost && p.state != state {
+		s.recorder.RecordLost(p.id, p.uid, p.contactLocked())
+	}
+	p.state = state
+	switch {
+	case result.Accepted && !before.Accepted:
+		if !p.lastSeen.IsZero() {
+			s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
+		}
+		s.deferred = append(s.deferred, func() { s.recordAll(p) })
+	case before.Accepted && result.Left():
+		s.forgetLocked(p)
+	}
+}
+
+// rerouted returns the Services of all clusters whose routes differ.
+func rerouted(before, after map[string]route.Route[*peer]) []types.NamespacedName {
+	var services []types.NamespacedName
+	for cluster := range sets.KeySet(before).Union(sets.KeySet(after)) {
+		if before[cluster].Same(after[cluster]) {
+			continue
+		}
+		for _, routes := range []map[string]route.Route[*peer]{before, after} {
+			if source := routes[cluster].Source; source != nil {
+				services = append(services, source.exports.Services(cluster)...)
 			}
 		}
 	}
-	r.parts = r.findParts()
-	r.describeAll()
+	return services
 }
 
-// rememberAll writes down what is known of a member that has just been accepted.
-func (r *Registry) rememberAll(peer *peer) {
-	if !peer.lastSeen.IsZero() {
-		r.memory.seen(peer.spec.id, peer.uid, peer.sight())
+// refreshLocked computes the entry of one peer, when nothing changed that the
+// others depend on.
+func (s *Set) refreshLocked(p *peer) {
+	if s.peers[p.spec.Name] == p {
+		s.roster.replaceLocked(p.name, s.roster.entryLocked(p, s.config.Clock.Now()))
 	}
-	for cluster, held := range peer.holdings {
-		for key := range held.facts {
-			r.remember(peer, cluster, key)
-		}
-	}
-}
-
-// sight is what is written down of a peer besides what it exports.
-func (p *peer) sight() sight {
-	return sight{at: p.lastSeen, claimedAt: p.claimedAt, secret: p.spec.secret, cidrs: p.cidrs, relayed: p.relayed}
-}
-
-func (r *Registry) stateOf(peer *peer) clusterset.MemberState {
-	switch {
-	case peer.verdict.refused():
-		return clusterset.MemberRefused
-	case !peer.verdict.accepted:
-		return clusterset.MemberConnecting
-	}
-	last := peer.lastSeen
-	if peer.resumed.After(last) {
-		last = peer.resumed
-	}
-	return stateAt(r.config.Clock.Now(), last, r.ttl(peer))
-}
-
-func (r *Registry) ttl(peer *peer) time.Duration {
-	if peer.spec.ttl > 0 {
-		return peer.spec.ttl
-	}
-	return r.config.TTL
 }

@@ -14,115 +14,120 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
 const connected = clusterset.MemberConnected
 
-// R15, R27: one hub has lost touch and still has what the other knows to be
-// gone. Believing both would keep it alive for ever.
-func TestWithdrawnExportIsGoneAlthoughALostHubRemembersIt(t *testing.T) {
-	w := newWorld(t, nil)
+// R15, R27: one hub lost contact and still has an export that the other knows to be
+// withdrawn. Using both would keep the export forever.
+func TestWithdrawnExportOfALostHubIsNotUsed(t *testing.T) {
+	w := newFixture(t, nil)
 	g, h := w.join("g", hubFor("x")), w.join("h", hubFor("x"))
-	for _, hub := range []*feed{g, h} {
-		must(t, w.replaced(hub, services, []any{exportedService("x", "web", "x"), exportedService("x", "api", "x")}))
-		w.answers(hub, own(hub.spec.id), relayedEntry("x", exports(2)))
+	for _, hub := range []*receiver{g, h} {
+		w.replace(t, hub, exports.Services, exported("x", "web", "x"), exported("x", "api", "x"))
+		w.probe(hub, ownEntry(hub.peer.id), relayedEntry("x", withExports(2)))
 	}
-	if w.exports("web") != "x" || w.Entry("x").Status.Path[1] != "g" {
-		t.Fatalf("x is known by %v", w.Entry("x").Status.Path)
+	if w.exporters("web") != "x" || w.Entry("x").Status.Path[1] != "g" {
+		t.Fatalf("x is reached by %v", w.Entry("x").Status.Path)
 	}
-	w.probed(g, nil, errors.New("no route to host"))
-	w.clock.Step(DefaultTTL)
-	w.probed(g, nil, errors.New("no route to host"))
-	must(t, w.replaced(h, services, []any{exportedService("x", "api", "x")}))
-	w.answers(h, own("h"), relayedEntry("x", exports(1)))
+	g.Probed(nil, errors.New("no route to host"))
+	w.clock.Step(liveness.DefaultTTL)
+	g.Probed(nil, errors.New("no route to host"))
+	w.replace(t, h, exports.Services, exported("x", "api", "x"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
 
-	if got := w.exports("web"); got != "" {
+	if got := w.exporters("web"); got != "" {
 		t.Errorf("web is still exported by %q", got)
 	}
-	if got := w.exports("api"); got != "x" {
+	if got := w.exporters("api"); got != "x" {
 		t.Errorf("api is exported by %q, want x", got)
 	}
 	if got := w.Entry("x").Status; got.State != connected || !cmp.Equal(got.Path, []string{"x", "h"}) || got.Exports != 1 {
-		t.Errorf("x is shown as %+v", got)
+		t.Errorf("the entry of x is %+v", got)
 	}
 }
 
-func TestRelayedClusterHasAnEntryOfItsOwn(t *testing.T) {
-	w := newWorld(t, nil)
+func TestRelayedClusterHasItsOwnEntry(t *testing.T) {
+	w := newFixture(t, nil)
 	h := w.join("h", hubFor("*"))
-	must(t, w.replaced(h, services, []any{exportedService("h", "web"), exportedService("x", "web", "x")}))
-	must(t, w.replaced(h, endpointSlices, []any{exportedSlice("x", "web", "web-1", "x")}))
-	entry := relayedEntry("x", exports(7))
+	w.replace(t, h, exports.Services, exported("h", "web"), exported("x", "web", "x"))
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
+	entry := relayedEntry("x", withExports(7))
 	entry.Finalizers, entry.Annotations, entry.Namespace = []string{"x/y"}, map[string]string{"x": "y"}, "ns"
-	w.answers(h, own("h"), entry)
+	w.probe(h, ownEntry("h"), entry)
 	got := w.Entry("x")
 	if diff := cmp.Diff(metav1.ObjectMeta{Name: "x"}, got.ObjectMeta); diff != "" {
 		t.Errorf("metadata of the hub is passed on: %s", diff)
 	}
 	if got.Status.Exports != 1 || got.Status.Endpoints != 2 || !got.Status.Synced || !cmp.Equal(got.Status.Path, []string{"x", "h"}) {
-		t.Errorf("got %+v, want what is known here", got.Status)
+		t.Errorf("got %+v, want what is held here", got.Status)
 	}
-	if w.exports("web") != "h,x" {
-		t.Errorf("web is exported by %q", w.exports("web"))
+	if w.exporters("web") != "h,x" {
+		t.Errorf("web is exported by %q", w.exporters("web"))
 	}
-	w.answers(h, own("h"))
-	if w.Entry("x") != nil || w.exports("web") != "h" {
-		t.Error("a cluster that the hub does not list any more is still there")
+	w.probe(h, ownEntry("h"))
+	if w.Entry("x") != nil || w.exporters("web") != "h" {
+		t.Error("a cluster that the hub no longer lists still exists")
 	}
 }
 
-// A hub that may speak for fewer clusters must not keep what it said of the
-// others, nor be waited for to confirm that they are gone.
-func TestNarrowedRelayForgetsTheOthers(t *testing.T) {
-	w := newWorld(t, nil)
-	w.setSecret(t.Context(), secretOf("h", goodKubeconfig, with(clusterset.MemberSecretRelayFor, "x,y")))
+// A hub that may relay fewer clusters must not keep the exports of the others,
+// nor wait for a confirmation that they are gone.
+func TestNarrowedRelayRemovesOtherClusters(t *testing.T) {
+	w := newFixture(t, nil)
+	w.upsertSecret(t.Context(), secretFor("h", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretRelayFor, "x,y")))
 	h := w.connect(w.peers["member-h"])
-	w.claimed(h, &claims{id: "h", clusterSet: "set", idClaimedAt: epoch})
-	all := []any{exportedService("x", "web", "x"), exportedService("y", "web", "y")}
-	must(t, w.replaced(h, services, all))
-	must(t, w.replaced(h, endpointSlices, nil))
-	w.answers(h, own("h"), relayedEntry("x", exports(1)), relayedEntry("y", exports(1)))
-	if w.exports("web") != "x,y" {
-		t.Fatalf("web is exported by %q", w.exports("web"))
+	h.ClaimsRead(identity.Claims{ID: "h", ClusterSet: "set", ClaimedAt: epoch})
+	all := []any{exported("x", "web", "x"), exported("y", "web", "y")}
+	w.replace(t, h, exports.Services, all...)
+	w.replace(t, h, exports.EndpointSlices)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)), relayedEntry("y", withExports(1)))
+	if w.exporters("web") != "x,y" {
+		t.Fatalf("web is exported by %q", w.exporters("web"))
 	}
-	w.setSecret(t.Context(), secretOf("h", goodKubeconfig, with(clusterset.MemberSecretRelayFor, "x")))
-	if got := w.exports("web"); got != "x" {
+	w.upsertSecret(t.Context(), secretFor("h", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretRelayFor, "x")))
+	if got := w.exporters("web"); got != "x" {
 		t.Errorf("web is exported by %q, want x", got)
 	}
 	h = w.connect(w.peers["member-h"])
-	must(t, w.replaced(h, services, all))
-	must(t, w.replaced(h, endpointSlices, nil))
-	w.answers(h, own("h"), relayedEntry("x", exports(1)), relayedEntry("y", exports(1)))
+	w.replace(t, h, exports.Services, all...)
+	w.replace(t, h, exports.EndpointSlices)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)), relayedEntry("y", withExports(1)))
 	expectCondition(t, w.Entry("h"), clusterset.MemberSynced, metav1.ConditionTrue, "Synced", "")
 	if w.Entry("y") != nil {
 		t.Error("y still has an entry")
 	}
 }
 
-func TestHubsEmptyAnswerAboutOneClusterIsDoubted(t *testing.T) {
-	w := newWorld(t, nil)
+func TestEmptyListOfOneRelayedClusterNeedsConfirmation(t *testing.T) {
+	w := newFixture(t, nil)
 	h := w.join("h", hubFor("*"))
-	must(t, w.replaced(h, services, []any{exportedService("h", "web"), exportedService("x", "web", "x")}))
-	w.answers(h, own("h"), relayedEntry("x", exports(1)))
-	must(t, w.replaced(h, services, []any{exportedService("h", "web")}))
+	w.replace(t, h, exports.Services, exported("h", "web"), exported("x", "web", "x"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.replace(t, h, exports.Services, exported("h", "web"))
 	notSynced := relayedEntry("x")
 	notSynced.Status.Synced = false
-	w.answers(h, own("h"), notSynced)
-	if w.exports("web") != "h,x" {
-		t.Fatalf("web is exported by %q: a hub that is not synced was believed", w.exports("web"))
+	w.probe(h, ownEntry("h"), notSynced)
+	if w.exporters("web") != "h,x" {
+		t.Fatalf("web is exported by %q: the entry of a hub that is not synced was used", w.exporters("web"))
 	}
-	w.answers(h, own("h"), relayedEntry("x"))
-	if w.exports("web") != "h" {
-		t.Errorf("web is exported by %q, want h: the hub has confirmed that x has none", w.exports("web"))
+	w.probe(h, ownEntry("h"), relayedEntry("x"))
+	if w.exporters("web") != "h" {
+		t.Errorf("web is exported by %q, want h: the hub has confirmed that x has none", w.exporters("web"))
 	}
 }
 
 // A Secret for a cluster that a hub speaks for must not interrupt anything.
-func TestMemberDisplacesTheHubOnceItHasBeenHeard(t *testing.T) {
-	w := newWorld(t, nil)
+func TestMemberReplacesTheHubOnceItHasBeenRead(t *testing.T) {
+	w := newFixture(t, nil)
 	h := w.join("h", hubFor("*"))
-	must(t, w.replaced(h, services, []any{exportedService("x", "web", "x")}))
-	w.answers(h, own("h"), relayedEntry("x", exports(1)))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
 	pathOf := func() string {
 		var path []string
 		for _, export := range w.Exports(types.NamespacedName{Namespace: "ns", Name: "web"}) {
@@ -131,27 +136,27 @@ func TestMemberDisplacesTheHubOnceItHasBeenHeard(t *testing.T) {
 		return strings.Join(path, ",")
 	}
 	x := w.join("x")
-	must(t, w.replaced(x, services, []any{exportedService("x", "web")}))
+	w.replace(t, x, exports.Services, exported("x", "web"))
 	if got := pathOf(); got != "x,h" {
-		t.Errorf("web is known by %q before x has told its endpoints, want x,h", got)
+		t.Errorf("web is reached by %q before the endpoints of x are read, want x,h", got)
 	}
-	w.news()
-	must(t, w.replaced(x, endpointSlices, nil))
-	if got := pathOf(); got != "x" || w.news() != "ns/web" {
-		t.Errorf("web is known by %q, want x", got)
+	w.notified()
+	w.replace(t, x, exports.EndpointSlices)
+	if got := pathOf(); got != "x" || w.notified() != "ns/web" {
+		t.Errorf("web is reached by %q, want x", got)
 	}
 	if got := w.Entry("x"); got.UID != "secret-x" {
-		t.Errorf("the entry is not the Secret's: %+v", got)
+		t.Errorf("the entry is not that of the Secret: %+v", got)
 	}
-	w.removeSecret(t.Context(), secretOf("x", goodKubeconfig))
+	w.removeSecret(t.Context(), secretFor("x", membertest.ValidKubeconfig()))
 	if got := pathOf(); got != "x,h" {
-		t.Errorf("web is known by %q without the Secret, want x,h", got)
+		t.Errorf("web is reached by %q without the Secret, want x,h", got)
 	}
 }
 
-// R101: also a cluster that is known to be another one by way of a hub can be seen.
-func TestNamesakesThatAHubKnowsAreShown(t *testing.T) {
-	w := newWorld(t, nil)
+// R101: a hub that knows another cluster by the same ID is reported.
+func TestNamesakesOfAHubAreReported(t *testing.T) {
+	w := newFixture(t, nil)
 	w.join("b")
 	h := w.join("h", hubFor("*"))
 	refused := relayedEntry("a", withUID("uid-other"))
@@ -161,16 +166,16 @@ func TestNamesakesThatAHubKnowsAreShown(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"none":             {[]clustersetv1alpha1.Member{relayedEntry("a"), relayedEntry("b"), relayedEntry("x")}, "Mutual", ""},
-		"mine":             {[]clustersetv1alpha1.Member{relayedEntry("a", withUID("uid-other")), relayedEntry("b")}, reasonDuplicateID, `"a" (UID uid-other); of each two`},
-		"a member's":       {[]clustersetv1alpha1.Member{relayedEntry("a"), relayedEntry("b", withUID("uid-other"))}, reasonDuplicateID, `"b" (UID uid-other); of each two`},
-		"of another set":   {[]clustersetv1alpha1.Member{relayedEntry("a", withUID("uid-other"), func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSet = "another" })}, "Mutual", ""},
-		"one it keeps out": {[]clustersetv1alpha1.Member{refused}, "Mutual", ""},
+		"none":                  {[]clustersetv1alpha1.Member{relayedEntry("a"), relayedEntry("b"), relayedEntry("x")}, "Mutual", ""},
+		"this cluster":          {[]clustersetv1alpha1.Member{relayedEntry("a", withUID("uid-other")), relayedEntry("b")}, acceptance.ReasonDuplicateID, `"a" (UID uid-other); give the cluster of each pair`},
+		"a member":              {[]clustersetv1alpha1.Member{relayedEntry("a"), relayedEntry("b", withUID("uid-other"))}, acceptance.ReasonDuplicateID, `"b" (UID uid-other); give the cluster of each pair`},
+		"of another ClusterSet": {[]clustersetv1alpha1.Member{relayedEntry("a", withUID("uid-other"), func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSet = "another" })}, "Mutual", ""},
+		"refused by the hub":    {[]clustersetv1alpha1.Member{refused}, "Mutual", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.answers(h, append(test.entries, own("h"))...)
+			w.probe(h, append(test.entries, ownEntry("h"))...)
 			status := metav1.ConditionTrue
-			if test.reason == reasonDuplicateID {
+			if test.reason == acceptance.ReasonDuplicateID {
 				status = metav1.ConditionFalse
 			}
 			expectCondition(t, w.Entry("h"), clusterset.MemberMutual, status, test.reason, test.message)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 )
 
 // store is an etcd for all tests. Each keeps to a prefix of its own.
@@ -51,14 +52,14 @@ func run(m *testing.M) int {
 	return 0
 }
 
-func newMemory(t *testing.T) *Memory {
+func newMemory(t *testing.T) *memory.Memory {
 	t.Helper()
 	t.Cleanup(func() { // the next run begins with nothing
 		if _, err := store.Delete(context.Background(), "/"+t.Name()+"/", clientv3.WithPrefix()); err != nil {
 			t.Error(err)
 		}
 	})
-	return NewMemory(store, "/"+t.Name())
+	return memory.New(store, "/"+t.Name())
 }
 
 // revision is etcd's: it grows with every write.

@@ -4,13 +4,12 @@
 package member
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,159 +18,174 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 )
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+var (
+	epoch = membertest.Epoch
+	// self is the cluster whose Set is tested.
+	self = membertest.Self
 
-// me is the cluster whose registry is tested.
-var me = Identity{ID: "a", ClusterSet: "set", IDClaimedAt: epoch, UID: "uid-a", Since: epoch}
+	ownEntry      = membertest.Entry
+	relayedEntry  = membertest.RelayedEntry
+	withExports   = membertest.Exports
+	withUID       = membertest.WithUID
+	exportedSlice = membertest.ExportedSlice
+	exported      = membertest.ExportedService
+	secretFor     = membertest.Secret
+	withData      = membertest.With
+	must          = membertest.Must
+	eventually    = membertest.Eventually
+)
 
-// world is a registry that nothing runs in: tests say what its feeds say.
-type world struct {
-	*Registry
+// fixture is a Set without running feeds: tests pass what its feeds would read.
+type fixture struct {
+	*Set
 	clock *testingclock.FakeClock
-	// changed are the services that were passed on since they were last looked at.
+	// changed are the Services that were reported as changed since the last call
+	// of notified.
 	changed []string
 }
 
-func newWorld(t *testing.T, memory *Memory) *world {
+func newFixture(t testing.TB, memory *memory.Memory) *fixture {
 	t.Helper()
-	w := &world{clock: testingclock.NewFakeClock(epoch.Add(24 * time.Hour))}
-	w.Registry = New(Config{
-		Memory: memory, Clock: w.clock, TTL: DefaultTTL,
-		ServiceChanged: func(service types.NamespacedName) { w.changed = append(w.changed, service.String()) },
+	f := &fixture{clock: testingclock.NewFakeClock(epoch.Add(24 * time.Hour))}
+	f.Set = New(Config{
+		Memory: memory, Clock: f.clock, TTL: liveness.DefaultTTL,
+		ServiceChanged: func(service types.NamespacedName) { f.changed = append(f.changed, service.String()) },
 		MemberChanged:  func(string) {},
 	})
-	w.SetIdentity(me)
-	return w
-}
-
-// add makes a cluster a member that has said nothing yet.
-func (w *world) add(id string, changes ...func(*spec)) *feed {
-	said := &spec{secret: "member-" + id, uid: types.UID("secret-" + id), created: metav1.NewTime(epoch), id: id}
-	for _, change := range changes {
-		change(said)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	held := &peer{spec: said, holdings: holdings{}}
-	w.recall(held)
-	w.peers[said.secret] = held
-	defer w.evaluate()
-	return w.connect(held)
-}
-
-// connect gives a peer a feed, in place of the one it had.
-func (w *world) connect(peer *peer) *feed {
-	peer.feed = &feed{registry: w.Registry, peer: peer, spec: peer.spec, stop: func() {}, hurry: make(chan struct{}, 1)}
-	return peer.feed
-}
-
-// join adds a member that has said who it is.
-func (w *world) join(id string, changes ...func(*spec)) *feed {
-	f := w.add(id, changes...)
-	w.claimed(f, &claims{id: id, clusterSet: "set", idClaimedAt: epoch})
-	w.answers(f, own(id))
+	f.SetIdentity(self)
 	return f
 }
 
-// answers is the answer to a probe that begins now.
-func (w *world) answers(f *feed, entries ...clustersetv1alpha1.Member) {
-	select {
-	case <-f.hurry:
-	default:
-	}
-	w.probed(f, &clustersetv1alpha1.MemberList{Items: entries}, nil)
+// fakeFeed is a feed that reads nothing.
+type fakeFeed struct {
+	token   string
+	pending bool
 }
 
-// exports are the clusters from which a service is known.
-func (w *world) exports(service string) string {
+func (f *fakeFeed) Run(context.Context)   {}
+func (f *fakeFeed) SetToken(token string) { f.token = token }
+func (f *fakeFeed) ProbeNow()             { f.pending = true }
+func (f *fakeFeed) ProbePending() bool    { return f.pending }
+
+// add makes a cluster a member of which nothing has been read yet.
+func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {
+	spec := &secret.Spec{Name: "member-" + id, UID: types.UID("secret-" + id), Created: metav1.NewTime(epoch), ClusterID: id}
+	for _, change := range changes {
+		change(spec)
+	}
+	p := f.newPeer(spec)
+	var r *receiver
+	f.locked(func() {
+		if p.remembered {
+			delete(f.recalled, id)
+		}
+		f.peers[spec.Name] = p
+		r = f.connect(p)
+		f.evaluateLocked()
+	})()
+	return r
+}
+
+// connect gives a peer a feed, and ends the previous one.
+func (f *fixture) connect(p *peer) *receiver {
+	p.receiver = &receiver{set: f.Set, peer: p, feed: &fakeFeed{}}
+	return p.receiver
+}
+
+// join adds a member whose claims and entry have been read.
+func (f *fixture) join(id string, changes ...func(*secret.Spec)) *receiver {
+	r := f.add(id, changes...)
+	r.ClaimsRead(identity.Claims{ID: id, ClusterSet: "set", ClaimedAt: epoch})
+	f.probe(r, ownEntry(id))
+	return r
+}
+
+func identityOf(id string) identity.Claims {
+	return identity.Claims{ID: id, ClusterSet: "set", ClaimedAt: epoch}
+}
+
+// probe passes the response to a probe that begins now.
+func (f *fixture) probe(r *receiver, entries ...clustersetv1alpha1.Member) {
+	r.feed.(*fakeFeed).pending = false
+	f.probed(r, entries...)
+}
+
+// probed passes the response to a probe that began earlier.
+func (f *fixture) probed(r *receiver, entries ...clustersetv1alpha1.Member) {
+	r.Probed(response.Members(&clustersetv1alpha1.MemberList{Items: entries}))
+}
+
+func (f *fixture) arrival(t testing.TB, r *receiver, object any) exports.Arrival {
+	t.Helper()
+	decoded, err := exports.Decode(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPolicy(f.Identity(), r.peer.spec, f.config.Ranges).Admit(decoded)
+}
+
+// upsert, remove and replace pass objects as a feed does.
+func (f *fixture) upsert(t testing.TB, r *receiver, object any) {
+	t.Helper()
+	r.Upsert(f.arrival(t, r, object))
+}
+
+func (f *fixture) remove(t testing.TB, r *receiver, object any) {
+	t.Helper()
+	decoded, err := exports.Decode(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Remove(decoded)
+}
+
+func (f *fixture) replace(t testing.TB, r *receiver, kind exports.Kind, objects ...any) {
+	t.Helper()
+	var arrivals []exports.Arrival
+	for _, object := range objects {
+		arrivals = append(arrivals, f.arrival(t, r, object))
+	}
+	r.Replace(kind, arrivals)
+}
+
+// exporters returns the clusters that export a Service.
+func (f *fixture) exporters(service string) string {
 	var clusters []string
-	for _, export := range w.Exports(types.NamespacedName{Namespace: "ns", Name: service}) {
+	for _, export := range f.Exports(types.NamespacedName{Namespace: "ns", Name: service}) {
 		clusters = append(clusters, export.Service.Spec.Cluster)
 	}
 	slices.Sort(clusters)
 	return strings.Join(clusters, ",")
 }
 
-// news are the services that were passed on since the last call.
-func (w *world) news() string {
-	slices.Sort(w.changed)
-	defer func() { w.changed = nil }()
-	return strings.Join(slices.Compact(w.changed), ",")
+// notified returns the Services that were reported as changed since the last call.
+func (f *fixture) notified() string {
+	slices.Sort(f.changed)
+	defer func() { f.changed = nil }()
+	return strings.Join(slices.Compact(f.changed), ",")
 }
 
-func hubFor(ids ...string) func(*spec) {
-	return func(s *spec) {
-		s.relay = relayScope{all: slices.Contains(ids, "*"), ids: sets.New(ids...)}
+func hubFor(ids ...string) func(*secret.Spec) {
+	return func(s *secret.Spec) {
+		s.Relay = route.Scope{All: slices.Contains(ids, "*"), IDs: sets.New(ids...)}
 	}
 }
 
-// own is a cluster's own entry: synced, with nothing exported.
-func own(id string, changes ...func(*clustersetv1alpha1.MemberStatus)) clustersetv1alpha1.Member {
-	entry := clustersetv1alpha1.Member{
-		ObjectMeta: metav1.ObjectMeta{Name: id},
-		Status: clustersetv1alpha1.MemberStatus{
-			ClusterID: id, ClusterUID: types.UID("uid-" + id), ClusterSet: "set", Peers: []string{"a"}, Synced: true,
-			State: clustersetv1alpha1.MemberState(clusterset.MemberLocal),
-		},
-	}
-	for _, change := range changes {
-		change(&entry.Status)
-	}
-	return entry
-}
-
-// relayedEntry is what a hub says of a cluster that it is in touch with.
-func relayedEntry(id string, changes ...func(*clustersetv1alpha1.MemberStatus)) clustersetv1alpha1.Member {
-	entry := own(id, changes...)
-	entry.Status.State = clustersetv1alpha1.MemberState(connected)
-	entry.Status.Peers = nil
-	return entry
-}
-
-func exports(n int32) func(*clustersetv1alpha1.MemberStatus) {
-	return func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = n, n }
-}
-
-func exportedService(cluster, service string, path ...string) *clustersetv1alpha1.ExportedService {
-	return &clustersetv1alpha1.ExportedService{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: clusterset.ObjectName(service, cluster), UID: "uid", ResourceVersion: "7",
-			CreationTimestamp: metav1.NewTime(epoch), Labels: clusterset.SourceLabels(cluster, service),
-		},
-		Spec: clustersetv1alpha1.ExportedServiceSpec{
-			Cluster: cluster, Service: service, ExportedAt: metav1.NewTime(epoch), Type: "ClusterSetIP",
-			Ports:      []clustersetv1alpha1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
-			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Path: path,
-		},
-	}
-}
-
-func exportedSlice(cluster, service, name string, path ...string) *clustersetv1alpha1.ExportedEndpointSlice {
-	return &clustersetv1alpha1.ExportedEndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: clusterset.ObjectName(name, cluster), UID: "uid", Labels: clusterset.SourceLabels(cluster, service),
-		},
-		Spec: clustersetv1alpha1.ExportedEndpointSliceSpec{
-			Cluster: cluster, Service: service, AddressType: discoveryv1.AddressTypeIPv4, Path: path,
-			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}},
-		},
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// expectCondition looks for status, reason and a part of the message.
+// expectCondition checks status, reason and a part of the message.
 func expectCondition(t *testing.T, entry *clusterset.Member, conditionType string, status metav1.ConditionStatus, reason, message string) {
 	t.Helper()
 	if entry == nil {
-		t.Fatal("there is no such entry")
+		t.Fatal("the entry does not exist")
 	}
 	condition := meta.FindStatusCondition(entry.Status.Conditions, conditionType)
 	if condition == nil || condition.Status != status || condition.Reason != reason || !strings.Contains(condition.Message, message) {

@@ -22,7 +22,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
 var everything = labels.Everything()
@@ -64,31 +64,31 @@ func (p *Projection) syncClaims(ctx context.Context) error {
 }
 
 // identity returns the identity that the ClusterClaims of this cluster assert.
-func (c Config) identity(claims []*multiclusterv1.ClusterClaim, namespaces corev1listers.NamespaceLister) (member.Identity, error) {
-	var identity member.Identity
+func (c Config) identity(claims []*multiclusterv1.ClusterClaim, namespaces corev1listers.NamespaceLister) (identity.Cluster, error) {
+	var self identity.Cluster
 	var id, clusterSet *multiclusterv1.ClusterClaim
 	var claimed string
 	for _, claim := range claims {
 		switch claim.Name {
 		case multicluster.ClusterIDClaim:
-			id, identity.ID = claim, claim.Spec.Value
+			id, self.ID = claim, claim.Spec.Value
 		case multicluster.ClusterSetClaim:
-			clusterSet, identity.ClusterSet = claim, claim.Spec.Value
+			clusterSet, self.ClusterSet = claim, claim.Spec.Value
 		case multicluster.ClusterSetIPCIDRClaim:
 			claimed = claim.Spec.Value
 		}
 	}
-	identity.CIDRs, identity.CIDRProblem = c.allocationCIDRs(claimed)
-	identity.IDClaimedAt = member.ClaimedAt(id, clusterSet)
+	self.CIDRs, self.CIDRProblem = c.allocationCIDRs(claimed)
+	self.IDClaimedAt = identity.ClaimedAt(id, clusterSet)
 	system, err := namespaces.Get(metav1.NamespaceSystem)
 	if apierrors.IsNotFound(err) {
-		return identity, nil
+		return self, nil
 	}
 	if err != nil {
-		return identity, err
+		return self, err
 	}
-	identity.UID, identity.Since = system.UID, system.CreationTimestamp.Time
-	return identity, nil
+	self.UID, self.Since = system.UID, system.CreationTimestamp.Time
+	return self, nil
 }
 
 // allocationCIDRs returns the allocation CIDRs of this cluster, or why they

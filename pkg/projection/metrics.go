@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
 var (
@@ -29,9 +29,9 @@ var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(cluster
 
 // recordIdentity sets clusterInfo to the identity. The name of a ClusterSet is
 // truncated, because it can be too long for a metric label.
-func recordIdentity(identity member.Identity) {
+func recordIdentity(self identity.Cluster) {
 	const maxLabel = 63
-	clusterSet := []rune(identity.ClusterSet)
+	clusterSet := []rune(self.ClusterSet)
 	clusterInfo.Reset()
-	clusterInfo.WithLabelValues(identity.ID, string(clusterSet[:min(len(clusterSet), maxLabel)])).Set(1)
+	clusterInfo.WithLabelValues(self.ID, string(clusterSet[:min(len(clusterSet), maxLabel)])).Set(1)
 }

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
 // R66: the writer of an export is warned about Pods that get no DNS name of their
@@ -29,7 +29,7 @@ func TestWriterIsWarnedAboutLongDNSNames(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
-			c.members.SetIdentity(member.Identity{ID: test.id, ClusterSet: "everywhere", UID: "uid"})
+			c.members.SetIdentity(identity.Cluster{ID: test.id, ClusterSet: "everywhere", UID: "uid"})
 			exported, endpoints, written := service(long), slice("slice", long), exportFor(long)
 			exported.Namespace, endpoints.Namespace, written.Namespace = test.namespace, test.namespace, test.namespace
 			exported.Spec.ClusterIP = test.clusterIP

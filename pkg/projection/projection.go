@@ -89,7 +89,7 @@ func (c Config) outputs() (stores, error) {
 type Projection struct {
 	config     Config
 	stores     stores
-	members    *member.Registry
+	members    *member.Set
 	local      export.Local
 	claims     multiclusterlisters.ClusterClaimLister
 	namespaces corev1listers.NamespaceLister
@@ -156,7 +156,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 }
 
 // Members returns the members whose exports the Projection joins.
-func (p *Projection) Members() *member.Registry { return p.members }
+func (p *Projection) Members() *member.Set { return p.members }
 
 // Run processes changes until the context ends and returns when everything that
 // it started has ended. It calls synced once all stores are complete.

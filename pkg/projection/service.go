@@ -18,6 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
 // syncService computes everything that depends on one Service: what is
@@ -62,8 +63,8 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 }
 
 // origin returns this cluster as the origin of exports.
-func (c Config) origin(identity member.Identity) export.Origin {
-	return export.Origin{ID: identity.ID, JoinedAt: identity.IDClaimedAt, UseClusterSetIP: c.UseClusterSetIP}
+func (c Config) origin(self identity.Cluster) export.Origin {
+	return export.Origin{ID: self.ID, JoinedAt: self.IDClaimedAt, UseClusterSetIP: c.UseClusterSetIP}
 }
 
 // projectImport computes the ServiceImport of a Service.

@@ -31,6 +31,8 @@ import (
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
@@ -74,7 +76,7 @@ func newCluster(t *testing.T) *cluster {
 		Identities:   newIdentities(t),
 		Stores:       stores,
 	}, member.Config{
-		Secrets: c.secrets, Memory: member.NewMemory(store, "/"+t.Name()+"/members"), Clock: clock.RealClock{}, TTL: member.DefaultTTL,
+		Secrets: c.secrets, Memory: memory.New(store, "/"+t.Name()+"/members"), Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
 	})
 	must(t, err)
 	t.Cleanup(c.queue.ShutDown)

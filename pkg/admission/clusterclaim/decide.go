@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/survey"
 )
 
 // change is a write of a claim. before and after are nil if the claim does not exist.
@@ -126,7 +126,7 @@ func (c change) evaluate(current claims) (*joining, error) {
 
 // unique returns an error if another cluster of the ClusterSet has the ID, or if not
 // every member could be asked. self is the UID of this cluster.
-func (j joining) unique(self types.UID, answers []member.Answer) error {
+func (j joining) unique(self types.UID, answers []survey.Answer) error {
 	var unreachable []string
 	for _, answer := range answers {
 		if answer.Problem != "" {
@@ -160,7 +160,7 @@ func (j joining) remedy() string {
 
 // heldBy returns another cluster with the ID among the members of a member, if that
 // member is in the ClusterSet itself.
-func (j joining) heldBy(self types.UID, answer member.Answer) (string, bool) {
+func (j joining) heldBy(self types.UID, answer survey.Answer) (string, bool) {
 	reporter := ""
 	for _, entry := range answer.Members {
 		if status := &entry.Status; status.State == clusterset.MemberLocal && status.ClusterSet == j.clusterSet {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/survey"
 )
 
 const (
@@ -223,8 +223,8 @@ func entryOf(id, set string, uid types.UID, state clusterset.MemberState) *clust
 }
 
 // answerOf returns the Members that the cluster of a Secret shows.
-func answerOf(secret string, entries ...*clusterset.Member) member.Answer {
-	answer := member.Answer{Name: strings.TrimPrefix(secret, "member-"), Secret: secret, Members: map[string]*clusterset.Member{}}
+func answerOf(secret string, entries ...*clusterset.Member) survey.Answer {
+	answer := survey.Answer{Name: strings.TrimPrefix(secret, "member-"), Secret: secret, Members: map[string]*clusterset.Member{}}
 	for _, entry := range entries {
 		answer.Members[entry.Name] = entry
 	}
@@ -237,33 +237,33 @@ func TestIDIsUniqueInTheClusterSet(t *testing.T) {
 	remedy := []string{`cluster ID "a" is already used in ClusterSet "s"`, "choose another ID", `kubectl patch clusterclaim id.k8s.io --type=merge -p '{"spec":{"value":"a-2"}}'`}
 	for _, test := range []struct {
 		name    string
-		answers []member.Answer
+		answers []survey.Answer
 		// holder describes the cluster that has the ID; empty if it is unused.
 		holder string
 	}{
 		{name: "no members"},
-		{name: "other members have other IDs", answers: []member.Answer{answerOf("member-west", west, entryOf("b", "s", "uid-b", connected))}},
+		{name: "other members have other IDs", answers: []survey.Answer{answerOf("member-west", west, entryOf("b", "s", "uid-b", connected))}},
 
 		// R99: the ID is refused, and the error names its holder.
-		{name: "a member has it", answers: []member.Answer{answerOf("member-west", entryOf("a", "s", "uid-x", local))}, holder: "the cluster of Secret member-west (UID uid-x)"},
-		{name: "a member of a member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", connected))}, holder: `a member of "west" (UID uid-x, Connected)`},
-		{name: "a stale member of a member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", stale))}, holder: `a member of "west" (UID uid-x, Stale)`},
-		{name: "a lost member of a member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", lost))}, holder: `a member of "west" (UID uid-x, Lost)`},
-		{name: "a member of the second member has it", answers: []member.Answer{answerOf("member-west", west), answerOf("member-east", entryOf("east", "s", "uid-east", local), entryOf("a", "s", "uid-x", connected))},
+		{name: "a member has it", answers: []survey.Answer{answerOf("member-west", entryOf("a", "s", "uid-x", local))}, holder: "the cluster of Secret member-west (UID uid-x)"},
+		{name: "a member of a member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", connected))}, holder: `a member of "west" (UID uid-x, Connected)`},
+		{name: "a stale member of a member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", stale))}, holder: `a member of "west" (UID uid-x, Stale)`},
+		{name: "a lost member of a member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", lost))}, holder: `a member of "west" (UID uid-x, Lost)`},
+		{name: "a member of the second member has it", answers: []survey.Answer{answerOf("member-west", west), answerOf("member-east", entryOf("east", "s", "uid-east", local), entryOf("a", "s", "uid-x", connected))},
 			holder: `a member of "east" (UID uid-x, Connected)`},
-		{name: "a refused and an accepted member of a member have it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-y", clusterset.MemberRefused), entryOf("a", "s", "uid-x", connected))},
+		{name: "a refused and an accepted member of a member have it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-y", clusterset.MemberRefused), entryOf("a", "s", "uid-x", connected))},
 			holder: `a member of "west" (UID uid-x, Connected)`},
 
 		// R102: IDs are unique within a ClusterSet, and only while they are in use.
-		{name: "a member of another ClusterSet has it", answers: []member.Answer{answerOf("member-west", entryOf("a", "t", "uid-x", local))}},
-		{name: "a member of a member in another ClusterSet has it", answers: []member.Answer{answerOf("member-west", entryOf("west", "t", "uid-west", local), entryOf("a", "t", "uid-x", connected))}},
-		{name: "a former member that changed its ClusterSet has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "t", "uid-x", connected))}},
-		{name: "a cluster outside the ClusterSet remembers it", answers: []member.Answer{answerOf("member-west", entryOf("west", "", "uid-west", local), entryOf("a", "s", "uid-x", lost))}},
-		{name: "a refused member has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberRefused))}},
-		{name: "a member that is not reached yet has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberConnecting))}},
-		{name: "a member of unknown UID has it", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "", connected))}},
-		{name: "a member remembers this cluster", answers: []member.Answer{answerOf("member-west", west, entryOf("a", "s", "self", lost))}},
-		{name: "a Secret refers to this cluster", answers: []member.Answer{answerOf("member-a", entryOf("a", "s", "self", local))}},
+		{name: "a member of another ClusterSet has it", answers: []survey.Answer{answerOf("member-west", entryOf("a", "t", "uid-x", local))}},
+		{name: "a member of a member in another ClusterSet has it", answers: []survey.Answer{answerOf("member-west", entryOf("west", "t", "uid-west", local), entryOf("a", "t", "uid-x", connected))}},
+		{name: "a former member that changed its ClusterSet has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "t", "uid-x", connected))}},
+		{name: "a cluster outside the ClusterSet remembers it", answers: []survey.Answer{answerOf("member-west", entryOf("west", "", "uid-west", local), entryOf("a", "s", "uid-x", lost))}},
+		{name: "a refused member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberRefused))}},
+		{name: "a member that is not reached yet has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", clusterset.MemberConnecting))}},
+		{name: "a member of unknown UID has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "", connected))}},
+		{name: "a member remembers this cluster", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "self", lost))}},
+		{name: "a Secret refers to this cluster", answers: []survey.Answer{answerOf("member-a", entryOf("a", "s", "self", local))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, force := range []bool{false, true} { // the annotation does not override a known holder
@@ -283,8 +283,8 @@ func TestIDIsUniqueInTheClusterSet(t *testing.T) {
 // R115: the suggested ID is valid.
 func TestSuggestedIDIsValid(t *testing.T) {
 	long := strings.Repeat("x", 63)
-	answers := func(id string) []member.Answer {
-		return []member.Answer{answerOf("member-west", entryOf(id, "s", "uid-x", clusterset.MemberLocal))}
+	answers := func(id string) []survey.Answer {
+		return []survey.Answer{answerOf("member-west", entryOf(id, "s", "uid-x", clusterset.MemberLocal))}
 	}
 	for _, test := range []struct {
 		joining joining
@@ -299,8 +299,8 @@ func TestSuggestedIDIsValid(t *testing.T) {
 }
 
 func TestIDIsRefusedUnlessAllMembersAnswer(t *testing.T) {
-	silent := func(name string) member.Answer {
-		return member.Answer{Name: name, Secret: "member-" + name, Problem: "no answer: timed out"}
+	silent := func(name string) survey.Answer {
+		return survey.Answer{Name: name, Secret: "member-" + name, Problem: "member is unreachable: timed out"}
 	}
 	free := answerOf("member-west", entryOf("west", "s", "uid-west", clusterset.MemberLocal))
 	taken := answerOf("member-north", entryOf("a", "s", "uid-x", clusterset.MemberLocal))
@@ -308,16 +308,16 @@ func TestIDIsRefusedUnlessAllMembersAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		force   bool
-		answers []member.Answer
+		answers []survey.Answer
 		want    []string
 	}{
-		{name: "one does not answer", answers: []member.Answer{free, silent("east")}, want: append(unknown, `the cluster ID "a": "east" (Secret member-east): no answer: timed out.`)},
-		{name: "two do not answer", answers: []member.Answer{silent("south"), free, silent("east")},
-			want: append(unknown, `"east" (Secret member-east): no answer: timed out; "south" (Secret member-south): no answer: timed out.`)},
-		{name: "by force", force: true, answers: []member.Answer{free, silent("east")}},
+		{name: "one does not answer", answers: []survey.Answer{free, silent("east")}, want: append(unknown, `the cluster ID "a": "east" (Secret member-east): member is unreachable: timed out.`)},
+		{name: "two do not answer", answers: []survey.Answer{silent("south"), free, silent("east")},
+			want: append(unknown, `"east" (Secret member-east): member is unreachable: timed out; "south" (Secret member-south): member is unreachable: timed out.`)},
+		{name: "by force", force: true, answers: []survey.Answer{free, silent("east")}},
 		// R99: the annotation does not override a known holder.
-		{name: "by force, but used", force: true, answers: []member.Answer{silent("east"), taken}, want: []string{`cluster ID "a" is already used`, "Secret member-north (UID uid-x)"}},
-		{name: "used, and one does not answer", answers: []member.Answer{silent("east"), taken}, want: []string{`cluster ID "a" is already used`}},
+		{name: "by force, but used", force: true, answers: []survey.Answer{silent("east"), taken}, want: []string{`cluster ID "a" is already used`, "Secret member-north (UID uid-x)"}},
+		{name: "used, and one does not answer", answers: []survey.Answer{silent("east"), taken}, want: []string{`cluster ID "a" is already used`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := joining{id: "a", clusterSet: "s", claim: setClaim, force: test.force}.unique("self", test.answers)

@@ -23,7 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/survey"
 )
 
 // PluginName is the name of the plugin in the admission flags.
@@ -182,7 +182,7 @@ func (p *Plugin) checkUnique(ctx context.Context, joining joining) error {
 	if err != nil {
 		return fmt.Errorf("get the UID of namespace %s: %w", metav1.NamespaceSystem, err)
 	}
-	answers, err := member.Ask(ctx, p.host, p.namespace)
+	answers, err := survey.Members(ctx, p.host, p.namespace)
 	if err != nil {
 		return fmt.Errorf("failed to check whether another member has the cluster ID %q: %w", joining.id, err)
 	}

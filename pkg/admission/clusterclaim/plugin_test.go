@@ -369,7 +369,7 @@ func TestMembersAreAskedWhetherTheIDIsUsed(t *testing.T) {
 	const local, connected = clustersetv1alpha1.MemberLocal, clustersetv1alpha1.MemberConnected
 	join, named := request{object: claimOf(setClaim, "s")}, []*multicluster.ClusterClaim{claimOf(idClaim, "a")}
 	byForce := request{object: forced(claimOf(setClaim, "s"), "true")}
-	unreachable := []string{`"west" (Secret member-west): no answer`, ignore + "=true"}
+	unreachable := []string{`"west" (Secret member-west): member is unreachable`, ignore + "=true"}
 	for _, test := range []struct {
 		name    string
 		stored  []*multicluster.ClusterClaim
@@ -447,7 +447,7 @@ func TestReadErrorsAreRefusals(t *testing.T) {
 	}{
 		{"the claims", "clusterclaims", []request{join, rename}, []string{"get ClusterClaim", "etcd is away"}},
 		{"the cluster's UID", "namespaces", []request{join}, []string{"namespace kube-system", "etcd is away"}},
-		{"the Secrets", "secrets", []request{join}, []string{`failed to check whether another member has the cluster ID "a"`, "read the Secrets of the members in namespace mcs-system", "etcd is away"}},
+		{"the Secrets", "secrets", []request{join}, []string{`failed to check whether another member has the cluster ID "a"`, "list member Secrets in namespace mcs-system", "etcd is away"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := install([]*multicluster.ClusterClaim{claimOf(idClaim, "a")})

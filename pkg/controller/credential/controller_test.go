@@ -440,7 +440,7 @@ func TestTokenIsSentToTheMemberOnly(t *testing.T) {
 		t.Errorf("another server received %q: %v", server.credential, err)
 	}
 	config.Clusters["b"].InsecureSkipTLSVerify = true
-	if _, err := requestToken(t.Context(), secretOf(t, config), held); err == nil || server.credential != "" || !strings.Contains(err.Error(), "insecure-skip-tls-verify is refused") {
+	if _, err := requestToken(t.Context(), secretOf(t, config), held); err == nil || server.credential != "" || !strings.Contains(err.Error(), "insecure-skip-tls-verify is not allowed") {
 		t.Errorf("another server received %q: %v", server.credential, err)
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access reads kubeconfigs that lead to other clusters, and that
-// somebody else may have written.
+// Package access loads kubeconfigs of other clusters, which may come from
+// untrusted sources.
 package access
 
 import (
@@ -18,11 +18,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ClientConfig reads a kubeconfig. It must not make this process run programs,
-// read files or trust anybody.
+// ClientConfig loads a kubeconfig. It rejects everything that would make this
+// process run programs, read files, or skip the verification of certificates.
 func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
-		return nil, errors.New("required: the kubeconfig that leads to the member")
+		return nil, errors.New("required: the kubeconfig of the member")
 	}
 	loaded, err := clientcmd.Load(kubeconfig)
 	if err != nil {
@@ -30,16 +30,16 @@ func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 	}
 	context, ok := loaded.Contexts[loaded.CurrentContext]
 	if !ok || context == nil {
-		return nil, fmt.Errorf("current-context %q: there is no such context", loaded.CurrentContext)
+		return nil, fmt.Errorf("current-context %q does not exist", loaded.CurrentContext)
 	}
 	cluster, auth := loaded.Clusters[context.Cluster], loaded.AuthInfos[context.AuthInfo]
 	if cluster == nil || auth == nil {
-		return nil, fmt.Errorf("context %q: its cluster %q or its user %q is missing", loaded.CurrentContext, context.Cluster, context.AuthInfo)
+		return nil, fmt.Errorf("context %q: cluster %q or user %q is missing", loaded.CurrentContext, context.Cluster, context.AuthInfo)
 	}
-	if err := errors.Join(vetCluster(cluster), vetUser(auth)); err != nil {
+	if err := errors.Join(validateCluster(cluster), validateUser(auth)); err != nil {
 		return nil, err
 	}
-	// Only what was looked at, whatever else the kubeconfig holds.
+	// Only what was checked: the kubeconfig may contain other contexts.
 	only := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{context.Cluster: cluster},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{context.AuthInfo: auth},
@@ -51,27 +51,28 @@ func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return straight{next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noRedirects{next} })
 	return config, nil
 }
 
-// straight follows no redirections: a member must not send this process, with its
-// credential, to where the kubeconfig does not lead.
-type straight struct {
+// noRedirects refuses redirects: a member must not send the credential of this
+// process to another server.
+type noRedirects struct {
 	next http.RoundTripper
 }
 
-func (s straight) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (s noRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := s.next.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices || response.StatusCode >= http.StatusBadRequest {
 		return response, err
 	}
 	_ = response.Body.Close()
-	return nil, fmt.Errorf("it answers %s and wants to redirect to %.200q, which is refused: correct the server in the kubeconfig",
+	return nil, fmt.Errorf("response %s is a redirect to %.200q, which is not followed: correct the server in the kubeconfig",
 		response.Status, response.Header.Get("Location"))
 }
 
-func vetCluster(cluster *clientcmdapi.Cluster) error {
+func validateCluster(cluster *clientcmdapi.Cluster) error {
 	var errs []error
 	if server, err := url.Parse(cluster.Server); err != nil || server.Scheme != "https" {
 		errs = append(errs, fmt.Errorf("cluster: server %q must be an https URL", cluster.Server))
@@ -80,12 +81,12 @@ func vetCluster(cluster *clientcmdapi.Cluster) error {
 		errs = append(errs, fileReference("cluster: certificate-authority", "certificate-authority-data"))
 	}
 	if cluster.InsecureSkipTLSVerify {
-		errs = append(errs, errors.New("cluster: insecure-skip-tls-verify is refused, because anybody could pose as the member: give certificate-authority-data"))
+		errs = append(errs, errors.New("cluster: insecure-skip-tls-verify is not allowed, because any server could impersonate the member: set certificate-authority-data"))
 	}
 	return errors.Join(errs...)
 }
 
-func vetUser(auth *clientcmdapi.AuthInfo) error {
+func validateUser(auth *clientcmdapi.AuthInfo) error {
 	var errs []error
 	for name, reference := range map[string]struct{ file, instead string }{
 		"client-certificate": {auth.ClientCertificate, "client-certificate-data"},
@@ -97,15 +98,15 @@ func vetUser(auth *clientcmdapi.AuthInfo) error {
 		}
 	}
 	if auth.Exec != nil {
-		errs = append(errs, errors.New("user: exec is refused, because it would run a program in the API server: give a token or a client certificate"))
+		errs = append(errs, errors.New("user: exec is not allowed, because it would run a program in the API server: use a token or a client certificate"))
 	}
 	if auth.AuthProvider != nil {
-		errs = append(errs, errors.New("user: auth-provider is refused, because it would run a plugin in the API server: give a token or a client certificate"))
+		errs = append(errs, errors.New("user: auth-provider is not allowed, because it would run a plugin in the API server: use a token or a client certificate"))
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
 func fileReference(name, instead string) error {
-	return fmt.Errorf("%s is refused, because it would read a file of the API server: give %s", name, instead)
+	return fmt.Errorf("%s is not allowed, because it would read a file of the API server: set %s", name, instead)
 }

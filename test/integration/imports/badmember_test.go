@@ -33,7 +33,7 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 	})}
 	secret(t, west(), "member-fake", fake.start(t))
 	west().AwaitImport(t, ns, "good", "fake")
-	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "InvalidObjects", "6 objects are not taken", "the first"))
+	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "InvalidObjects", "6 objects are rejected", "the first"))
 	for _, name := range []string{"port", "name", "type", "labels", "nowhere"} {
 		west().AwaitNoImport(t, ns, name)
 	}
@@ -63,7 +63,7 @@ func TestUnreadableFeedDoesNotAffectOtherMembers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "unreadable", clusters.Clusters...)
 	fake := &fakeMember{id: "fake", services: slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})}
 	secret(t, west(), "member-fake", fake.start(t))
-	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "Unreadable", "cannot be read"))
+	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "Unreadable", "cannot be decoded"))
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
 }

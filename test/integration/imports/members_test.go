@@ -154,9 +154,9 @@ func TestMismatchedMembersAreRefused(t *testing.T) {
 		{"twice", "secret.twice", with(nil), hasCondition("Accepted", "False", "DuplicateSecret", "twice", "member-north", "delete one")},
 		{"ourselves", "secret.ourselves", with(map[string]string{"cluster-id": "west"}), hasCondition("Accepted", "False", "WrongClusterID")},
 		{"program", "program", with(map[string]string{"cluster-id": "program", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}\n    x: ", 1)}),
-			hasCondition("Accepted", "False", "InvalidSecret", "exec is refused")},
+			hasCondition("Accepted", "False", "InvalidSecret", "exec is not allowed")},
 		{"file", "file", with(map[string]string{"cluster-id": "file", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    tokenFile: /etc/passwd\n    x: ", 1)}),
-			hasCondition("Accepted", "False", "InvalidSecret", "tokenFile is refused")},
+			hasCondition("Accepted", "False", "InvalidSecret", "tokenFile is not allowed")},
 		{"unknown", "unknown", with(map[string]string{"cluster-id": "unknown", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    token: x", 1)}),
 			hasCondition("Reachable", "False", "Unauthorized", "renew it")},
 	} {
@@ -241,7 +241,7 @@ func TestTwoClustersWithOneIDAreRefused(t *testing.T) {
 	north().Links["east"].Cut()
 	refused(force, `cluster ID "east" is already used in ClusterSet "everywhere" by a member of "west"`)
 	north().Links["west"].Cut()
-	refused(nil, `"east" (Secret member-east): no answer`, `"west" (Secret member-west): no answer`, multicluster.IgnoreUnreachableMembersAnnotation+"=true")
+	refused(nil, `"east" (Secret member-east): member is unreachable`, `"west" (Secret member-west): member is unreachable`, multicluster.IgnoreUnreachableMembersAnnotation+"=true")
 	expect.Must(0, north().SetClaim(t.Context(), multicluster.ClusterSetClaim, "everywhere", force))(t)
 	for _, link := range north().Links {
 		expect.Must(0, link.Restore())(t)
@@ -251,8 +251,8 @@ func TestTwoClustersWithOneIDAreRefused(t *testing.T) {
 	data := secretData(t, west(), "north")
 	data[clusterset.MemberSecretClusterID] = []byte("east")
 	secret(t, west(), "twin", data)
-	west().AwaitMember(t, "secret.twin", hasCondition("Accepted", "False", "DuplicateClusterID", `"member-east"`, `"twin"`, "another id"))
-	north().AwaitMember(t, "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "as this cluster does", "give this cluster another id"))
+	west().AwaitMember(t, "secret.twin", hasCondition("Accepted", "False", "DuplicateClusterID", `"member-east"`, `"twin"`, "another ID"))
+	north().AwaitMember(t, "secret.member-east", hasCondition("Accepted", "False", "DuplicateClusterID", "is claimed by this cluster and by the cluster of Secret", "give this cluster another ID"))
 	west().AwaitImport(t, ns, "web", "east")
 	west().AwaitNoImport(t, ns, "forged")
 	north().AwaitNoImport(t, ns, "web")
@@ -421,6 +421,6 @@ func TestCredentialsAreReplacedWithoutAGap(t *testing.T) {
 	}))(t)
 	west().AwaitMember(t, "east", hasCondition("Reachable", "False", "Unauthorized"))
 	expect.Must(west().Join(t.Context(), east(), nil))(t)
-	west().AwaitMember(t, "east", hasCondition("Reachable", "True", "Answers"))
+	west().AwaitMember(t, "east", hasCondition("Reachable", "True", "Reachable"))
 	gap()
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
 // MemberOptions configures the other clusters of the ClusterSet.
@@ -33,7 +33,7 @@ func newMemberOptions() *MemberOptions {
 	if namespace == "" {
 		namespace = "mcs-system"
 	}
-	return &MemberOptions{Namespace: namespace, TTL: member.DefaultTTL, LostPolicy: string(clusterset.LostPolicyWithdraw)}
+	return &MemberOptions{Namespace: namespace, TTL: liveness.DefaultTTL, LostPolicy: string(clusterset.LostPolicyWithdraw)}
 }
 
 // AddFlags adds the flags of this group.
@@ -53,8 +53,8 @@ func (o *MemberOptions) validate() []error {
 	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
 	}
-	if o.TTL < member.MinTTL {
-		errs = append(errs, fmt.Errorf("--member-ttl %s: must be at least %s, because members are probed every few seconds", o.TTL, member.MinTTL))
+	if o.TTL < liveness.MinTTL {
+		errs = append(errs, fmt.Errorf("--member-ttl %s: must be at least %s, because members are probed every few seconds", o.TTL, liveness.MinTTL))
 	}
 	if policy := clusterset.LostPolicy(o.LostPolicy); policy != clusterset.LostPolicyWithdraw && policy != clusterset.LostPolicyKeep {
 		errs = append(errs, fmt.Errorf("--lost-member-policy %q: must be %s or %s", o.LostPolicy, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))

@@ -1,0 +1,85 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exports
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+)
+
+// Addresses that no Pod of another cluster can have are dropped and reported,
+// and so are those outside of the allowed CIDRs.
+func TestUnusableEndpointsAreDropped(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		allowed, given, want []string
+		dropped, family      string
+	}{
+		{name: "all usable", given: []string{"10.0.0.1", "192.168.1.1"}, want: []string{"10.0.0.1", "192.168.1.1"}},
+		{name: "loopback and unspecified", given: []string{"127.0.0.1", "10.0.0.1", "0.0.0.0"}, want: []string{"10.0.0.1"}, dropped: "2 endpoints are ignored"},
+		{name: "metadata services", given: []string{"169.254.169.254"}, dropped: "for example 169.254.169.254"},
+		{name: "multicast", given: []string{"224.0.0.1"}, dropped: "1 endpoints"},
+		{name: "IPv6", family: "IPv6", given: []string{"::1", "fe80::1", "ff02::1", "fd00::1"}, want: []string{"fd00::1"}, dropped: "3 endpoints"},
+		{name: "outside of the allowed CIDRs", allowed: []string{"10.1.0.0/16", "fd00:1::/64"}, given: []string{"10.1.2.3", "10.2.0.1"}, want: []string{"10.1.2.3"}, dropped: "allowed-cidrs"},
+		{name: "inside of the allowed CIDRs", allowed: []string{"10.1.0.0/16", "fd00:1::/64"}, family: "IPv6", given: []string{"fd00:1::5"}, want: []string{"fd00:1::5"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			policy := Policy{Self: "a", Member: "b"}
+			for _, text := range test.allowed {
+				policy.AllowedCIDRs = append(policy.AllowedCIDRs, netip.MustParsePrefix(text))
+			}
+			slice := membertest.ExportedSlice("b", "web", "web-1")
+			slice.Spec.Endpoints, slice.Spec.AddressType = nil, discoveryv1.AddressTypeIPv4
+			if test.family != "" {
+				slice.Spec.AddressType = discoveryv1.AddressType(test.family)
+			}
+			for _, address := range test.given {
+				slice.Spec.Endpoints = append(slice.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
+			}
+			object, err := Decode(slice)
+			if err != nil {
+				t.Fatal(err)
+			}
+			admitted := policy.Admit(object)
+			if err = admitted.Err; !admitted.Admitted {
+				t.Fatalf("the slice is rejected: %v", err)
+			}
+			if int(admitted.Object.Endpoints) != len(test.given) {
+				t.Errorf("%d endpoints are counted, want all %d in the feed", admitted.Object.Endpoints, len(test.given))
+			}
+			if (err != nil) != (test.dropped != "") || err != nil && !strings.Contains(err.Error(), test.dropped) {
+				t.Errorf("got error %v, want %q", err, test.dropped)
+			}
+			var got []string
+			for _, endpoint := range admitted.Object.Object.(*clusterset.ExportedEndpointSlice).Spec.Endpoints {
+				got = append(got, endpoint.Addresses...)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// No member can redirect traffic by naming an address outside of the range.
+func TestSharedIPsOutsideOfTheRangeAreDropped(t *testing.T) {
+	ranges := []netip.Prefix{netip.MustParsePrefix("243.0.0.0/8")}
+	for ip, admitted := range map[string]bool{"243.1.0.1": true, "10.96.0.1": false, "8.8.8.8": false, "fd00::1": false} {
+		service := &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{ClusterSetIP: &clusterset.ClusterSetIPDecision{IPs: []string{ip}, DecidedBy: "b"}}}
+		got, err := dropForeignIPs(service, ranges)
+		if (err == nil) != admitted || (got.Spec.ClusterSetIP != nil) != admitted || service.Spec.ClusterSetIP == nil {
+			t.Errorf("%s: %v, %+v", ip, err, got.Spec.ClusterSetIP)
+		}
+	}
+	if _, err := dropForeignIPs(&clusterset.ExportedService{}, ranges); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,102 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exports holds what a member exports: which objects its feed may
+// contain, and the store of the objects that were admitted.
+package exports
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// Kind is one of the two resources of a feed.
+type Kind int
+
+// The resources of a feed.
+const (
+	Services Kind = iota
+	EndpointSlices
+	// Kinds is how many there are.
+	Kinds
+)
+
+// String returns the name of the resource.
+func (k Kind) String() string { return [Kinds]string{"exportedservices", "exportedendpointslices"}[k] }
+
+// Object is an ExportedService or an ExportedEndpointSlice.
+type Object struct {
+	Kind Kind
+	// Cluster is the exporting cluster, which for a hub need not be the member itself.
+	Cluster string
+	// Service is the exported Service that the object belongs to.
+	Service types.NamespacedName
+	Name    string
+	// Object is a *clusterset.ExportedService or a *clusterset.ExportedEndpointSlice.
+	Object runtime.Object
+	// Endpoints is the number of endpoints in the feed, including those that are
+	// not admitted.
+	Endpoints int32
+}
+
+// Key identifies an object among all that one member exports.
+type Key struct {
+	Kind            Kind
+	Namespace, Name string
+}
+
+// Key returns the key of the object.
+func (o Object) Key() Key { return Key{o.Kind, o.Service.Namespace, o.Name} }
+
+// String returns the resource, namespace and name.
+func (k Key) String() string { return fmt.Sprintf("%s %s/%s", k.Kind, k.Namespace, k.Name) }
+
+// path returns the clusters that relayed the object, and its source.
+func (o Object) path() []string {
+	switch object := o.Object.(type) {
+	case *clusterset.ExportedService:
+		return object.Spec.Path
+	case *clusterset.ExportedEndpointSlice:
+		return object.Spec.Path
+	}
+	return nil
+}
+
+// Decode converts an object of the versioned API. It does not validate it.
+func Decode(object any) (Object, error) {
+	switch object := object.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		service := &clusterset.ExportedService{}
+		if err := clustersetv1alpha1.Convert_v1alpha1_ExportedService_To_clusterset_ExportedService(object, service, nil); err != nil {
+			return Object{}, err
+		}
+		service.TypeMeta, service.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(service.ObjectMeta)
+		key := types.NamespacedName{Namespace: service.Namespace, Name: service.Spec.Service}
+		return Object{Kind: Services, Cluster: service.Spec.Cluster, Service: key, Name: service.Name, Object: service}, nil
+	case *clustersetv1alpha1.ExportedEndpointSlice:
+		slice := &clusterset.ExportedEndpointSlice{}
+		if err := clustersetv1alpha1.Convert_v1alpha1_ExportedEndpointSlice_To_clusterset_ExportedEndpointSlice(object, slice, nil); err != nil {
+			return Object{}, err
+		}
+		slice.TypeMeta, slice.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(slice.ObjectMeta)
+		key := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Spec.Service}
+		endpoints := int32(len(slice.Spec.Endpoints)) //nolint:gosec // a response is limited in size
+		return Object{Kind: EndpointSlices, Cluster: slice.Spec.Cluster, Service: key, Name: slice.Name, Object: slice, Endpoints: endpoints}, nil
+	}
+	return Object{}, fmt.Errorf("unexpected type %T in a feed", object)
+}
+
+// EssentialMetadata drops the metadata that differs between the replicas of a
+// member, and everything else that a member has no reason to set.
+func EssentialMetadata(metadata metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: metadata.Name, Namespace: metadata.Namespace, UID: metadata.UID,
+		CreationTimestamp: metadata.CreationTimestamp, Labels: metadata.Labels,
+	}
+}

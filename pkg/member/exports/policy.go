@@ -1,0 +1,145 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exports
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+)
+
+// Policy decides which objects of a member's feed are admitted.
+type Policy struct {
+	// Self is the ID of this cluster, and Member that of the member.
+	Self, Member string
+	// Relay are the other clusters that the member may relay.
+	Relay route.Scope
+	// AllowedCIDRs are the networks that endpoints may be in; empty for all.
+	AllowedCIDRs []netip.Prefix
+	// Ranges are the ClusterSet IP ranges of this cluster.
+	Ranges []netip.Prefix
+}
+
+// Arrival is an object of a feed after the policy was applied to it.
+type Arrival struct {
+	Object Object
+	// Admitted is false for objects that are rejected or not meant for this cluster.
+	Admitted bool
+	// Err tells why the object was rejected, or what of an admitted object was dropped.
+	Err error
+}
+
+// Admit applies the policy to an object that was just decoded, which it may
+// modify, and adds the member to the object's path. Objects that are not meant
+// for this cluster are left out without an error: a hub sends everything it
+// knows to all clusters.
+func (p Policy) Admit(object Object) Arrival {
+	path := object.path()
+	rejected := func(format string, args ...any) Arrival {
+		return Arrival{Object: object, Err: fmt.Errorf(format, args...)}
+	}
+	switch {
+	case object.Cluster == p.Self, slices.Contains(path, p.Self), slices.Contains(path, p.Member):
+		return Arrival{Object: object} // relayed back to where it came from
+	case object.Cluster != p.Member && p.Relay.Any() && !p.Relay.Allows(object.Cluster):
+		return Arrival{Object: object} // known to the hub, but not to be read from it
+	case object.Cluster != p.Member && !p.Relay.Any():
+		return rejected("object of cluster %q in the feed of cluster %q: only a member with %s in its Secret may relay other clusters", object.Cluster, p.Member, clusterset.MemberSecretRelayFor)
+	case object.Cluster == p.Member && len(path) > 0:
+		return rejected("export of cluster %q itself has a path: %v", p.Member, path)
+	case object.Cluster != p.Member && len(path) == 0:
+		return rejected("relayed export of cluster %q has no path", object.Cluster)
+	}
+	path = append(slices.Clone(path), p.Member)
+	switch content := object.Object.(type) {
+	case *clusterset.ExportedService:
+		if errs := validation.ValidateExportedService(content); len(errs) > 0 {
+			return Arrival{Object: object, Err: errs.ToAggregate()}
+		}
+		content.Spec.Path = path
+	case *clusterset.ExportedEndpointSlice:
+		if errs := validation.ValidateExportedEndpointSlice(content); len(errs) > 0 {
+			return Arrival{Object: object, Err: errs.ToAggregate()}
+		}
+		content.Spec.Path = path
+	}
+	restricted, err := p.restrict(object)
+	return Arrival{Object: restricted, Admitted: true, Err: err}
+}
+
+// Retain applies the policy to an object that was admitted before, possibly by
+// another policy. It does not modify the object. It reports false if nothing of
+// the object may be kept.
+func (p Policy) Retain(object Object) (Object, bool) {
+	if object.Cluster == p.Self || object.Cluster != p.Member && !p.Relay.Allows(object.Cluster) {
+		return object, false
+	}
+	return object, true
+}
+
+// restrict drops addresses that the policy does not allow from a copy of the object.
+func (p Policy) restrict(object Object) (Object, error) {
+	var err error
+	switch content := object.Object.(type) {
+	case *clusterset.ExportedService:
+		object.Object, err = dropForeignIPs(content, p.Ranges)
+	case *clusterset.ExportedEndpointSlice:
+		object.Object, err = dropUnusableEndpoints(content, p.AllowedCIDRs)
+	}
+	return object, err
+}
+
+// dropForeignIPs drops a shared ClusterSet IP that is outside of the ClusterSet
+// IP ranges. A member that could name any address could redirect its traffic.
+func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) (*clusterset.ExportedService, error) {
+	if service.Spec.ClusterSetIP == nil {
+		return service, nil
+	}
+	for _, text := range service.Spec.ClusterSetIP.IPs {
+		address, err := netip.ParseAddr(text)
+		if err != nil || !contains(ranges, address) {
+			without := *service
+			without.Spec.ClusterSetIP = nil
+			return &without, fmt.Errorf("shared ClusterSet IP %s is ignored: outside of the ClusterSet IP range %v (--clusterset-ip-range)", text, ranges)
+		}
+	}
+	return service, nil
+}
+
+// dropUnusableEndpoints drops endpoints that cannot be Pods of the exporting
+// cluster. A member that could name any address could make the nodes of this
+// cluster send traffic to themselves, or to hosts outside of the ClusterSet.
+func dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice, allowed []netip.Prefix) (*clusterset.ExportedEndpointSlice, error) {
+	usable := func(text string) bool {
+		if !validation.IsEndpointAddress(text) {
+			return false
+		}
+		address, err := netip.ParseAddr(text)
+		return err == nil && (len(allowed) == 0 || contains(allowed, address))
+	}
+	var dropped []string
+	endpoints := slices.DeleteFunc(slices.Clone(slice.Spec.Endpoints), func(endpoint discoveryv1.Endpoint) bool {
+		at := slices.IndexFunc(endpoint.Addresses, func(address string) bool { return !usable(address) })
+		if at >= 0 {
+			dropped = append(dropped, endpoint.Addresses[at])
+		}
+		return at >= 0
+	})
+	if len(dropped) == 0 {
+		return slice, nil
+	}
+	restricted := *slice
+	restricted.Spec.Endpoints = endpoints
+	return &restricted, fmt.Errorf("%d endpoints are ignored: not Pod addresses, or outside of %s in the Secret, for example %s", len(dropped), clusterset.MemberSecretAllowedCIDRs, dropped[0])
+}
+
+func contains(prefixes []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+}

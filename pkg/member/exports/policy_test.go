@@ -1,0 +1,98 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exports
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+)
+
+func TestAdmit(t *testing.T) {
+	plain := Policy{Self: "a", Member: "b"}
+	hub, hubForAll := plain, plain
+	hub.Relay, hubForAll.Relay = route.Scope{IDs: sets.New("c")}, route.Scope{All: true}
+	for _, test := range []struct {
+		name   string
+		policy Policy
+		object runtime.Object
+		// path is the path afterwards; empty if the object is not admitted.
+		path []string
+		// rejected is empty for objects that are ignored.
+		rejected string
+	}{
+		{"own export", plain, membertest.ExportedService("b", "web"), []string{"b"}, ""},
+		{"own endpoints", plain, membertest.ExportedSlice("b", "web", "web-1"), []string{"b"}, ""},
+		{"own export of a hub", hub, membertest.ExportedService("b", "web"), []string{"b"}, ""},
+		{"relayed", hub, membertest.ExportedService("c", "web", "c"), []string{"c", "b"}, ""},
+		{"relayed endpoints", hub, membertest.ExportedSlice("c", "web", "web-1", "c"), []string{"c", "b"}, ""},
+		{"relayed by two hubs", hubForAll, membertest.ExportedService("d", "web", "d", "c"), []string{"d", "c", "b"}, ""},
+
+		{"relayed by a member that is not a hub", plain, membertest.ExportedService("c", "web", "c"), nil, `object of cluster "c" in the feed of cluster "b": only a member with relay-for in its Secret may relay other clusters`},
+		{"endpoints relayed by a member that is not a hub", plain, membertest.ExportedSlice("c", "web", "web-1", "c"), nil, `object of cluster "c" in the feed of cluster "b"`},
+		{"relayed without a path", hub, membertest.ExportedService("c", "web"), nil, `relayed export of cluster "c" has no path`},
+		{"own export with a path", plain, membertest.ExportedService("b", "web", "c"), nil, `export of cluster "b" itself has a path: [c]`},
+		{"path that does not begin with the source", hub, membertest.ExportedService("c", "web", "d"), nil, "spec.path[0]"},
+		{"invalid Service name", plain, membertest.ExportedService("b", "Not a name"), nil, "spec.service"},
+		{"endpoints with an invalid Service name", plain, membertest.ExportedSlice("b", "Not a name", "web-1"), nil, "spec.service"},
+
+		{"export of this cluster", hubForAll, membertest.ExportedService("a", "web", "a"), nil, ""},
+		{"export of this cluster from a member that is not a hub", plain, membertest.ExportedService("a", "web"), nil, ""},
+		{"relayed by this cluster", hubForAll, membertest.ExportedService("d", "web", "d", "a"), nil, ""},
+		{"relayed by the member before", hubForAll, membertest.ExportedService("d", "web", "d", "b"), nil, ""},
+		{"cluster that this hub may not relay", hub, membertest.ExportedService("d", "web", "d"), nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			object, err := Decode(test.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := test.policy.Admit(object)
+			err = got.Err
+			if got.Admitted != (test.path != nil) {
+				t.Errorf("admitted: %v, %v", got.Admitted, err)
+			}
+			if (err != nil) != (test.rejected != "") || err != nil && !strings.Contains(err.Error(), test.rejected) {
+				t.Errorf("got error %v, want %q", err, test.rejected)
+			}
+			if got.Admitted {
+				if diff := cmp.Diff(test.path, got.Object.path()); diff != "" {
+					t.Errorf("path: %s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyEssentialMetadataIsDecoded(t *testing.T) {
+	object := membertest.ExportedService("b", "web")
+	object.Annotations, object.Finalizers = map[string]string{"x": "y"}, []string{"x/y"}
+	object.DeletionTimestamp = &metav1.Time{Time: membertest.Epoch}
+	object.OwnerReferences = []metav1.OwnerReference{{Name: "x"}}
+	object.Generation, object.ManagedFields = 3, []metav1.ManagedFieldsEntry{{Manager: "x"}}
+	decoded, err := Decode(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := membertest.ExportedService("b", "web").ObjectMeta
+	want.ResourceVersion = ""
+	if diff := cmp.Diff(want, decoded.Object.(*clusterset.ExportedService).ObjectMeta); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOtherTypesAreNotDecoded(t *testing.T) {
+	if _, err := Decode(&corev1.Secret{}); err == nil || !strings.Contains(err.Error(), "Secret") {
+		t.Errorf("got %v, want an error that names the type", err)
+	}
+}

@@ -1,0 +1,231 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exports
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+// Store holds the objects of one member, by exporting cluster. It does no
+// locking. Methods that return an Update only read; Apply is the only one that
+// writes, so a long computation can run outside of the lock that readers need.
+type Store struct {
+	clusters map[string]*cluster
+	// refs tell what an object belongs to: a slice may move to another Service,
+	// and the same object to another cluster.
+	refs map[Key]Ref
+}
+
+// Ref is a Service of one cluster.
+type Ref struct {
+	Cluster string
+	Service types.NamespacedName
+}
+
+// cluster holds the exports of one cluster.
+type cluster struct {
+	services map[types.NamespacedName]map[Key]Object
+	// exports and endpoints are counted as objects come and go.
+	exports, endpoints int32
+	// unconfirmed are the objects that an empty list did not contain, until the
+	// member confirms that they are gone.
+	unconfirmed [Kinds]map[Key]struct{}
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store { return &Store{clusters: map[string]*cluster{}, refs: map[Key]Ref{}} }
+
+// Restore returns a store with objects that were admitted before a restart, as
+// far as the policy still allows them.
+func Restore(objects []Object, policy Policy) *Store {
+	s := NewStore()
+	for _, object := range objects {
+		if retained, ok := policy.Retain(object); ok {
+			s.set(retained)
+		}
+	}
+	return s
+}
+
+// Clone returns a copy that can be changed without affecting the original. The
+// objects are shared.
+func (s *Store) Clone() *Store {
+	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs)}
+	for id, held := range s.clusters {
+		copied := *held
+		copied.services = make(map[types.NamespacedName]map[Key]Object, len(held.services))
+		for service, objects := range held.services {
+			copied.services[service] = maps.Clone(objects)
+		}
+		for kind := range Kinds {
+			copied.unconfirmed[kind] = maps.Clone(held.unconfirmed[kind])
+		}
+		clone.clusters[id] = &copied
+	}
+	return clone
+}
+
+// Export returns a Service of a cluster with its endpoints. It is nil until the
+// Service itself is known: endpoints are a resource of their own and may arrive first.
+func (s *Store) Export(cluster string, service types.NamespacedName) *clusterset.Export {
+	held := s.clusters[cluster]
+	if held == nil {
+		return nil
+	}
+	var export clusterset.Export
+	for _, object := range held.services[service] {
+		switch content := object.Object.(type) {
+		case *clusterset.ExportedService:
+			export.Service = content
+		case *clusterset.ExportedEndpointSlice:
+			export.Slices = append(export.Slices, content)
+		}
+	}
+	if export.Service == nil {
+		return nil
+	}
+	return &export
+}
+
+// Services returns the Services of a cluster.
+func (s *Store) Services(cluster string) []types.NamespacedName {
+	held := s.clusters[cluster]
+	if held == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(held.services))
+}
+
+// Refs returns all Services of all clusters.
+func (s *Store) Refs() []Ref {
+	var refs []Ref
+	for id, held := range s.clusters {
+		for service := range held.services {
+			refs = append(refs, Ref{id, service})
+		}
+	}
+	return refs
+}
+
+// Objects returns the objects of one Service.
+func (s *Store) Objects(ref Ref) []Object {
+	held := s.clusters[ref.Cluster]
+	if held == nil {
+		return nil
+	}
+	return slices.Collect(maps.Values(held.services[ref.Service]))
+}
+
+// Counts returns how many Services and endpoints a cluster exports.
+func (s *Store) Counts(cluster string) (exports, endpoints int32) {
+	if held := s.clusters[cluster]; held != nil {
+		return held.exports, held.endpoints
+	}
+	return 0, 0
+}
+
+// Unconfirmed returns how many objects the member no longer lists without
+// having confirmed that they are gone.
+func (s *Store) Unconfirmed() int {
+	count := 0
+	for _, held := range s.clusters {
+		for kind := range Kinds {
+			count += len(held.unconfirmed[kind])
+		}
+	}
+	return count
+}
+
+// find returns what is held of an object, whatever it belongs to.
+func (s *Store) find(key Key) (Object, bool) {
+	ref, ok := s.refs[key]
+	if !ok {
+		return Object{}, false
+	}
+	object, ok := s.clusters[ref.Cluster].services[ref.Service][key]
+	return object, ok
+}
+
+// ofKind returns the objects of one kind of a cluster.
+func (c *cluster) ofKind(kind Kind) []Object {
+	var objects []Object
+	for _, known := range c.services {
+		for key, object := range known {
+			if key.Kind == kind {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}
+
+// Apply changes the store.
+func (s *Store) Apply(update Update) {
+	for _, object := range update.remove {
+		s.delete(object.Key())
+	}
+	for _, object := range update.set {
+		s.set(object)
+	}
+	for _, object := range update.unconfirmed {
+		held := s.clusters[object.Cluster]
+		if held.unconfirmed[object.Kind] == nil {
+			held.unconfirmed[object.Kind] = map[Key]struct{}{}
+		}
+		held.unconfirmed[object.Kind][object.Key()] = struct{}{}
+	}
+	for _, object := range update.confirmed {
+		if held := s.clusters[object.Cluster]; held != nil {
+			delete(held.unconfirmed[object.Kind], object.Key())
+		}
+	}
+}
+
+func (s *Store) set(object Object) {
+	key := object.Key()
+	s.delete(key)
+	held := s.clusters[object.Cluster]
+	if held == nil {
+		held = &cluster{services: map[types.NamespacedName]map[Key]Object{}}
+		s.clusters[object.Cluster] = held
+	}
+	if held.services[object.Service] == nil {
+		held.services[object.Service] = map[Key]Object{}
+	}
+	held.services[object.Service][key] = object
+	held.count(object, 1)
+	s.refs[key] = Ref{object.Cluster, object.Service}
+}
+
+func (s *Store) delete(key Key) {
+	object, ok := s.find(key)
+	if !ok {
+		return
+	}
+	held := s.clusters[object.Cluster]
+	held.count(object, -1)
+	delete(s.refs, key)
+	delete(held.unconfirmed[key.Kind], key)
+	delete(held.services[object.Service], key)
+	if len(held.services[object.Service]) == 0 {
+		delete(held.services, object.Service)
+	}
+	if len(held.services) == 0 {
+		delete(s.clusters, object.Cluster)
+	}
+}
+
+func (c *cluster) count(object Object, by int32) {
+	switch content := object.Object.(type) {
+	case *clusterset.ExportedService:
+		c.exports += by
+	case *clusterset.ExportedEndpointSlice:
+		c.endpoints += by * int32(len(content.Spec.Endpoints)) //nolint:gosec // what is admitted is limited
+	}
+}

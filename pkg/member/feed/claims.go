@@ -1,0 +1,87 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+)
+
+// followClaims passes the ClusterClaims of the member to the sink until the
+// context ends.
+func (f *Feed) followClaims(ctx context.Context) {
+	api := f.client.MulticlusterV1().ClusterClaims()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := api.List(ctx, options)
+			f.config.Sink.ClaimsFailed(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			watcher, err := api.Watch(ctx, options)
+			if err != nil {
+				return nil, interruptible(err, options)
+			}
+			return watcher, nil
+		},
+	}
+	store := &claimStore{sink: f.config.Sink, claims: map[string]*multiclusterv1.ClusterClaim{}}
+	f.reflector(ctx, "clusterclaims", source, &multiclusterv1.ClusterClaim{}, store).RunWithContext(ctx)
+}
+
+// claimStore keeps the claims of a member. Only its reflector uses it.
+type claimStore struct {
+	sink   Sink
+	claims map[string]*multiclusterv1.ClusterClaim
+}
+
+var _ cache.ReflectorStore = &claimStore{}
+
+// Add implements cache.ReflectorStore.
+func (s *claimStore) Add(object any) error {
+	if claim, ok := object.(*multiclusterv1.ClusterClaim); ok {
+		s.claims[claim.Name] = claim
+	}
+	s.report()
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (s *claimStore) Update(object any) error { return s.Add(object) }
+
+// Delete implements cache.ReflectorStore.
+func (s *claimStore) Delete(object any) error {
+	if claim, ok := object.(*multiclusterv1.ClusterClaim); ok {
+		delete(s.claims, claim.Name)
+	}
+	s.report()
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *claimStore) Replace(objects []any, _ string) error {
+	s.claims = map[string]*multiclusterv1.ClusterClaim{}
+	for _, object := range objects {
+		if claim, ok := object.(*multiclusterv1.ClusterClaim); ok {
+			s.claims[claim.Name] = claim
+		}
+	}
+	s.report()
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (s *claimStore) Resync() error { return nil }
+
+func (s *claimStore) report() {
+	s.sink.ClaimsRead(identity.NewClaims(s.claims[multicluster.ClusterIDClaim], s.claims[multicluster.ClusterSetClaim]))
+}

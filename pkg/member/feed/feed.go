@@ -1,0 +1,172 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feed reads one member: what it exports, its ClusterClaims, and its
+// entry in the members list, which proves that it is alive. A feed decodes and
+// validates what it reads before it passes it to a Sink.
+package feed
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+)
+
+// userAgent precedes the cluster ID in the User-Agent of a feed, so that a
+// member notices clusters that read from it without being members there.
+const userAgent = "mcs-apiserver cluster/"
+
+// ReaderID returns the ID of the cluster whose feed sent a User-Agent.
+func ReaderID(agent string) (string, bool) {
+	id, ok := strings.CutPrefix(agent, userAgent)
+	return id, ok && len(validation.ValidateClusterID(id, nil)) == 0
+}
+
+// Sink receives what a feed reads. Its methods are called by several goroutines,
+// but for one kind of object in the order of the member's changes.
+type Sink interface {
+	// Replace passes a complete list of one kind.
+	Replace(kind exports.Kind, arrivals []exports.Arrival)
+	// Upsert passes an object that was added or modified.
+	Upsert(arrival exports.Arrival)
+	// Remove passes an object that was deleted.
+	Remove(object exports.Object)
+	// ReadFailed passes the outcome of an attempt to list or watch one kind.
+	ReadFailed(kind exports.Kind, err error)
+	// ClaimsRead passes the ClusterClaims of the member.
+	ClaimsRead(claims identity.Claims)
+	// ClaimsFailed passes the outcome of an attempt to list the ClusterClaims.
+	ClaimsFailed(err error)
+	// Probed passes the members list in response to a probe: the member's own
+	// entry, or all entries if the member is a hub.
+	Probed(members map[string]*clusterset.Member, err error)
+}
+
+// Config is what a Feed needs.
+type Config struct {
+	// Name is used in logs.
+	Name string
+	// ClusterID is the ID of the member, and Self that of this cluster.
+	ClusterID, Self string
+	// Relay is set if everything is read that the member knows, not only its own
+	// exports.
+	Relay bool
+	// Client leads to the member. It lacks the token.
+	Client *rest.Config
+	Token  string
+	Clock  clock.WithTicker
+	// Admit decides which objects are admitted. It may modify them.
+	Admit func(exports.Object) exports.Arrival
+	Sink  Sink
+}
+
+// Feed reads from one member until its context ends.
+type Feed struct {
+	config Config
+	client versioned.Interface
+	token  atomic.Pointer[string]
+	// probes requests a probe now.
+	probes chan struct{}
+
+	mu             sync.Mutex
+	overLimitUntil [exports.Kinds]time.Time
+}
+
+// New returns a Feed. It does not connect to the member.
+func New(config Config) *Feed {
+	f := &Feed{config: config, probes: make(chan struct{}, 1)}
+	f.SetToken(config.Token)
+	return f
+}
+
+// SetToken replaces the token that requests are made with from now on.
+func (f *Feed) SetToken(token string) { f.token.Store(&token) }
+
+// ProbeNow requests a probe without waiting for it.
+func (f *Feed) ProbeNow() {
+	select {
+	case f.probes <- struct{}{}:
+	default: // requested already
+	}
+}
+
+// ProbePending reports whether a probe was requested that has not begun. The
+// response to an earlier probe may be outdated then.
+func (f *Feed) ProbePending() bool { return len(f.probes) > 0 }
+
+// connect creates the client. Tests that replace the client do not call it.
+func (f *Feed) connect() error {
+	config := rest.CopyConfig(f.config.Client)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next, f} })
+	var err error
+	f.client, err = versioned.NewForConfig(config)
+	return err
+}
+
+// transport adds the token and the User-Agent to requests.
+type transport struct {
+	next http.RoundTripper
+	feed *Feed
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("User-Agent", userAgent+t.feed.config.Self)
+	if token := *t.feed.token.Load(); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return t.next.RoundTrip(request)
+}
+
+// Run reads until the context ends. It returns when everything that it started
+// has ended.
+func (f *Feed) Run(ctx context.Context) {
+	if err := f.connect(); err != nil {
+		f.config.Sink.Probed(nil, err)
+		return
+	}
+	selector := ""
+	if !f.config.Relay {
+		selector = labels.Set{multicluster.SourceClusterLabel: f.config.ClusterID}.String()
+	}
+	api := f.client.ClusterSetV1alpha1()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		f.follow(ctx, exports.Services, selector, &clustersetv1alpha1.ExportedService{}, &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return api.ExportedServices(metav1.NamespaceAll).List(ctx, options)
+			},
+			WatchFuncWithContext: api.ExportedServices(metav1.NamespaceAll).Watch,
+		})
+	})
+	running.Go(func() {
+		f.follow(ctx, exports.EndpointSlices, selector, &clustersetv1alpha1.ExportedEndpointSlice{}, &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return api.ExportedEndpointSlices(metav1.NamespaceAll).List(ctx, options)
+			},
+			WatchFuncWithContext: api.ExportedEndpointSlices(metav1.NamespaceAll).Watch,
+		})
+	})
+	running.Go(func() { f.followClaims(ctx) })
+	f.probeUntil(ctx)
+}

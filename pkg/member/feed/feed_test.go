@@ -1,0 +1,216 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+)
+
+func TestMain(m *testing.M) {
+	// klog starts it once per process and never ends it.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+}
+
+// testSink records what a feed reads.
+type testSink struct {
+	clock *testingclock.FakeClock
+
+	mu       sync.Mutex
+	arrivals []exports.Arrival
+	removed  []exports.Object
+	failures [exports.Kinds]error
+	claims   identity.Claims
+	members  map[string]*clusterset.Member
+}
+
+// newTestFeed returns a feed of member b that is not connected.
+func newTestFeed(t *testing.T) (*testSink, *Feed) {
+	t.Helper()
+	sink := &testSink{clock: testingclock.NewFakeClock(membertest.Epoch)}
+	return sink, New(Config{Name: "b", ClusterID: "b", Self: "a", Clock: sink.clock, Admit: exports.Policy{Self: "a", Member: "b"}.Admit, Sink: sink})
+}
+
+func (s *testSink) Replace(_ exports.Kind, arrivals []exports.Arrival) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrivals = append(s.arrivals, arrivals...)
+}
+
+func (s *testSink) Upsert(arrival exports.Arrival) {
+	s.Replace(arrival.Object.Kind, []exports.Arrival{arrival})
+}
+
+func (s *testSink) Remove(object exports.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed = append(s.removed, object)
+}
+
+func (s *testSink) ReadFailed(kind exports.Kind, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures[kind] = err
+}
+
+func (s *testSink) ClaimsRead(claims identity.Claims) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims = claims
+}
+
+func (s *testSink) ClaimsFailed(error) {}
+
+func (s *testSink) Probed(members map[string]*clusterset.Member, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members = members
+}
+
+func (s *testSink) objects() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for _, arrival := range s.arrivals {
+		if arrival.Admitted {
+			names = append(names, arrival.Object.Name)
+		}
+	}
+	return names
+}
+
+func (s *testSink) expectFailure(t *testing.T, kind exports.Kind, message string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.failures[kind]
+	if (err != nil) != (message != "") || err != nil && !strings.Contains(err.Error(), message) {
+		t.Errorf("%s: got failure %v, want %q", kind, err, message)
+	}
+}
+
+func TestFeedReadsAMember(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	server.Export("web")
+	config, err := access.ClientConfig([]byte(server.Kubeconfig("")))
+	membertest.Must(t, err)
+	sink, f := newTestFeed(t)
+	f.config.Client = config
+	f.SetToken("token-1")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	membertest.Eventually(t, "the initial list is read", func() bool { return len(sink.objects()) == 1 })
+	server.Export("api")
+	membertest.Eventually(t, "a new export is read", func() bool { return len(sink.objects()) == 2 })
+	membertest.Eventually(t, "claims and members list are read", func() bool {
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		return sink.claims.ID == "b" && sink.claims.ClusterSet == "set" && sink.members["b"] != nil
+	})
+}
+
+func TestProbePendingUntilAProbeBegins(t *testing.T) {
+	_, f := newTestFeed(t)
+	if f.ProbePending() {
+		t.Error("a probe is pending that was not requested")
+	}
+	f.ProbeNow()
+	f.ProbeNow()
+	if !f.ProbePending() {
+		t.Error("the requested probe is not pending")
+	}
+}
+
+func TestObjectsAreCountedByKey(t *testing.T) {
+	_, f := newTestFeed(t)
+	store := &objectStore{feed: f, kind: exports.Services}
+	membertest.Must(t, store.Replace([]any{membertest.ExportedService("b", "web"), membertest.ExportedService("c", "rejected")}, ""))
+	membertest.Must(t, store.Update(membertest.ExportedService("b", "web")))
+	membertest.Must(t, store.Add(membertest.ExportedService("b", "api")))
+	membertest.Must(t, store.Delete(membertest.ExportedService("b", "web")))
+	if got := store.len(); got != 2 {
+		t.Errorf("%d objects are counted, want 2", got)
+	}
+}
+
+// tokenServer is a member that records the tokens of requests.
+type tokenServer struct {
+	*membertest.Server
+	mu     sync.Mutex
+	tokens []string
+}
+
+func newTokenServer(t *testing.T, id string) *tokenServer {
+	t.Helper()
+	inner, b := membertest.NewServer(t, id), &tokenServer{}
+	b.Server = membertest.NewHandlerServer(t, func(w http.ResponseWriter, r *http.Request) {
+		b.mu.Lock()
+		b.tokens = append(b.tokens, r.Header.Get("Authorization"))
+		b.mu.Unlock()
+		inner.ServeHTTP(w, r)
+	})
+	return b
+}
+
+// last returns the Authorization header of the last request.
+func (b *tokenServer) last() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tokens[len(b.tokens)-1]
+}
+
+func TestRequestsUseTheCurrentToken(t *testing.T) {
+	server := newTokenServer(t, "b")
+	config, err := access.ClientConfig([]byte(server.Kubeconfig("")))
+	membertest.Must(t, err)
+	f := New(Config{ClusterID: "b", Self: "a", Client: config})
+	membertest.Must(t, f.connect())
+	for _, test := range []struct{ token, want string }{
+		{"token-1", "Bearer token-1"},
+		{"token-2", "Bearer token-2"},
+		{"token-1", "Bearer token-1"},
+		{"", ""}, // a client certificate may do
+	} {
+		f.SetToken(test.token)
+		_, err := f.client.ClusterSetV1alpha1().Members().List(t.Context(), metav1.ListOptions{})
+		if (err == nil) != (test.token != "") {
+			t.Errorf("with token %q: %v", test.token, err)
+		}
+		if got := server.last(); got != test.want {
+			t.Errorf("with token %q the header is %q, want %q", test.token, got, test.want)
+		}
+	}
+}
+
+func TestReaderID(t *testing.T) {
+	for agent, want := range map[string]string{
+		"mcs-apiserver cluster/c": "c", "kubectl/v1.36": "", "mcs-apiserver cluster/": "", "mcs-apiserver cluster/c.d": "",
+		"mcs-apiserver cluster/" + strings.Repeat("c", 64): "", "x mcs-apiserver cluster/c": "",
+	} {
+		if id, ok := ReaderID(agent); ok != (want != "") || ok && id != want {
+			t.Errorf("%q is taken for %q, %v", agent, id, ok)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+)
+
+// backoff delays the retries of a failed list or watch: short at first, and
+// never so long that a member that is back has to wait.
+func backoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 10 * time.Second}
+}
+
+// follow passes the objects of one kind to the sink until the context ends.
+func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, example runtime.Object, source *cache.ListWatch) {
+	store := &objectStore{feed: f, kind: kind}
+	read := 0 // in the pages of a list so far
+	listed := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = selector
+			if err := f.overLimit(kind); err != nil {
+				return nil, err
+			}
+			list, err := source.ListWithContextFunc(ctx, options)
+			if err != nil {
+				return nil, f.failed(kind, err)
+			}
+			if options.Continue == "" {
+				read = 0
+			}
+			if read += meta.LenList(list); read > maxObjects[kind] {
+				return nil, f.exceeded(kind)
+			}
+			return list, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			if err := f.overLimit(kind); err != nil {
+				return nil, err
+			}
+			watcher, err := source.WatchFuncWithContext(ctx, options)
+			if err != nil {
+				return nil, interruptible(f.failed(kind, err), options)
+			}
+			known := 0
+			if !streamsList(options) { // continues where the last watch ended
+				f.config.Sink.ReadFailed(kind, nil)
+				known = store.len()
+			}
+			return f.limit(watcher, kind, known), nil
+		},
+	}
+	f.reflector(ctx, kind.String(), listed, example, store).RunWithContext(ctx)
+}
+
+// failed reports that reading failed. An expired resource version is not a
+// failure: everything is listed again.
+func (f *Feed) failed(kind exports.Kind, err error) error {
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		f.config.Sink.ReadFailed(kind, err)
+	}
+	return err
+}
+
+func streamsList(options metav1.ListOptions) bool {
+	return options.SendInitialEvents != nil && *options.SendInitialEvents
+}
+
+// interruptible hides errors for which a reflector would retry a streaming list
+// in a loop that ignores its context. The reflector gives up instead, and is
+// started again after the same backoff.
+func interruptible(err error, options metav1.ListOptions) error {
+	if streamsList(options) && (utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+func (f *Feed) reflector(ctx context.Context, name string, source *cache.ListWatch, example runtime.Object, store cache.ReflectorStore) *cache.Reflector {
+	logger := klog.FromContext(ctx)
+	return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, f.client), example, store,
+		cache.ReflectorOptions{Logger: &logger, Name: f.config.Name + "/" + name, Backoff: backoff()})
+}
+
+// objectStore decodes and validates what a reflector reads, and passes it to
+// the sink. It keeps only the keys, to count the objects.
+type objectStore struct {
+	feed *Feed
+	kind exports.Kind
+
+	mu   sync.Mutex
+	keys sets.Set[exports.Key]
+}
+
+var _ cache.ReflectorStore = &objectStore{}
+
+func (s *objectStore) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.keys)
+}
+
+// Add implements cache.ReflectorStore.
+func (s *objectStore) Add(object any) error {
+	decoded, err := exports.Decode(object)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.keys == nil {
+		s.keys = sets.New[exports.Key]()
+	}
+	s.keys.Insert(decoded.Key())
+	s.mu.Unlock()
+	s.feed.config.Sink.Upsert(s.feed.config.Admit(decoded))
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (s *objectStore) Update(object any) error { return s.Add(object) }
+
+// Delete implements cache.ReflectorStore.
+func (s *objectStore) Delete(object any) error {
+	decoded, err := exports.Decode(object)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.keys.Delete(decoded.Key())
+	s.mu.Unlock()
+	s.feed.config.Sink.Remove(decoded)
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *objectStore) Replace(objects []any, _ string) error {
+	keys := sets.New[exports.Key]()
+	arrivals := make([]exports.Arrival, 0, len(objects))
+	for _, object := range objects {
+		decoded, err := exports.Decode(object)
+		if err != nil {
+			return err
+		}
+		keys.Insert(decoded.Key())
+		arrivals = append(arrivals, s.feed.config.Admit(decoded))
+	}
+	s.mu.Lock()
+	s.keys = keys
+	s.mu.Unlock()
+	s.feed.config.Sink.Replace(s.kind, arrivals)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (s *objectStore) Resync() error { return nil }

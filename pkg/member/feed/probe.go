@@ -1,0 +1,58 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
+)
+
+const (
+	// ProbeInterval is how often a member has to prove that it is alive.
+	ProbeInterval = 5 * time.Second
+	probeTimeout  = 5 * time.Second
+)
+
+// probeUntil reads the member's own entry in its members list until the context
+// ends. From a hub all entries are read, because it relays other clusters.
+func (f *Feed) probeUntil(ctx context.Context) {
+	options := metav1.ListOptions{}
+	if !f.config.Relay {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, f.config.ClusterID).String()
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-f.probes: // this is the requested probe
+		default:
+		}
+		members, err := f.probe(ctx, options)
+		if ctx.Err() != nil {
+			return
+		}
+		f.config.Sink.Probed(members, err)
+		jitter := time.Duration(rand.Int64N(int64(ProbeInterval / 5))) //nolint:gosec // spreads load, no secret
+		select {
+		case <-ctx.Done():
+		case <-f.probes:
+		case <-f.config.Clock.After(ProbeInterval - ProbeInterval/10 + jitter):
+		}
+	}
+}
+
+func (f *Feed) probe(ctx context.Context, options metav1.ListOptions) (map[string]*clusterset.Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	list, err := f.client.ClusterSetV1alpha1().Members().List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return response.Members(list)
+}

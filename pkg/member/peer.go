@@ -1,0 +1,288 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/allocation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
+)
+
+// peer is the cluster that one Secret leads to. Except for updates and id, Set.mu
+// guards it.
+type peer struct {
+	// updates is held while the content of exports changes, and before Set.mu. The
+	// content may be read with either of the two, so that a long list is compared
+	// with it without Set.mu.
+	updates sync.Mutex
+
+	// id is the cluster ID; it never changes.
+	id   string
+	spec *secret.Spec
+	// receiver is the sink of the feed that is running; nil if none is. stop ends
+	// the feed.
+	receiver *receiver
+	stop     context.CancelFunc
+
+	// claims, entry and relayed are what the member reported; nil until it did.
+	claims  *identity.Claims
+	entry   *clusterset.Member
+	relayed map[string]*clusterset.Member
+	// probes counts the successful probes.
+	probes   int
+	lastSeen time.Time
+	// resumed is when this server started, if the member was not lost before: the
+	// downtime of this server is not the silence of the member.
+	resumed time.Time
+	// uid, claimedAt and cidrs, its allocation CIDRs, are as reported or recalled.
+	uid       types.UID
+	claimedAt time.Time
+	cidrs     []string
+	// remembered is set if the member was accepted before a restart.
+	remembered bool
+
+	exports  *exports.Store
+	rejected [exports.Kinds]*exports.Rejections
+	// errors of the last attempts.
+	probeError, claimsError error
+	readErrors              [exports.Kinds]error
+	// listed are the kinds that the present feed has read completely; read is set
+	// once any feed has read everything.
+	listed [exports.Kinds]bool
+	read   bool
+
+	acceptance acceptance.Result
+	state      clusterset.MemberState
+	// name is the name of the entry.
+	name string
+	// conditions are those of the entry, kept for their transition times.
+	conditions []metav1.Condition
+	mutual     metav1.Condition
+	mutualOf   mutualInput
+	allocation *metav1.Condition
+}
+
+// mutualInput is what the condition Mutual was computed from.
+type mutualInput struct {
+	listing  *view.Listing
+	probes   int
+	accepted bool
+}
+
+// ttlLocked returns how long the peer may be silent before it is lost.
+func (p *peer) ttlLocked(fallback time.Duration) time.Duration { return cmp.Or(p.spec.TTL, fallback) }
+
+// stateLocked returns the state of the peer.
+func (p *peer) stateLocked(now time.Time, ttl time.Duration) clusterset.MemberState {
+	switch {
+	case p.acceptance.Refused():
+		return clusterset.MemberRefused
+	case !p.acceptance.Accepted:
+		return clusterset.MemberConnecting
+	}
+	last := p.lastSeen
+	if p.resumed.After(last) {
+		last = p.resumed
+	}
+	return liveness.State(now, last, p.ttlLocked(ttl))
+}
+
+func (p *peer) candidateLocked() acceptance.Candidate {
+	return acceptance.Candidate{
+		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: p.spec.Problem,
+		Claims: p.claims, ClusterUID: p.uid, Remembered: p.remembered, ClaimedAt: p.claimedAt,
+	}
+}
+
+func (p *peer) allocationLocked() allocation.Claim {
+	return allocation.Claim{Cluster: p.id, ClaimedAt: p.claimedAt, CIDRs: p.cidrs}
+}
+
+// contactLocked returns what is recorded of the peer besides its exports.
+func (p *peer) contactLocked() memory.Contact {
+	return memory.Contact{At: p.lastSeen, ClaimedAt: p.claimedAt, Secret: p.spec.Name, CIDRs: p.cidrs, Relayed: p.relayed}
+}
+
+func (p *peer) feedLocked() view.Feed {
+	return view.Feed{
+		Running: p.receiver != nil, ProbeError: p.probeError, ClaimsError: p.claimsError, ReadErrors: p.readErrors,
+		Listed: p.listed, Unconfirmed: p.exports.Unconfirmed(), Rejected: p.rejected,
+	}
+}
+
+// observeLocked takes the entries in a members list. It reports whether anything
+// changed that others depend on.
+func (p *peer) observeLocked(own *clusterset.Member, entries map[string]*clusterset.Member) (changed bool) {
+	p.probes++
+	if own != nil {
+		changed = p.uid != own.Status.ClusterUID || !slices.Equal(p.cidrs, own.Status.ClusterSetIPCIDRs)
+		p.entry, p.uid, p.cidrs = own, own.Status.ClusterUID, own.Status.ClusterSetIPCIDRs
+	}
+	if p.spec.Relay.Any() {
+		p.relayed = map[string]*clusterset.Member{}
+		for id, entry := range entries {
+			if id != p.id {
+				p.relayed[id] = entry
+			}
+		}
+	}
+	return changed
+}
+
+// stopFeedLocked ends the feed, whose receiver is ignored from now on.
+func (p *peer) stopFeedLocked() {
+	if p.stop != nil {
+		p.stop()
+	}
+	p.receiver, p.stop = nil, nil
+}
+
+// renewTokenLocked makes the running feed continue with another token.
+func (p *peer) renewTokenLocked(ctx context.Context, token string) {
+	if p.spec.Token == token {
+		return
+	}
+	klog.FromContext(ctx).Info("Member credential renewed", "cluster", p.id, "secret", p.spec.Name)
+	p.spec.Token = token
+	if p.receiver != nil {
+		p.receiver.feed.SetToken(token)
+		p.receiver.feed.ProbeNow()
+	}
+}
+
+// newPolicy returns which objects of a member are admitted.
+func newPolicy(self identity.Cluster, spec *secret.Spec, ranges []netip.Prefix) exports.Policy {
+	return exports.Policy{
+		Self: self.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, Ranges: ranges,
+	}
+}
+
+// upsertSecret handles a Secret that was added or modified.
+func (s *Set) upsertSecret(ctx context.Context, object any) {
+	source, ok := object.(*corev1.Secret)
+	if !ok || source.Type != clusterset.MemberSecretType {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	spec := secret.Parse(source)
+	added := s.newPeer(spec)
+	s.locked(func() {
+		p, ok := s.peers[spec.Name]
+		switch {
+		case ok && p.spec.Digest == spec.Digest && p.spec.UID == spec.UID:
+			p.renewTokenLocked(ctx, spec.Token)
+			return
+		case ok && p.id == spec.ClusterID && p.spec.UID == spec.UID:
+			logger.Info("Member Secret changed", "cluster", spec.ClusterID, "secret", spec.Name)
+			p.spec = spec
+			s.deferred = append(s.deferred, func() { s.enforcePolicy(p) })
+		default:
+			if ok {
+				p.stopFeedLocked()
+				s.forgetLocked(p)
+			}
+			logger.Info("Member Secret added", "cluster", spec.ClusterID, "secret", spec.Name)
+			p = added
+			if p.remembered {
+				delete(s.recalled, spec.ClusterID)
+			}
+			s.peers[spec.Name] = p
+		}
+		s.startFeedLocked(p)
+		s.evaluateLocked()
+	})()
+}
+
+// newPeer returns a peer with what is remembered of its cluster, but not of
+// another that claims the same ID.
+func (s *Set) newPeer(spec *secret.Spec) *peer {
+	s.mu.RLock()
+	recalled, ok := s.recalled[spec.ClusterID]
+	policy := newPolicy(s.roster.identity, spec, s.config.Ranges)
+	s.mu.RUnlock()
+	p := &peer{id: spec.ClusterID, spec: spec, exports: exports.NewStore()}
+	if !ok || spec.ClusterID == "" || recalled.Secret != "" && recalled.Secret != spec.Name {
+		return p
+	}
+	p.uid, p.claimedAt, p.cidrs, p.lastSeen, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, recalled.LastSeen, true
+	if !recalled.Lost {
+		p.resumed = s.config.Clock.Now()
+	}
+	p.exports, p.relayed = exports.Restore(recalled.Objects, policy), recalled.Relayed
+	return p
+}
+
+// removeSecret handles a Secret that was deleted.
+func (s *Set) removeSecret(ctx context.Context, object any) {
+	source, ok := tombstone.Unwrap(object).(*corev1.Secret)
+	if !ok {
+		return
+	}
+	s.locked(func() {
+		p, ok := s.peers[source.Name]
+		if !ok {
+			return
+		}
+		klog.FromContext(ctx).Info("Member Secret deleted", "cluster", p.id, "secret", source.Name)
+		p.stopFeedLocked()
+		s.forgetLocked(p)
+		delete(s.peers, source.Name)
+		delete(s.roster.readers, p.id) // it was a member until now
+		s.evaluateLocked()
+	})()
+}
+
+// forgetLocked removes the recorded exports of a peer, unless another Secret
+// leads to the same cluster.
+func (s *Set) forgetLocked(p *peer) {
+	p.remembered = false
+	for _, other := range s.peers {
+		if other != p && other.id == p.id {
+			return
+		}
+	}
+	if p.id != "" {
+		s.recorder.Forget(p.id)
+	}
+}
+
+// startFeedLocked starts a feed for a peer, and ends the previous one.
+func (s *Set) startFeedLocked(p *peer) {
+	p.stopFeedLocked()
+	p.probeError, p.readErrors, p.listed = nil, [exports.Kinds]error{}, [exports.Kinds]bool{}
+	if p.spec.Problem != nil || s.base == nil || s.base.Err() != nil {
+		return
+	}
+	r := &receiver{set: s, peer: p}
+	r.feed = s.newFeed(feed.Config{
+		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(),
+		Client: p.spec.Config, Token: p.spec.Token, Clock: s.config.Clock, Admit: newPolicy(s.roster.identity, p.spec, s.config.Ranges).Admit, Sink: r,
+	})
+	ctx, stop := context.WithCancel(klog.NewContext(s.base, klog.FromContext(s.base).WithValues("cluster", p.id)))
+	p.receiver, p.stop = r, stop
+	s.running.Go(func() {
+		defer stop()
+		r.feed.Run(ctx)
+	})
+}

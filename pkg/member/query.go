@@ -1,0 +1,78 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+// Export is a Service as one cluster exports it, together with the state of that cluster.
+type Export struct {
+	clusterset.Export
+	State    clusterset.MemberState
+	LastSeen time.Time
+}
+
+// Exports returns a Service as the members export it, one per cluster.
+func (s *Set) Exports(service types.NamespacedName) []Export {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var exports []Export
+	for cluster, route := range s.routes {
+		if export := route.Source.exports.Export(cluster, service); export != nil {
+			lastSeen := route.Source.lastSeen
+			if route.Entry != nil {
+				lastSeen = route.LastSeen()
+			}
+			exports = append(exports, Export{*export, route.State, lastSeen})
+		}
+	}
+	return exports
+}
+
+// Services returns all Services that any member exports.
+func (s *Set) Services() []types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	services := sets.New[types.NamespacedName]()
+	for cluster, route := range s.routes {
+		services.Insert(route.Source.exports.Services(cluster)...)
+	}
+	return services.UnsortedList()
+}
+
+// Entry returns an entry of the members list, nil if it does not exist. It must
+// not be modified.
+func (s *Set) Entry(name string) *clusterset.Member {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.roster.entries[name]
+}
+
+// Names returns the names of all entries of the members list.
+func (s *Set) Names() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.roster.entries))
+}
+
+// Settled reports whether every member has been read completely: nothing that
+// is known comes from memory alone.
+func (s *Set) Settled() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range s.peers {
+		if !p.acceptance.Refused() && (!p.acceptance.Accepted || p.entry == nil || !p.feedLocked().Complete()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,307 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+)
+
+// maxInPlace is how many changes are applied with the lock held. For more, the
+// exports are copied and changed without the lock, and then replaced.
+const maxInPlace = 100
+
+// receiver is the sink of one feed. It is ignored once the peer has another feed.
+type receiver struct {
+	set  *Set
+	peer *peer
+	feed source
+}
+
+var _ feed.Sink = &receiver{}
+
+func (r *receiver) currentLocked() bool { return r.peer.receiver == r }
+
+// exports returns the exports of the peer, nil if the receiver is outdated.
+func (r *receiver) exports() *exports.Store {
+	r.set.mu.RLock()
+	defer r.set.mu.RUnlock()
+	if !r.currentLocked() {
+		return nil
+	}
+	return r.peer.exports
+}
+
+// update changes the exports of the peer: compute reads them without the lock,
+// and change runs with the lock held after they changed.
+func (r *receiver) update(compute func(*exports.Store) exports.Update, change func(exports.Update)) {
+	r.peer.updates.Lock()
+	after := func() {}
+	if store := r.exports(); store != nil {
+		update := compute(store)
+		after = r.set.commit(r.peer, store, update, r.currentLocked, func() { change(update) })
+	}
+	r.peer.updates.Unlock()
+	after()
+}
+
+// Replace implements feed.Sink.
+func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
+	p, rejected := r.peer, exports.NewRejections(arrivals)
+	r.update(func(store *exports.Store) exports.Update { return store.Replace(kind, arrivals) }, func(update exports.Update) {
+		p.rejected[kind], p.readErrors[kind], p.listed[kind] = rejected, nil, true
+		if update.Doubts() {
+			r.feed.ProbeNow()
+		}
+		if complete := p.listed == [exports.Kinds]bool{true, true}; complete && !p.read || p.spec.Relay.Any() {
+			p.read = p.read || complete
+			r.set.evaluateLocked() // the routes may lead through this peer now
+			return
+		}
+		r.set.refreshLocked(p)
+	})
+}
+
+// Upsert implements feed.Sink.
+func (r *receiver) Upsert(arrival exports.Arrival) {
+	r.update(func(store *exports.Store) exports.Update { return store.Upsert(arrival) }, func(update exports.Update) {
+		r.rejectLocked(arrival)
+		if update.Len() > 0 && r.peer.exports.Unconfirmed() > 0 {
+			r.feed.ProbeNow() // an earlier count does not include the object
+		}
+		r.set.refreshLocked(r.peer)
+	})
+}
+
+// Remove implements feed.Sink.
+func (r *receiver) Remove(object exports.Object) {
+	r.update(func(store *exports.Store) exports.Update { return store.Remove(object) }, func(exports.Update) {
+		r.rejectLocked(exports.Arrival{Object: object})
+		r.set.refreshLocked(r.peer)
+	})
+}
+
+// rejectLocked records whether an object is rejected now.
+func (r *receiver) rejectLocked(arrival exports.Arrival) {
+	rejected := &r.peer.rejected[arrival.Object.Kind]
+	if *rejected == nil {
+		*rejected = exports.NewRejections(nil)
+	}
+	(*rejected).Observe(arrival)
+}
+
+// ifCurrent runs change with the lock held, unless the receiver is outdated.
+func (r *receiver) ifCurrent(change func()) {
+	r.set.locked(func() {
+		if r.currentLocked() {
+			change()
+		}
+	})()
+}
+
+// ReadFailed implements feed.Sink.
+func (r *receiver) ReadFailed(kind exports.Kind, err error) {
+	r.ifCurrent(func() {
+		r.peer.readErrors[kind] = err
+		r.set.refreshLocked(r.peer)
+	})
+}
+
+// ClaimsRead implements feed.Sink. A cluster cannot lose its ID: an answer
+// without one says nothing about a member that had one.
+func (r *receiver) ClaimsRead(claims identity.Claims) {
+	r.ifCurrent(func() {
+		p := r.peer
+		if claims.ID == "" && p.acceptance.Accepted {
+			return
+		}
+		p.claims, p.claimedAt = &claims, claims.ClaimedAt
+		r.set.evaluateLocked()
+	})
+}
+
+// ClaimsFailed implements feed.Sink.
+func (r *receiver) ClaimsFailed(err error) {
+	r.ifCurrent(func() {
+		r.peer.claimsError = err
+		r.set.refreshLocked(r.peer)
+	})
+}
+
+// Probed implements feed.Sink.
+func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
+	s, p := r.set, r.peer
+	r.ifCurrent(func() {
+		now := s.config.Clock.Now()
+		p.probeError = err
+		changed := false
+		if err == nil {
+			p.lastSeen = now
+			own := members[p.id]
+			if own != nil && (own.Status.State != clusterset.MemberLocal || own.Status.ClusterUID == "") {
+				own = nil // the entry of another cluster, or of an unknown one
+			}
+			if own != nil && p.uid != "" && p.uid != own.Status.ClusterUID {
+				r.resetLocked()
+			}
+			changed = p.observeLocked(own, members)
+			if p.acceptance.Accepted {
+				s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
+			}
+		}
+		if changed || p.spec.Relay.Any() || p.state != p.stateLocked(now, s.config.TTL) {
+			s.evaluateLocked()
+			return
+		}
+		p.relateLocked(s.roster.listing)
+		s.refreshLocked(p)
+	})
+	if err == nil {
+		r.confirm(members)
+	}
+}
+
+// confirm removes objects that the member no longer lists, if the entries in a
+// members list confirm that they are gone.
+func (r *receiver) confirm(members map[string]*clusterset.Member) {
+	p := r.peer
+	if store := r.exports(); store == nil || r.unconfirmed() == 0 {
+		return
+	}
+	r.update(func(store *exports.Store) exports.Update {
+		if r.feed.ProbePending() {
+			return exports.Update{} // the list may be older than the doubt
+		}
+		return store.Confirm(p.id, members, p.rejected)
+	}, func(exports.Update) { r.set.refreshLocked(p) })
+}
+
+func (r *receiver) unconfirmed() int {
+	r.set.mu.RLock()
+	defer r.set.mu.RUnlock()
+	return r.peer.exports.Unconfirmed()
+}
+
+// resetLocked empties a peer whose cluster ID now belongs to another cluster,
+// which inherits nothing.
+func (r *receiver) resetLocked() {
+	s, p := r.set, r.peer
+	s.notifyLocked(routed(s.routes, p, p.exports.Refs()))
+	p.exports = exports.NewStore()
+	s.recorder.Forget(p.id)
+	p.remembered, p.read, p.acceptance = false, false, acceptance.Result{Reason: acceptance.ReasonUnknown}
+	p.claims, p.claimedAt, p.cidrs = nil, time.Time{}, nil
+	// What the feed has read since may be of either cluster.
+	s.startFeedLocked(p)
+}
+
+// routed returns the Services of clusters to which the peer is the route.
+func routed(routes map[string]route.Route[*peer], p *peer, refs []exports.Ref) []types.NamespacedName {
+	var services []types.NamespacedName
+	for _, ref := range refs {
+		if routes[ref.Cluster].Source == p {
+			services = append(services, ref.Service)
+		}
+	}
+	return services
+}
+
+// notifyLocked defers the notification that Services changed.
+func (s *Set) notifyLocked(services []types.NamespacedName) {
+	if len(services) > 0 {
+		s.deferred = append(s.deferred, func() {
+			for _, service := range services {
+				s.config.ServiceChanged(service)
+			}
+		})
+	}
+}
+
+// commit applies an update to the exports of a peer, and records them. The
+// caller holds p.updates and computed the update from store. change runs with
+// the lock held after the exports changed; nothing happens if they were replaced
+// since, or if they are not valid any more.
+func (s *Set) commit(p *peer, store *exports.Store, update exports.Update, validLocked func() bool, change func()) (after func()) {
+	next, refs := store, slices.Collect(maps.Keys(update.Services()))
+	if update.Len() > maxInPlace {
+		next = store.Clone()
+		next.Apply(update)
+	}
+	var recording recording
+	after = s.locked(func() {
+		if p.exports != store || !validLocked() {
+			return
+		}
+		if next == store {
+			store.Apply(update)
+		}
+		p.exports = next
+		recording = p.recordingLocked(s.recorder)
+		s.notifyLocked(routed(s.routes, p, refs))
+		change()
+	})
+	recording.record(next, refs)
+	return after
+}
+
+// recording records the exports of a peer without the lock that its fields were
+// read with. The zero value records nothing.
+type recording struct {
+	recorder *memory.Recorder
+	epoch    int
+	id       string
+	uid      types.UID
+	accepted bool
+}
+
+func (p *peer) recordingLocked(recorder *memory.Recorder) recording {
+	return recording{recorder, recorder.Epoch(p.id), p.id, p.uid, p.acceptance.Accepted}
+}
+
+// record records Services, as soon as it is known whose they are. Those that are
+// no longer exported are always removed. The caller holds the peer's updates.
+func (r recording) record(store *exports.Store, refs []exports.Ref) {
+	if r.uid == "" {
+		return
+	}
+	for _, ref := range refs {
+		if objects := store.Objects(ref); r.accepted || len(objects) == 0 {
+			r.recorder.Record(r.epoch, r.id, r.uid, ref, objects)
+		}
+	}
+}
+
+// recordAll records everything that a peer exports.
+func (s *Set) recordAll(p *peer) {
+	p.updates.Lock()
+	defer p.updates.Unlock()
+	s.mu.RLock()
+	store, recording := p.exports, p.recordingLocked(s.recorder)
+	s.mu.RUnlock()
+	recording.record(store, store.Refs())
+}
+
+// enforcePolicy removes what the exports of a peer contain but its Secret, or
+// the identity of this cluster, no longer allows. What is newly allowed is read
+// by the feed that starts at the same time.
+func (s *Set) enforcePolicy(p *peer) {
+	p.updates.Lock()
+	s.mu.RLock()
+	store, policy := p.exports, newPolicy(s.roster.identity, p.spec, s.config.Ranges)
+	s.mu.RUnlock()
+	after := s.commit(p, store, store.Retain(policy), func() bool { return true }, func() { s.refreshLocked(p) })
+	p.updates.Unlock()
+	after()
+}

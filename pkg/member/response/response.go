@@ -1,0 +1,67 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package response decodes what members answer, and explains why a request to
+// a member failed.
+package response
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// ErrInvalid is the error for a response with impossible content.
+var ErrInvalid = errors.New("invalid response")
+
+// Members decodes a members list, by name.
+func Members(list *clustersetv1alpha1.MemberList) (map[string]*clusterset.Member, error) {
+	members := map[string]*clusterset.Member{}
+	for i := range list.Items {
+		member := &clusterset.Member{}
+		if err := clustersetv1alpha1.Convert_v1alpha1_Member_To_clusterset_Member(&list.Items[i], member, nil); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		// The UID becomes part of a key in the memory.
+		if uid := string(member.Status.ClusterUID); uid != "" && len(validation.IsDNS1123Label(uid)) > 0 {
+			return nil, fmt.Errorf("%w: clusterUID %.100q of member %.100q is not a UID", ErrInvalid, uid, member.Name)
+		}
+		members[member.Name] = member
+	}
+	return members, nil
+}
+
+// Explain returns the reason of a failed request, and a message that tells what
+// to do about it.
+func Explain(err error) (reason, message string) {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return "Unauthorized", "member rejects the credential in the Secret: renew it, for example with `kubectl mcs join`"
+	case apierrors.IsForbidden(err):
+		return "Forbidden", fmt.Sprintf("credential in the Secret lacks permissions in the member: bind it to the ClusterRole mcs-apiserver:peer (%v)", err)
+	case apierrors.IsNotFound(err):
+		return "NotInstalled", "member does not serve " + clusterset.GroupName + ": install mcs-apiserver there, or correct the server in the kubeconfig"
+	case unreadable(err):
+		return "Unreadable", fmt.Sprintf("response of the member cannot be decoded: %v", err)
+	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
+		return "Unavailable", fmt.Sprintf("API of the member is unavailable: %v", err)
+	case errors.As(err, &status):
+		return "Refused", fmt.Sprintf("API of the member rejected the request: %v", err)
+	}
+	return "Unreachable", fmt.Sprintf("member is unreachable: %v", err)
+}
+
+// unreadable reports whether a response was received but could not be decoded.
+// The client has no error type for that, only the messages of its decoder.
+func unreadable(err error) bool {
+	text := err.Error()
+	return errors.Is(err, ErrInvalid) || strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character")
+}

@@ -1,0 +1,214 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/allocation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
+)
+
+// roster is the members list, and what it is computed from besides the peers.
+// Set.mu guards it.
+type roster struct {
+	config   *Config
+	identity identity.Cluster
+	local    localCounts
+	// entries are replaced, never modified. changed are the names of those that
+	// were replaced since the lock was taken.
+	entries map[string]*clusterset.Member
+	changed []string
+	listing *view.Listing
+	// allocations are the allocation CIDRs of all clusters, sorted by cluster, and
+	// conflicts the overlapping ones that take precedence.
+	allocations []allocation.Claim
+	conflicts   map[string]allocation.Claim
+	readers     readers
+	// unlisted are the readers that are not members, as shown in the own entry.
+	unlisted []string
+	// ownConditions are those of the own entry, kept for their transition times.
+	ownConditions []metav1.Condition
+}
+
+// localCounts is how much this cluster exports itself.
+type localCounts struct{ exports, endpoints int32 }
+
+func newRoster(config *Config) roster {
+	return roster{config: config, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}}
+}
+
+// relateLocked updates what depends on all clusters together: which of them are
+// members, and whether their allocation CIDRs conflict.
+func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Route[*peer]) {
+	if listing := newListing(r.identity, peers, routes); !listing.Equal(r.listing) {
+		r.listing = listing
+	}
+	own := allocation.Claim{Cluster: r.identity.ID, ClaimedAt: r.identity.IDClaimedAt, CIDRs: clustersetip.SplitCIDRs(r.identity.CIDRs)}
+	claims := []allocation.Claim{own}
+	for _, p := range peers {
+		if p.acceptance.Accepted {
+			claims = append(claims, p.allocationLocked())
+		}
+	}
+	for id, relayed := range routes {
+		if entry := relayed.Entry; entry != nil {
+			claims = append(claims, allocation.Claim{Cluster: id, ClaimedAt: route.ClaimedAt(entry), CIDRs: entry.Status.ClusterSetIPCIDRs})
+		}
+	}
+	slices.SortFunc(claims, func(a, b allocation.Claim) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	if !slices.EqualFunc(claims, r.allocations, allocation.Claim.Equal) {
+		r.allocations, r.conflicts = claims, allocation.Conflicts(claims)
+	}
+	for _, p := range peers {
+		p.relateLocked(r.listing)
+		claim := p.allocationLocked()
+		p.allocation = allocation.Condition(claim, conflictOf(r.conflicts, claim.Cluster), allocation.Problem(claim, r.config.Ranges))
+	}
+}
+
+func conflictOf(conflicts map[string]allocation.Claim, cluster string) *allocation.Claim {
+	if conflict, ok := conflicts[cluster]; ok {
+		return &conflict
+	}
+	return nil
+}
+
+// relateLocked computes the condition Mutual, unless nothing changed that it depends on.
+func (p *peer) relateLocked(listing *view.Listing) {
+	input := mutualInput{listing, p.probes, p.acceptance.Accepted}
+	if p.mutualOf != input {
+		p.mutual, p.mutualOf = view.Mutual(listing, p.acceptance.Accepted, p.entry, p.relayed), input
+	}
+}
+
+// newListing returns the clusters that are members here, directly or through a hub.
+func newListing(self identity.Cluster, peers map[string]*peer, routes map[string]route.Route[*peer]) *view.Listing {
+	listing := &view.Listing{Self: self, IDs: sets.KeySet(routes), UIDs: map[string]types.UID{self.ID: self.UID}}
+	for _, p := range peers {
+		if p.id != "" && p.id != self.ID {
+			listing.IDs.Insert(p.id)
+		}
+		if p.acceptance.Accepted {
+			listing.UIDs[p.id] = p.uid
+		}
+	}
+	listing.Sorted = sets.List(listing.IDs)
+	return listing
+}
+
+// describeLocked computes all entries, and defers the notification of those
+// that changed.
+func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.Route[*peer], now time.Time) {
+	entries := map[string]*clusterset.Member{}
+	for name, p := range entryNames(r.identity.ID, peers) {
+		p.name = name
+		entries[name] = r.entryLocked(p, now)
+	}
+	for cluster, route := range routes {
+		if route.Entry != nil && entries[cluster] == nil {
+			exported, endpoints := route.Source.exports.Counts(cluster)
+			entries[cluster] = view.Relayed(route, exported, endpoints, route.Source.feedLocked().Complete())
+		}
+	}
+	r.unlisted = r.readers.unlisted(r.identity.ID, r.listing.IDs, now)
+	if own := r.ownEntryLocked(now); own != nil {
+		entries[own.Name] = own
+	}
+	old := r.entries
+	r.entries = entries
+	for name := range sets.KeySet(old).Union(sets.KeySet(entries)) {
+		if !apiequality.Semantic.DeepEqual(old[name], entries[name]) {
+			r.changed = append(r.changed, name)
+		}
+	}
+}
+
+// entryNames returns the name of every peer's entry. If several Secrets are for
+// one cluster ID, the entry of the accepted one is named after the cluster, and
+// those of the others after their Secrets.
+func entryNames(self string, peers map[string]*peer) map[string]*peer {
+	named := map[string]*peer{}
+	for _, name := range slices.Sorted(maps.Keys(peers)) {
+		p := peers[name]
+		id := p.spec.EntryName()
+		other, taken := named[id]
+		switch {
+		case id == self:
+			named[p.spec.FallbackName()] = p
+		case !taken:
+			named[id] = p
+		case p.acceptance.Accepted:
+			named[id], named[other.spec.FallbackName()] = p, other
+		default:
+			named[p.spec.FallbackName()] = p
+		}
+	}
+	return named
+}
+
+func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
+	exported, endpoints := p.exports.Counts(p.id)
+	entry := view.Member(view.Peer{
+		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretInvalid: p.spec.Problem != nil,
+		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
+		State: p.stateLocked(now, r.config.TTL), LastSeen: p.lastSeen, TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
+		Entry: p.entry, AllocationCIDRs: p.cidrs, Exports: exported, Endpoints: endpoints, Feed: p.feedLocked(),
+		Mutual: p.mutual, Allocation: p.allocation, Previous: p.conditions,
+	}, now)
+	p.conditions = entry.Status.Conditions
+	return entry
+}
+
+func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
+	local := view.Local{
+		Identity: r.identity, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
+		Previous: r.ownConditions,
+	}
+	claim := allocation.Claim{Cluster: r.identity.ID, CIDRs: clustersetip.SplitCIDRs(r.identity.CIDRs)}
+	if len(claim.CIDRs) > 0 {
+		local.AllocationCIDRs = claim.CIDRs
+	}
+	for _, prefix := range r.config.Ranges {
+		local.Ranges = append(local.Ranges, prefix.String())
+	}
+	local.Allocation = allocation.Condition(claim, conflictOf(r.conflicts, claim.Cluster), r.identity.CIDRProblem)
+	own := view.Own(local, now)
+	if own != nil {
+		r.ownConditions = own.Status.Conditions
+	}
+	return own
+}
+
+func (r *roster) refreshOwnLocked(now time.Time) {
+	if own := r.ownEntryLocked(now); own != nil {
+		r.replaceLocked(own.Name, own)
+	}
+}
+
+func (r *roster) replaceLocked(name string, entry *clusterset.Member) {
+	r.entries[name] = entry
+	r.changed = append(r.changed, name)
+}
+
+// observeReadersLocked updates the own entry if other clusters read from this
+// one than before.
+func (r *roster) observeReadersLocked(now time.Time) {
+	if unlisted := r.readers.unlisted(r.identity.ID, r.listing.IDs, now); !slices.Equal(unlisted, r.unlisted) {
+		r.unlisted = unlisted
+		r.refreshOwnLocked(now)
+	}
+}

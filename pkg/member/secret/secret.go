@@ -1,0 +1,163 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package secret parses the Secrets that make clusters members.
+package secret
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+)
+
+// Spec is the content of a member Secret.
+type Spec struct {
+	Name    string
+	UID     types.UID
+	Created metav1.Time
+	// ClusterID is empty unless the Secret has a valid one.
+	ClusterID string
+	// Relay are the other clusters that the member may relay.
+	Relay route.Scope
+	// AllowedCIDRs are the networks that endpoints may be in; empty for all.
+	AllowedCIDRs []netip.Prefix
+	// Config leads to the member. It lacks the token, which may be renewed at any time.
+	Config *rest.Config
+	Token  string
+	// TTL is zero unless the Secret overrides it.
+	TTL time.Duration
+	// LostPolicy is empty unless the Secret overrides it.
+	LostPolicy clusterset.LostPolicy
+	// Digest changes with everything that a feed depends on, except the token.
+	Digest string
+	// Problem is set if the Secret is invalid.
+	Problem error
+}
+
+// EntryName returns the name of the member's entry. Cluster IDs have no dots,
+// so the entry of a Secret without an ID cannot be mistaken for that of a cluster.
+func (s *Spec) EntryName() string {
+	if s.ClusterID == "" {
+		return s.FallbackName()
+	}
+	return s.ClusterID
+}
+
+// FallbackName returns the name of the entry if the cluster ID is missing or in
+// use by another entry.
+func (s *Spec) FallbackName() string { return "secret." + s.Name }
+
+// Parse reads a member Secret. It never fails: what is wrong with the Secret is
+// part of the result.
+func Parse(secret *corev1.Secret) *Spec {
+	s := &Spec{Name: secret.Name, UID: secret.UID, Created: secret.CreationTimestamp}
+	data := field.NewPath("data")
+	var errs []error
+	id := strings.TrimSpace(string(secret.Data[clusterset.MemberSecretClusterID]))
+	if invalid := validation.ValidateClusterID(id, data.Key(clusterset.MemberSecretClusterID)); len(invalid) > 0 {
+		errs = append(errs, invalid.ToAggregate())
+	} else {
+		s.ClusterID = id
+	}
+	errs = append(errs, s.parseCIDRs(secret.Data[clusterset.MemberSecretAllowedCIDRs], data)...)
+	errs = append(errs, s.parseRelay(secret.Data[clusterset.MemberSecretRelayFor], data)...)
+	errs = append(errs, s.parseAnnotations(secret.Annotations)...)
+	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
+	if err == nil {
+		_, err = rest.TransportFor(config) // finds invalid certificates and keys
+	}
+	if err != nil {
+		errs, config = append(errs, fmt.Errorf("%s: %w", data.Key(clusterset.MemberSecretKubeconfig), err)), nil
+	}
+	if config != nil {
+		s.Token, config.BearerToken = config.BearerToken, ""
+	}
+	s.Config, s.Problem, s.Digest = config, errors.Join(errs...), digest(secret, s.Token)
+	return s
+}
+
+func (s *Spec) parseCIDRs(value []byte, data *field.Path) (errs []error) {
+	for _, text := range list(value) {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", data.Key(clusterset.MemberSecretAllowedCIDRs), err))
+			continue
+		}
+		s.AllowedCIDRs = append(s.AllowedCIDRs, prefix)
+	}
+	return errs
+}
+
+func (s *Spec) parseRelay(value []byte, data *field.Path) (errs []error) {
+	for _, id := range list(value) {
+		if id == "*" {
+			s.Relay.All = true
+			continue
+		}
+		if invalid := validation.ValidateClusterID(id, data.Key(clusterset.MemberSecretRelayFor)); len(invalid) > 0 {
+			errs = append(errs, invalid.ToAggregate())
+			continue
+		}
+		if s.Relay.IDs == nil {
+			s.Relay.IDs = sets.New[string]()
+		}
+		s.Relay.IDs.Insert(id)
+	}
+	return errs
+}
+
+func (s *Spec) parseAnnotations(annotations map[string]string) (errs []error) {
+	if text, ok := annotations[clusterset.TTLAnnotation]; ok {
+		ttl, err := time.ParseDuration(text)
+		if err != nil || ttl < liveness.MinTTL {
+			errs = append(errs, fmt.Errorf("annotation %s: %q must be a duration of at least %s", clusterset.TTLAnnotation, text, liveness.MinTTL))
+		}
+		s.TTL = ttl
+	}
+	if text, ok := annotations[clusterset.LostPolicyAnnotation]; ok {
+		if s.LostPolicy = clusterset.LostPolicy(text); s.LostPolicy != clusterset.LostPolicyKeep && s.LostPolicy != clusterset.LostPolicyWithdraw {
+			errs = append(errs, fmt.Errorf("annotation %s: %q must be %s or %s", clusterset.LostPolicyAnnotation, text, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))
+		}
+	}
+	return errs
+}
+
+// list splits a value that lists several.
+func list(value []byte) []string {
+	return strings.FieldsFunc(string(value), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+}
+
+func digest(secret *corev1.Secret, token string) string {
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
+		value := secret.Data[key]
+		if token != "" {
+			value = bytes.ReplaceAll(value, []byte(token), nil)
+		}
+		fmt.Fprintf(hash, "%q=%q\n", key, value)
+	}
+	for _, annotation := range []string{clusterset.TTLAnnotation, clusterset.LostPolicyAnnotation} {
+		fmt.Fprintf(hash, "%q", secret.Annotations[annotation])
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}

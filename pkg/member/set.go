@@ -1,0 +1,254 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package member maintains the set of members of the ClusterSet: it follows the
+// Secrets that make clusters members, runs a feed for each of them, and combines
+// what the feeds read. Failures and silence are never taken for an answer: what
+// a member exported stays known, also across a restart, until the member itself
+// withdraws it.
+//
+// The packages below it refer only downwards. feed reads one member; memory
+// records exports across restarts; acceptance, allocation, exports, liveness and
+// route decide; view shows the outcome. Only this package knows all of them.
+package member
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
+)
+
+// Config is what a Set needs.
+type Config struct {
+	// Secrets are the member Secrets in the namespace of the installation.
+	Secrets cache.SharedIndexInformer
+	Memory  *memory.Memory
+	Clock   clock.WithTicker
+	// TTL is how long a member may be silent before it is lost, unless its Secret
+	// overrides it.
+	TTL time.Duration
+	// LostPolicy is what happens to the endpoints of a lost member, unless its
+	// Secret overrides it.
+	LostPolicy clusterset.LostPolicy
+	// Ranges are the ClusterSet IP ranges.
+	Ranges []netip.Prefix
+	// ServiceChanged and MemberChanged are called with what has to be read again.
+	// They MUST NOT BLOCK.
+	ServiceChanged func(types.NamespacedName)
+	MemberChanged  func(name string)
+}
+
+// Set is the set of members. mu guards all of its state and that of its peers.
+// Only short operations run with mu held; methods that assume it end in Locked.
+type Set struct {
+	config   Config
+	recorder *memory.Recorder
+	// newFeed creates the feed of a peer.
+	newFeed func(feed.Config) source
+
+	mu sync.RWMutex
+	// roster is what is shown as the members list.
+	roster roster
+	// peers are the clusters that Secrets lead to, by the name of the Secret.
+	peers map[string]*peer
+	// recalled is the memory of members whose Secrets have not been read yet.
+	recalled map[string]memory.Member
+	routes   map[string]route.Route[*peer]
+	// deferred is to be run as soon as mu is released.
+	deferred []func()
+	// evaluations counts how often all peers were evaluated.
+	evaluations int
+
+	running sync.WaitGroup
+	// base is the context of the feeds; nil before Run and after its end.
+	base  context.Context //nolint:containedctx // feeds come and go with Secrets while Run runs
+	ready chan struct{}
+}
+
+// source is a *feed.Feed.
+type source interface {
+	Run(ctx context.Context)
+	SetToken(token string)
+	ProbeNow()
+	ProbePending() bool
+}
+
+// New returns a Set without members.
+func New(config Config) *Set {
+	s := &Set{
+		config:   config,
+		recorder: memory.NewRecorder(config.Memory, config.Clock),
+		newFeed:  func(config feed.Config) source { return feed.New(config) },
+		peers:    map[string]*peer{},
+		routes:   map[string]route.Route[*peer]{},
+		ready:    make(chan struct{}),
+	}
+	s.roster = newRoster(&s.config)
+	return s
+}
+
+// locked runs change with the lock held, and returns a function that does what
+// change deferred. The caller runs it when it holds no lock.
+func (s *Set) locked(change func()) (after func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	deferred, changed := s.deferred, s.roster.changed
+	s.deferred, s.roster.changed = nil, nil
+	return func() {
+		for _, name := range changed {
+			s.config.MemberChanged(name)
+		}
+		for _, run := range deferred {
+			run()
+		}
+	}
+}
+
+// Run follows the Secrets, and reads from the members that they lead to, until
+// the context ends.
+func (s *Set) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, s.config.Secrets.HasSynced) {
+		return
+	}
+	recalled, err := s.recorder.Load(ctx)
+	if err != nil {
+		return // the context has ended
+	}
+	memory.ReleaseOrphans(recalled, clusterIDs(s.config.Secrets.GetStore().List()))
+	s.locked(func() { s.base, s.recalled = ctx, recalled })()
+	defer s.running.Wait()
+	defer func() { s.locked(func() { s.base = nil })() }() // no feed is started from here on
+	s.running.Go(func() { s.recorder.Run(ctx) })
+	s.running.Go(func() { every(ctx, s.config.Clock, feed.ProbeInterval, s.tick) })
+	registration, err := s.config.Secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { s.upsertSecret(ctx, object) },
+		UpdateFunc: func(_, object any) { s.upsertSecret(ctx, object) },
+		DeleteFunc: func(object any) { s.removeSecret(ctx, object) },
+	})
+	if err != nil {
+		logger.Error(err, "Failed to watch member Secrets")
+		return
+	}
+	defer func() { _ = s.config.Secrets.RemoveEventHandler(registration) }()
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, registration.HasSynced) {
+		return
+	}
+	s.locked(func() {
+		for id := range s.recalled {
+			logger.Info("Removing the recorded exports of a cluster that is no longer a member", "cluster", id)
+			s.recorder.Forget(id)
+		}
+		s.recalled = nil
+	})()
+	close(s.ready)
+	<-ctx.Done()
+}
+
+// clusterIDs returns the cluster IDs in member Secrets, by their names.
+func clusterIDs(secrets []any) map[string]string {
+	ids := map[string]string{}
+	for _, object := range secrets {
+		if s, ok := object.(*corev1.Secret); ok && s.Type == clusterset.MemberSecretType {
+			ids[s.Name] = secret.Parse(s).ClusterID
+		}
+	}
+	return ids
+}
+
+// Ready is closed when all Secrets have been read, and everything recorded about
+// their clusters is known. It does not wait for any member.
+func (s *Set) Ready() <-chan struct{} { return s.ready }
+
+// every calls a function regularly until the context ends.
+func every(ctx context.Context, clock clock.WithTicker, interval time.Duration, call func()) {
+	ticker := clock.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			call()
+		}
+	}
+}
+
+// tick updates what changes only because time passes: the state of a silent
+// member, and the clusters that read from this one.
+func (s *Set) tick() {
+	s.locked(func() {
+		now := s.config.Clock.Now()
+		for _, p := range s.peers {
+			if p.state != p.stateLocked(now, s.config.TTL) {
+				s.evaluateLocked()
+				return
+			}
+		}
+		s.roster.observeReadersLocked(now)
+	})()
+}
+
+// Identity returns the identity of this cluster.
+func (s *Set) Identity() identity.Cluster {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.roster.identity
+}
+
+// SetIdentity changes the identity of this cluster. Members that do not match it
+// are refused at once.
+func (s *Set) SetIdentity(self identity.Cluster) {
+	s.locked(func() {
+		if s.roster.identity == self {
+			return
+		}
+		renamed := s.roster.identity.ID != self.ID
+		s.roster.identity = self
+		if renamed {
+			// What was admitted depends on the ID: read everything again.
+			for _, p := range s.peers {
+				s.startFeedLocked(p)
+				s.deferred = append(s.deferred, func() { s.enforcePolicy(p) })
+			}
+		}
+		s.evaluateLocked()
+	})()
+}
+
+// SetLocal changes how much this cluster exports itself.
+func (s *Set) SetLocal(exports, endpoints int32) {
+	s.locked(func() {
+		s.roster.local = localCounts{exports, endpoints}
+		s.roster.refreshOwnLocked(s.config.Clock.Now())
+	})()
+}
+
+// ObserveReader records that another cluster reads from this one, by the
+// User-Agent of its request.
+func (s *Set) ObserveReader(userAgent string) {
+	id, ok := feed.ReaderID(userAgent)
+	if !ok {
+		return
+	}
+	s.locked(func() {
+		if now := s.config.Clock.Now(); s.roster.readers.observe(id, now) {
+			s.roster.observeReadersLocked(now)
+		}
+	})()
+}

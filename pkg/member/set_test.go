@@ -1,0 +1,249 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+)
+
+// running is a Set as a server runs it.
+type running struct {
+	*fixture
+	secrets *fake.Clientset
+	stop    func()
+}
+
+func start(t *testing.T, recorded *memory.Memory, secrets ...*corev1.Secret) *running {
+	t.Helper()
+	r := newRunning(t, recorded, secrets...)
+	r.run(t)
+	return r
+}
+
+// newRunning returns a Set that does not run yet.
+func newRunning(t *testing.T, recorded *memory.Memory, secrets ...*corev1.Secret) *running {
+	t.Helper()
+	r := &running{fixture: &fixture{}, secrets: fake.NewClientset()}
+	for _, secret := range secrets {
+		_, err := r.secrets.CoreV1().Secrets("mcs-system").Create(t.Context(), secret, metav1.CreateOptions{})
+		must(t, err)
+	}
+	r.Set = New(Config{
+		Secrets: coreinformers.NewSecretInformer(r.secrets, "mcs-system", 0, cache.Indexers{}), Memory: recorded, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
+		ServiceChanged: func(types.NamespacedName) {}, MemberChanged: func(string) {},
+	})
+	r.SetIdentity(self)
+	return r
+}
+
+// run runs the Set until the end of the test, and waits until it is ready.
+func (r *running) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	informed, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(informed)
+		r.config.Secrets.RunWithContext(ctx)
+	}()
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	r.stop = func() {
+		cancel()
+		<-informed
+		<-ended
+	}
+	t.Cleanup(r.stop)
+	<-r.Ready()
+}
+
+func (r *running) update(t *testing.T, secret *corev1.Secret) {
+	t.Helper()
+	_, err := r.secrets.CoreV1().Secrets("mcs-system").Update(t.Context(), secret, metav1.UpdateOptions{})
+	must(t, err)
+}
+
+func TestMemberIsReadWhileItsSecretExists(t *testing.T) {
+	recorded := newMemory(t)
+	server := membertest.NewServer(t, "b")
+	server.Export("web")
+	r := start(t, recorded, secretFor("b", server.Kubeconfig("token-1")))
+	eventually(t, "existing exports are read", func() bool { return r.exporters("web") == "b" && r.Settled() })
+	server.Export("api")
+	eventually(t, "new exports are read", func() bool { return r.exporters("api") == "b" })
+	if got := r.Entry("b").Status; got.State != clusterset.MemberConnected || got.ClusterUID != "uid-b" || got.Exports != 2 || !got.Synced {
+		t.Errorf("the entry is %+v", got)
+	}
+	expectCondition(t, r.Entry("b"), clusterset.MemberAccepted, metav1.ConditionTrue, acceptance.ReasonAccepted, "")
+	// R9: a member is asked for its own exports only, with the ID of the reader.
+	for _, request := range []string{
+		"exportedservices multicluster.kubernetes.io/source-cluster=b", "exportedendpointslices multicluster.kubernetes.io/source-cluster=b",
+		"members metadata.name=b", "clusterclaims ",
+	} {
+		if !server.Requests().Has("mcs-apiserver cluster/a " + request) {
+			t.Errorf("%q was not requested: %v", request, server.Requests())
+		}
+	}
+	eventually(t, "it is recorded", func() bool { return names(loaded(t, recorded)["b"]) == "api.b,web.b" })
+
+	must(t, r.secrets.CoreV1().Secrets("mcs-system").Delete(t.Context(), "member-b", metav1.DeleteOptions{}))
+	eventually(t, "it is not a member any more", func() bool { return r.exporters("web") == "" && r.Entry("b") == nil })
+	r.stop()
+	if got := loaded(t, recorded); len(got) != 0 {
+		t.Errorf("it is still recorded: %v", got)
+	}
+}
+
+func TestEverythingIsReadFromAHub(t *testing.T) {
+	server := membertest.NewServer(t, "h")
+	r := start(t, newMemory(t), secretFor("h", server.Kubeconfig("token-1"), withData(clusterset.MemberSecretRelayFor, "x")))
+	eventually(t, "it is read", func() bool { return r.Settled() })
+	for _, request := range []string{"exportedservices ", "exportedendpointslices ", "members "} {
+		if !server.Requests().Has("mcs-apiserver cluster/a " + request) {
+			t.Errorf("%q was not requested: %v", request, server.Requests())
+		}
+	}
+}
+
+// Another token is used by the running feed; other changes start another feed.
+// Neither changes what is known.
+func TestCredentialIsReplacedWithoutLosingExports(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	server.Export("web")
+	r := start(t, newMemory(t), secretFor("b", server.Kubeconfig("token-1")))
+	eventually(t, "it is read", func() bool { return r.exporters("web") == "b" && r.Settled() })
+	before := r.receiverOfB()
+	r.update(t, secretFor("b", server.Kubeconfig("token-1"), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} }))
+
+	server.Revoke("token-1")
+	eventually(t, "the old credential is rejected", func() bool {
+		entry := r.Entry("b")
+		for _, condition := range entry.Status.Conditions {
+			if condition.Type == clusterset.MemberSynced && condition.Reason == "Unauthorized" {
+				return true
+			}
+		}
+		return false
+	})
+	if r.exporters("web") != "b" {
+		t.Fatal("exports are gone with the credential")
+	}
+	if r.receiverOfB() != before {
+		t.Error("a label on the Secret started another feed")
+	}
+	r.update(t, secretFor("b", server.Kubeconfig("token-2")))
+	server.Export("api")
+	eventually(t, "it is read with the new credential", func() bool { return r.exporters("api") == "b" && r.exporters("web") == "b" && r.Settled() })
+	if r.receiverOfB() != before {
+		t.Error("another token started another feed: everything would be read again with every renewal")
+	}
+	r.update(t, secretFor("b", server.Kubeconfig("token-2"), withData(clusterset.MemberSecretAllowedCIDRs, "10.0.0.0/8")))
+	eventually(t, "another feed is running", func() bool { return r.receiverOfB() != before && r.Settled() })
+	if r.exporters("web") != "b" {
+		t.Error("exports are gone with the feed")
+	}
+}
+
+func (r *running) receiverOfB() *receiver {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.peers["member-b"].receiver
+}
+
+// A Secret may be deleted while the server is down.
+func TestRecordsWithoutASecretAreRemoved(t *testing.T) {
+	recorded := newMemory(t)
+	w, _ := exporting(t, recorded)
+	w.recorder.Flush(t.Context())
+	r := start(t, recorded)
+	if r.exporters("web") != "" || len(r.Services()) != 0 {
+		t.Error("exports of a cluster without a Secret are used")
+	}
+	r.stop()
+	if got := loaded(t, recorded); len(got) != 0 {
+		t.Errorf("it is still recorded: %v", got)
+	}
+}
+
+// The server restarts during a network partition.
+func TestRestartDuringAPartitionChangesNothing(t *testing.T) {
+	recorded := newMemory(t)
+	w, _ := exporting(t, recorded)
+	w.recorder.Flush(t.Context())
+	server := membertest.NewServer(t, "b")
+	server.Close()
+	r := start(t, recorded, secretFor("b", server.Kubeconfig("token-1")))
+	if r.exporters("web") != "b" {
+		t.Error("exports are gone when the Set is ready")
+	}
+	eventually(t, "the member is unreachable", func() bool {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		return r.peers["member-b"].probeError != nil
+	})
+	if r.exporters("web") != "b" {
+		t.Error("exports are gone")
+	}
+}
+
+func TestSecretOfAnotherTypeIsIgnored(t *testing.T) {
+	w := newFixture(t, nil)
+	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }))
+	if got := w.Names(); len(got) != 1 {
+		t.Errorf("got entries %v", got)
+	}
+}
+
+func TestSecretThatChangesItsIDIsAnotherMember(t *testing.T) {
+	recorded := newMemory(t)
+	w := newFixture(t, recorded)
+	secret := secretFor("b", membertest.ValidKubeconfig())
+	w.upsertSecret(t.Context(), secret)
+	b := w.connect(w.peers[secret.Name])
+	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "set", ClaimedAt: epoch})
+	w.probe(b, ownEntry("b"))
+	w.upsert(t, b, exported("b", "web"))
+	w.recorder.Flush(t.Context())
+	w.upsertSecret(t.Context(), secretFor("c", membertest.ValidKubeconfig(), func(s *corev1.Secret) { s.Name = secret.Name }))
+	w.recorder.Flush(t.Context())
+	if w.exporters("web") != "" || w.Entry("b") != nil || w.Entry("c") == nil || len(loaded(t, recorded)) != 0 {
+		t.Error("something is left of the previous member of the Secret")
+	}
+}
+
+// A Secret with the name of a deleted one may lead to another cluster.
+func TestRecreatedSecretInheritsNothing(t *testing.T) {
+	w := newFixture(t, nil)
+	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
+	b := w.connect(w.peers["member-b"])
+	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "set", ClaimedAt: epoch})
+	w.probe(b, ownEntry("b"))
+	w.upsert(t, b, exported("b", "web"))
+	w.removeSecret(t.Context(), cache.DeletedFinalStateUnknown{Obj: secretFor("b", membertest.ValidKubeconfig())})
+	if w.exporters("web") != "" || w.Entry("b") != nil {
+		t.Error("the member of a deleted Secret still exists")
+	}
+	w.upsert(t, b, exported("b", "late"))
+	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), func(s *corev1.Secret) { s.UID = "another" }))
+	if w.exporters("web") != "" || w.exporters("late") != "" {
+		t.Error("a recreated Secret inherited exports")
+	}
+}

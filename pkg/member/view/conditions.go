@@ -1,0 +1,185 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
+)
+
+// MaxMessage limits the message of a condition, in characters: parts of it come
+// from other clusters.
+const MaxMessage = 1000
+
+// setOrRemove sets a condition that an entry does not always have.
+func setOrRemove(conditions *[]metav1.Condition, now time.Time, conditionType string, condition *metav1.Condition) {
+	if condition == nil {
+		meta.RemoveStatusCondition(conditions, conditionType)
+		return
+	}
+	setCondition(conditions, now, *condition)
+}
+
+func setCondition(conditions *[]metav1.Condition, now time.Time, condition metav1.Condition) {
+	condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
+	if condition.Reason == "" {
+		condition.Reason = acceptance.ReasonUnknown
+	}
+	condition.Message = truncate.Characters(condition.Message, MaxMessage)
+	meta.SetStatusCondition(conditions, condition)
+}
+
+func accepted(p Peer) metav1.Condition {
+	condition := metav1.Condition{Type: clusterset.MemberAccepted, Status: metav1.ConditionFalse, Reason: p.Acceptance.Reason, Message: p.Acceptance.Message}
+	switch {
+	case p.Acceptance.Accepted:
+		condition.Status = metav1.ConditionTrue
+	case !p.Acceptance.Refused():
+		condition.Status = metav1.ConditionUnknown
+		if p.Feed.ClaimsError != nil {
+			condition.Reason, condition.Message = response.Explain(p.Feed.ClaimsError)
+		}
+	}
+	return condition
+}
+
+func reachable(p Peer) metav1.Condition {
+	condition := metav1.Condition{Type: clusterset.MemberReachable, Status: metav1.ConditionFalse}
+	switch {
+	case p.SecretInvalid:
+		condition.Reason, condition.Message = acceptance.ReasonInvalidSecret, "member is not contacted: its Secret is invalid"
+	case p.Feed.ProbeError != nil:
+		condition.Reason, condition.Message = response.Explain(p.Feed.ProbeError)
+	case !p.Feed.Running || p.LastSeen.IsZero() || p.Entry == nil && p.Claims == nil:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, acceptance.ReasonUnknown, "no response from the member yet"
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Reachable", "member is reachable"
+	}
+	return condition
+}
+
+// synced tells whether everything that the member exports is known and admitted.
+func synced(feed Feed) metav1.Condition {
+	condition := metav1.Condition{Type: clusterset.MemberSynced, Status: metav1.ConditionFalse}
+	for kind := range exports.Kinds {
+		if err := feed.ReadErrors[kind]; err != nil {
+			condition.Reason, condition.Message = explainRead(err)
+			return condition
+		}
+	}
+	rejected := 0
+	first := ""
+	for kind := range exports.Kinds {
+		rejected += feed.Rejected[kind].Len()
+		if first == "" {
+			first = feed.Rejected[kind].First()
+		}
+	}
+	switch {
+	case rejected > 0:
+		condition.Reason = "InvalidObjects"
+		condition.Message = fmt.Sprintf("%d objects are rejected or admitted only in part, the first: %s", rejected, first)
+	case feed.Listed != [exports.Kinds]bool{true, true}:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, "Reading"
+		condition.Message = "exports of the member have not been read completely since this server started or the Secret changed"
+	case feed.Unconfirmed > 0:
+		condition.Reason = "UnconfirmedRemoval"
+		condition.Message = fmt.Sprintf("member listed no exports, but has not confirmed that it has none: %d objects that were not listed are kept", feed.Unconfirmed)
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Synced", "all exports of the member are known"
+	}
+	return condition
+}
+
+// reasoned is an error with a reason of its own.
+type reasoned interface{ Reason() string }
+
+func explainRead(err error) (reason, message string) {
+	var own reasoned
+	if errors.As(err, &own) {
+		return own.Reason(), err.Error()
+	}
+	return response.Explain(err)
+}
+
+// Listing is the set of clusters that are members here, directly or through a hub.
+type Listing struct {
+	Self identity.Cluster
+	IDs  sets.Set[string]
+	// Sorted are the IDs in order.
+	Sorted []string
+	// UIDs are those of the accepted members and of this cluster, by ID.
+	UIDs map[string]types.UID
+}
+
+// Equal reports whether two listings are the same.
+func (l *Listing) Equal(other *Listing) bool {
+	return l.Self == other.Self && l.IDs.Equal(other.IDs) && maps.Equal(l.UIDs, other.UIDs)
+}
+
+// Mutual compares the clusters that a member lists with those that this cluster
+// lists. relayed are the other entries of a hub.
+func Mutual(listing *Listing, accepted bool, entry *clusterset.Member, relayed map[string]*clusterset.Member) metav1.Condition {
+	condition := metav1.Condition{Type: clusterset.MemberMutual, Status: metav1.ConditionUnknown, Reason: acceptance.ReasonUnknown, Message: "peer list not received yet"}
+	if entry == nil || !accepted {
+		return condition
+	}
+	var unknown []string
+	listed := false
+	for _, id := range entry.Status.Peers {
+		switch {
+		case id == listing.Self.ID:
+			listed = true
+		case !listing.IDs.Has(id):
+			unknown = append(unknown, id)
+		}
+	}
+	slices.Sort(unknown)
+	namesakes := namesakes(listing, relayed)
+	switch {
+	case len(namesakes) > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, acceptance.ReasonDuplicateID
+		condition.Message = fmt.Sprintf("member and this cluster know different clusters by the same ID: %s; give the cluster of each pair that joined last another ID", strings.Join(namesakes, ", "))
+	case !listed:
+		condition.Status, condition.Reason = metav1.ConditionFalse, "NotListed"
+		condition.Message = fmt.Sprintf("member does not list this cluster, %q: create a Secret for it there", listing.Self.ID)
+	case len(unknown) > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonListsOthers
+		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; create Secrets for them in this cluster", strings.Join(slices.Compact(unknown), ", "))
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Mutual", "both clusters list each other and agree on all other members"
+	}
+	return condition
+}
+
+// namesakes returns the IDs by which a hub knows another cluster than this one
+// does, each with the UID of the hub's.
+func namesakes(listing *Listing, relayed map[string]*clusterset.Member) []string {
+	var namesakes []string
+	for _, id := range slices.Sorted(maps.Keys(relayed)) {
+		status := &relayed[id].Status
+		uid, known := listing.UIDs[id]
+		if known && uid != "" && status.ClusterUID != "" && status.ClusterUID != uid &&
+			status.ClusterSet == listing.Self.ClusterSet && status.State != clusterset.MemberRefused {
+			namesakes = append(namesakes, fmt.Sprintf("%q (UID %s)", id, status.ClusterUID))
+		}
+	}
+	return namesakes
+}

@@ -1,0 +1,170 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package view computes the entries of the members list from snapshots of what
+// is known about the clusters.
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+)
+
+const (
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "mcs-apiserver"
+)
+
+// Peer is a snapshot of the cluster that one Secret leads to.
+type Peer struct {
+	// Name is the name of the entry.
+	Name          string
+	SecretUID     types.UID
+	SecretCreated metav1.Time
+	// SecretInvalid is set if the Secret has a problem.
+	SecretInvalid bool
+	ClusterID     string
+	ClusterUID    types.UID
+	// ClusterSet is that of this cluster.
+	ClusterSet string
+	// Claims is nil until they have been read.
+	Claims     *identity.Claims
+	Acceptance acceptance.Result
+	State      clusterset.MemberState
+	LastSeen   time.Time
+	TTL        time.Duration
+	LostPolicy clusterset.LostPolicy
+	// Entry is the member's own entry in its members list; nil until it has been read.
+	Entry           *clusterset.Member
+	AllocationCIDRs []string
+	// Exports and Endpoints are how much of the member's own exports is held.
+	Exports, Endpoints int32
+	Feed               Feed
+	// Mutual and Allocation are conditions that depend on the other clusters.
+	Mutual     metav1.Condition
+	Allocation *metav1.Condition
+	// Previous are the conditions of the entry before, for their transition times.
+	Previous []metav1.Condition
+}
+
+// Feed is a snapshot of how reading a member goes.
+type Feed struct {
+	// Running is false if nothing is read from the member.
+	Running bool
+	// Errors of the last attempts; nil if they succeeded.
+	ProbeError, ClaimsError error
+	ReadErrors              [exports.Kinds]error
+	// Listed tells which kinds have been read completely.
+	Listed [exports.Kinds]bool
+	// Unconfirmed is how many objects are kept although they were not listed.
+	Unconfirmed int
+	Rejected    [exports.Kinds]*exports.Rejections
+}
+
+// Complete reports whether everything that the member exports is known.
+func (f Feed) Complete() bool {
+	return f.Listed == [exports.Kinds]bool{true, true} && f.Unconfirmed == 0
+}
+
+// Member returns the entry of a peer.
+func Member(p Peer, now time.Time) *clusterset.Member {
+	entry := &clusterset.Member{ObjectMeta: metav1.ObjectMeta{
+		Name: p.Name, UID: p.SecretUID, CreationTimestamp: p.SecretCreated, Labels: map[string]string{managedByLabel: managedBy},
+	}}
+	status := &entry.Status
+	status.ClusterID, status.ClusterUID, status.State = p.ClusterID, p.ClusterUID, p.State
+	if p.Claims != nil {
+		status.ClusterSet, status.IDClaimedAt = p.Claims.ClusterSet, Timestamp(p.Claims.ClaimedAt)
+	} else if p.Acceptance.Accepted {
+		status.ClusterSet = p.ClusterSet
+	}
+	status.LastSeen = Timestamp(p.LastSeen)
+	status.TTLSeconds, status.LostPolicy = int32(p.TTL/time.Second), p.LostPolicy
+	status.Exports, status.Endpoints, status.Synced = p.Exports, p.Endpoints, p.Feed.Complete()
+	status.ClusterSetIPCIDRs = p.AllocationCIDRs
+	if p.Entry != nil {
+		status.ClusterSetIPRanges = p.Entry.Status.ClusterSetIPRanges
+	}
+	status.Conditions = slices.Clone(p.Previous)
+	setCondition(&status.Conditions, now, accepted(p))
+	setCondition(&status.Conditions, now, reachable(p))
+	setCondition(&status.Conditions, now, synced(p.Feed))
+	setCondition(&status.Conditions, now, p.Mutual)
+	setOrRemove(&status.Conditions, now, clusterset.MemberClusterSetIP, p.Allocation)
+	return entry
+}
+
+// Timestamp returns a time with the resolution that it is served with, nil if
+// it is zero.
+func Timestamp(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	seconds := metav1.NewTime(at).Rfc3339Copy()
+	return &seconds
+}
+
+// Relayed returns the entry of a cluster that a hub relays. exported and
+// endpoints are how much of its exports is held, and complete whether the hub's
+// feed is.
+func Relayed[K comparable](route route.Route[K], exported, endpoints int32, complete bool) *clusterset.Member {
+	entry := route.Entry.DeepCopy()
+	entry.ObjectMeta = exports.EssentialMetadata(entry.ObjectMeta)
+	entry.Namespace = ""
+	entry.Status.Path, entry.Status.State = route.Path, route.State
+	entry.Status.Exports, entry.Status.Endpoints, entry.Status.Peers = exported, endpoints, nil
+	entry.Status.Synced = entry.Status.Synced && complete
+	return entry
+}
+
+// Local is a snapshot of this cluster.
+type Local struct {
+	Identity           identity.Cluster
+	Exports, Endpoints int32
+	// Peers are the IDs of all members, sorted.
+	Peers []string
+	// UnlistedReaders are clusters that read from this one without being members, sorted.
+	UnlistedReaders []string
+	AllocationCIDRs []string
+	// Ranges are the ClusterSet IP ranges.
+	Ranges     []string
+	Allocation *metav1.Condition
+	// Previous are the conditions of the entry before, for their transition times.
+	Previous []metav1.Condition
+}
+
+// Own returns the entry of this cluster, which the other clusters read. It is
+// nil for a cluster without an ID.
+func Own(l Local, now time.Time) *clusterset.Member {
+	self := l.Identity
+	if self.ID == "" {
+		return nil
+	}
+	own := &clusterset.Member{ObjectMeta: metav1.ObjectMeta{
+		Name: self.ID, UID: self.UID, CreationTimestamp: metav1.NewTime(self.Since).Rfc3339Copy(), Labels: map[string]string{managedByLabel: managedBy},
+	}}
+	own.Status = clusterset.MemberStatus{
+		ClusterID: self.ID, ClusterUID: self.UID, ClusterSet: self.ClusterSet, IDClaimedAt: Timestamp(self.IDClaimedAt),
+		State: clusterset.MemberLocal, Exports: l.Exports, Endpoints: l.Endpoints, Synced: true,
+		Peers: l.Peers, ClusterSetIPCIDRs: l.AllocationCIDRs, ClusterSetIPRanges: l.Ranges, Conditions: slices.Clone(l.Previous),
+	}
+	mutual := metav1.Condition{Type: clusterset.MemberMutual, Status: metav1.ConditionTrue, Reason: "Mutual", Message: "all clusters reading from this one are members"}
+	if len(l.UnlistedReaders) > 0 {
+		mutual.Status, mutual.Reason = metav1.ConditionFalse, "UnlistedReader"
+		mutual.Message = fmt.Sprintf("exports of this cluster are read by clusters that are not members here: %s; create Secrets for them, or revoke their read access", strings.Join(l.UnlistedReaders, ", "))
+	}
+	setCondition(&own.Status.Conditions, now, mutual)
+	setOrRemove(&own.Status.Conditions, now, clusterset.MemberClusterSetIP, l.Allocation)
+	return own
+}
