@@ -62,11 +62,8 @@ func (s *Store) upsert(update *Update, arrival Arrival) {
 	}
 	if held.Cluster != object.Cluster || held.Service != object.Service {
 		update.remove = append(update.remove, held)
-	}
-	for _, other := range s.clusters[held.Cluster].ofKind(held.Kind) {
-		if _, unconfirmed := s.clusters[held.Cluster].unconfirmed[held.Kind][other.Key()]; unconfirmed {
-			update.confirmed = append(update.confirmed, other)
-		}
+	} else if _, unconfirmed := s.clusters[held.Cluster].unconfirmed[held.Kind][held.Key()]; unconfirmed {
+		update.confirmed = append(update.confirmed, object)
 	}
 	if !equal(held, object) {
 		update.set = append(update.set, object)
@@ -130,13 +127,16 @@ func (s *Store) Confirm(member string, entries map[string]*clusterset.Member, re
 			if len(unconfirmed) == 0 {
 				continue
 			}
+			count := rejected[kind].count(id)
 			var gone []Object
 			for _, object := range held.ofKind(kind) {
 				if _, ok := unconfirmed[object.Key()]; ok {
 					gone = append(gone, object)
+				} else {
+					count += object.weight()
 				}
 			}
-			if confirms(member, entries, id, kind, 0) {
+			if confirms(member, entries, id, kind, count) {
 				update.remove = append(update.remove, gone...)
 			}
 		}
