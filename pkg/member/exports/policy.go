@@ -81,7 +81,8 @@ func (p Policy) Retain(object Object) (Object, bool) {
 	if object.Cluster == p.Self || object.Cluster != p.Member && !p.Relay.Allows(object.Cluster) {
 		return object, false
 	}
-	return object, true
+	restricted, _ := p.restrict(object)
+	return restricted, true
 }
 
 // restrict drops addresses that the policy does not allow from a copy of the object.

@@ -1,0 +1,85 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
+)
+
+// addresses returns the endpoints of web.
+func (f *fixture) addresses() string {
+	var addresses []string
+	for _, export := range f.Exports(types.NamespacedName{Namespace: "ns", Name: "web"}) {
+		for _, slice := range export.Slices {
+			for _, endpoint := range slice.Spec.Endpoints {
+				addresses = append(addresses, endpoint.Addresses...)
+			}
+		}
+	}
+	return fmt.Sprint(addresses)
+}
+
+// R10: allowed-cidrs apply to what is held, not only to what is read next.
+func TestAllowedCIDRsApplyToWhatIsHeld(t *testing.T) {
+	w := newFixture(t, nil)
+	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
+	b := w.connect(w.peers["member-b"])
+	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "set", ClaimedAt: epoch})
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.replace(t, b, exports.Services, exported("b", "web"))
+	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+	held := w.Exports(types.NamespacedName{Namespace: "ns", Name: "web"})[0]
+	w.notified()
+
+	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretAllowedCIDRs, "10.0.0.1/32")))
+	if got := w.addresses(); got != "[10.0.0.1]" {
+		t.Errorf("endpoints are %s after the allowed CIDRs were tightened, want [10.0.0.1]", got)
+	}
+	if got := w.Entry("b").Status.Endpoints; got != 1 {
+		t.Errorf("%d endpoints are counted, want 1", got)
+	}
+	if got := w.notified(); got != "ns/web" {
+		t.Errorf("%q was reported as changed, want ns/web", got)
+	}
+	if len(held.Slices[0].Spec.Endpoints) != 2 {
+		t.Error("an object that was returned earlier was modified")
+	}
+
+	// Wider CIDRs need what was dropped: the next feed reads everything again.
+	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretAllowedCIDRs, "10.0.0.0/24")))
+	if w.peers["member-b"].receiver != nil {
+		t.Error("the feed with the previous allowed CIDRs is still running")
+	}
+	b = w.connect(w.peers["member-b"])
+	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+	if got := w.addresses(); got != "[10.0.0.1 10.0.0.2]" {
+		t.Errorf("endpoints are %s after the allowed CIDRs were widened, want both", got)
+	}
+}
+
+// R10: allowed-cidrs may be tightened while the server is down.
+func TestAllowedCIDRsApplyToWhatIsRecalled(t *testing.T) {
+	recorded := newMemory(t)
+	w, _ := exporting(t, recorded)
+	w.recorder.Flush(t.Context())
+	after := restart(t, recorded, time.Second)
+	after.add("b", func(s *secret.Spec) { s.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")} })
+	if got := after.addresses(); got != "[10.0.0.2]" {
+		t.Errorf("endpoints are %s, want [10.0.0.2]", got)
+	}
+	if got := after.Entry("b").Status.Endpoints; got != 1 {
+		t.Errorf("%d endpoints are counted, want 1", got)
+	}
+}
