@@ -188,7 +188,7 @@ func (p *pods) Dial(ctx context.Context, namespace, pod string, port int32) (net
 	sandbox := w.sandbox
 	w.mu.Unlock()
 	if sandbox == nil {
-		return nil, fmt.Errorf("Pod %s/%s is not running", namespace, pod)
+		return nil, fmt.Errorf("pod %s/%s is not running", namespace, pod)
 	}
 	return dial(ctx, sandbox, port)
 }
