@@ -1,8 +1,8 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver is where the server is put together: the API groups, the
-// storage behind each resource, and what it takes to serve them.
+// Package apiserver assembles the server: its API groups, the storage of each
+// resource, and the computation of the virtual resources.
 package apiserver
 
 import (

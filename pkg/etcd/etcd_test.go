@@ -34,7 +34,7 @@ func TestReleasesWithReliableWatchProgress(t *testing.T) {
 	}
 }
 
-func TestEmbeddedKeepsDataAndClosesItsDirectory(t *testing.T) {
+func TestEmbeddedKeepsDataInAPrivateDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for run, want := range []int64{0, 1} {
 		embedded, err := StartEmbedded(t.Context(), dir)
@@ -45,14 +45,14 @@ func TestEmbeddedKeepsDataAndClosesItsDirectory(t *testing.T) {
 			t.Errorf("run %d: found %d keys, want %d", run, got, want)
 		}
 		if err := checkVersion(t, t.Context(), EmbeddedEndpoint(dir)); err != nil {
-			t.Errorf("run %d: the embedded etcd is refused: %v", run, err)
+			t.Errorf("run %d: the version of the embedded etcd is rejected: %v", run, err)
 		}
 		expectNoOpenPorts(t)
 		embedded.Close()
 	}
 	info, err := os.Stat(filepath.Join(dir, "etcd"))
 	if err != nil || info.Mode() != fs.ModeDir|0o700 {
-		t.Errorf("the data directory is %v, %v, want it closed to others", info.Mode(), err)
+		t.Errorf("the mode of the data directory is %v (%v), want no access for other users", info.Mode(), err)
 	}
 }
 
@@ -73,7 +73,7 @@ func countAndPut(t *testing.T, dir string) int64 {
 	return response.Count
 }
 
-// expectNoOpenPorts looks for listening sockets of this process.
+// expectNoOpenPorts fails if this process listens on a TCP port.
 func expectNoOpenPorts(t *testing.T) {
 	t.Helper()
 	own := map[string]bool{}
@@ -112,7 +112,7 @@ func TestDataDirThatCannotHoldASocketIsRejected(t *testing.T) {
 	}
 }
 
-// oldEtcd answers one question only: which release it is.
+// oldEtcd is a server that reports an old version.
 type oldEtcd struct {
 	etcdserverpb.UnimplementedMaintenanceServer
 }
@@ -121,7 +121,7 @@ func (*oldEtcd) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserve
 	return &etcdserverpb.StatusResponse{Version: "3.5.12"}, nil
 }
 
-func TestOldEtcdIsRefused(t *testing.T) {
+func TestOldEtcdIsRejected(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -139,11 +139,11 @@ func TestOldEtcdIsRefused(t *testing.T) {
 	address := "http://" + listener.Addr().String()
 	err = checkVersion(t, t.Context(), address)
 	if err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "3.5.12") {
-		t.Errorf("got %v, want a refusal that names server and release", err)
+		t.Errorf("got %v, want an error that names server and release", err)
 	}
 }
 
-func TestUnreachableEtcdIsNamed(t *testing.T) {
+func TestUnreachableEtcdIsReported(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,9 @@ const (
 	lighthouse = "lighthouse.submariner.io/use-clusterset-ip"
 )
 
-// R126: the annotation decides, ours before Submariner's, and else the flag.
-func TestExportAsksForOneIPByAnnotationOrByDefault(t *testing.T) {
+// R126: our annotation takes precedence over that of Submariner, and both over the
+// flag.
+func TestExportRequestsASharedIPByAnnotationOrByDefault(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		annotations map[string]string
@@ -28,14 +29,14 @@ func TestExportAsksForOneIPByAnnotationOrByDefault(t *testing.T) {
 		headless    bool
 		want        bool
 	}{
-		{name: "nothing"},
+		{name: "neither annotation nor default"},
 		{name: "by default", byDefault: true, want: true},
 		{name: "by annotation", annotations: map[string]string{wish: "true"}, want: true},
-		{name: "not, by annotation", annotations: map[string]string{wish: "false"}, byDefault: true},
-		{name: "by Submariner's", annotations: map[string]string{lighthouse: "true"}, want: true},
-		{name: "not, by Submariner's", annotations: map[string]string{lighthouse: "false"}, byDefault: true},
-		{name: "ours counts more", annotations: map[string]string{wish: "false", lighthouse: "true"}},
-		{name: "what Submariner would not understand", annotations: map[string]string{lighthouse: "yes"}, byDefault: true, want: true},
+		{name: "disabled by annotation", annotations: map[string]string{wish: "false"}, byDefault: true},
+		{name: "by Submariner annotation", annotations: map[string]string{lighthouse: "true"}, want: true},
+		{name: "disabled by Submariner annotation", annotations: map[string]string{lighthouse: "false"}, byDefault: true},
+		{name: "our annotation takes precedence", annotations: map[string]string{wish: "false", lighthouse: "true"}},
+		{name: "invalid Submariner annotation", annotations: map[string]string{lighthouse: "yes"}, byDefault: true, want: true},
 		{name: "headless", annotations: map[string]string{wish: "true"}, byDefault: true, headless: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -45,13 +46,13 @@ func TestExportAsksForOneIPByAnnotationOrByDefault(t *testing.T) {
 				exported.Spec.ClusterIP = corev1.ClusterIPNone
 			}
 			if got := Service(Origin{ID: "east", UseClusterSetIP: test.byDefault}, written, exported).Spec.UseClusterSetIP; got != test.want {
-				t.Errorf("it asks for one: %t", got)
+				t.Errorf("the export requests a shared IP: %t, want %t", got, test.want)
 			}
 		})
 	}
 }
 
-func TestExportTakesEffectWhenItsClusterIsAMember(t *testing.T) {
+func TestExportTakesEffectWhenItsClusterHasJoined(t *testing.T) {
 	for name, joined := range map[string]time.Duration{"before": -time.Hour, "after": time.Hour} {
 		at := created.Add(joined)
 		want := created
@@ -59,36 +60,36 @@ func TestExportTakesEffectWhenItsClusterIsAMember(t *testing.T) {
 			want = metav1.NewTime(at)
 		}
 		if got := Service(Origin{ID: "east", JoinedAt: at}, serviceExport(), service()).Spec.EffectiveAt; !got.Equal(&want) {
-			t.Errorf("joined %s it was made: it took effect at %s, want %s", name, got, want)
+			t.Errorf("cluster joined %s the export was created: effective at %s, want %s", name, got, want)
 		}
 	}
 }
 
-// R128: what was decided is remembered, for one membership.
-func TestDecisionIsRememberedForOneMembership(t *testing.T) {
+// R128: a decision is recorded for one membership.
+func TestDecisionIsRecordedForOneMembership(t *testing.T) {
 	joined := created.Time
 	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "west", Since: created}
 	written := serviceExport()
 	if RecordedDecision(written, joined) != nil {
-		t.Fatal("a new export has decided something")
+		t.Fatal("a new export has a recorded decision")
 	}
 	if !RecordDecision(written, decision, joined) || RecordDecision(written, decision, joined) {
-		t.Error("what is written is not what has changed")
+		t.Error("RecordDecision does not report changes correctly")
 	}
 	if diff := cmp.Diff(decision, RecordedDecision(written, joined)); diff != "" {
-		t.Errorf("remembered: %s", diff)
+		t.Errorf("recorded decision: %s", diff)
 	}
 	if diff := cmp.Diff(decision, Service(Origin{ID: "east", JoinedAt: joined}, written, service()).Spec.ClusterSetIP); diff != "" {
-		t.Errorf("told to others: %s", diff)
+		t.Errorf("exported decision: %s", diff)
 	}
 	if got := RecordedDecision(written, joined.Add(time.Hour)); got != nil {
-		t.Errorf("in its next membership it still holds to %v", got)
+		t.Errorf("the decision %v still applies in the next membership", got)
 	}
 	if !RecordDecision(written, nil, joined) || RecordDecision(written, nil, joined) || RecordedDecision(written, joined) != nil {
-		t.Error("it cannot be forgotten")
+		t.Error("the decision is not removed")
 	}
 	written.Annotations = map[string]string{"clusterset.mcs-apiserver.io/clusterset-ip-decision": "243.1.0.1"}
 	if got := RecordedDecision(written, joined); got != nil {
-		t.Errorf("what is no decision was taken for %v", got)
+		t.Errorf("an invalid annotation is read as %v", got)
 	}
 }

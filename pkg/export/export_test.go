@@ -74,7 +74,7 @@ func endpointSlice(name, service string, family discoveryv1.AddressType, endpoin
 	}
 }
 
-// local is a cluster that has these objects.
+// local returns a Local with these objects.
 func local(objects ...metav1.Object) Local {
 	indexer := func() cache.Indexer {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -106,9 +106,9 @@ func exported(t *testing.T, objects ...metav1.Object) *clusterset.Export {
 	return exported
 }
 
-// R12, R13: everything comes from the Service but exported labels and
-// annotations, and nothing of anybody's metadata leaks.
-func TestWhatIsExportedComesFromTheService(t *testing.T) {
+// R12, R13: all fields but the exported labels and annotations come from the
+// Service, and no other metadata is exported.
+func TestExportedServiceReflectsTheService(t *testing.T) {
 	got := exported(t, serviceExport(), service()).Service
 	want := &clusterset.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{
@@ -156,8 +156,8 @@ func TestTypeOfAnExportedService(t *testing.T) {
 	}
 }
 
-// R9, R11, R18, R19, R23: what is not to be exported, and why.
-func TestWhatIsNotExported(t *testing.T) {
+// R9, R11, R18, R19, R23: Services without a valid export are not exported.
+func TestInvalidExportsAreNotExported(t *testing.T) {
 	derived := multicluster.DerivedServiceName("shop", "other")
 	for _, test := range []struct {
 		name            string
@@ -200,8 +200,8 @@ func TestWhatIsNotExported(t *testing.T) {
 	}
 }
 
-// R9: only endpoints of the exported Service, with everything that routing and
-// DNS need, and without references to Pods.
+// R9: only endpoints of the exported Service are exported, with everything that
+// routing and DNS need and without references to Pods.
 func TestEndpointsOfAnExportedService(t *testing.T) {
 	full := discoveryv1.Endpoint{
 		Addresses:  []string{"10.1.0.1"},

@@ -22,11 +22,11 @@ func explained(t *testing.T, name string, exports ...Export) Property {
 			return property
 		}
 	}
-	t.Fatalf("there is no property %q", name)
+	t.Fatalf("property %q not found", name)
 	return Property{}
 }
 
-func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
+func TestExplainNamesTheClusterWhoseValueIsUsed(t *testing.T) {
 	families := func(families ...corev1.IPFamily) func(*Export) {
 		return func(e *Export) { e.Spec.IPFamilies = families }
 	}
@@ -65,7 +65,7 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 			name: "IP families", exports: []Export{exported(1, families("IPv4")), exported(2, families("IPv4", "IPv6"))},
 			want: Property{Values: map[string]string{"cluster-1": "IPv4", "cluster-2": "IPv4,IPv6"}, Used: "IPv4", Rule: Oldest, Cluster: "cluster-1"},
 		},
-		{ // They look the same, and are not.
+		{ // different values with the same description
 			name: "annotations", exports: []Export{
 				exported(1, func(e *Export) { e.Annotations = map[string]string{"a": "1", "b": "2"} }),
 				exported(2, func(e *Export) { e.Annotations = map[string]string{"a": "1,b=2"} }),
@@ -80,7 +80,7 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true)), exported(2, asks(false))},
 			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "undecided", Rule: Agreed},
 		},
-		{ // The cluster that decided no longer exports the service.
+		{ // the deciding cluster has withdrawn its export
 			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
 			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Rule: Oldest, Cluster: "gone", Conflict: true},
 		},
@@ -96,7 +96,7 @@ func TestExplanationSaysWhoseValueIsUsed(t *testing.T) {
 	}
 }
 
-func TestExplanationReportsTheConflictsOfTheMerge(t *testing.T) {
+func TestExplainReportsTheConflictsOfMerge(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for range 1000 {
 		exports := arbitrary(random.Intn)
@@ -106,10 +106,10 @@ func TestExplanationReportsTheConflictsOfTheMerge(t *testing.T) {
 				conflicts++
 			}
 			if property.Conflict && property.Rule == Agreed {
-				t.Errorf("all agree on %s, and are in conflict: %v", property.Name, property.Values)
+				t.Errorf("property %s has rule Agreed and a conflict: %v", property.Name, property.Values)
 			}
 			if len(property.Values) != len(exports) {
-				t.Errorf("%d of %d clusters say something of %s", len(property.Values), len(exports), property.Name)
+				t.Errorf("%d of %d clusters have a value of %s", len(property.Values), len(exports), property.Name)
 			}
 		}
 		if want := len(Merge(exports).Conflicts); conflicts != want {

@@ -21,7 +21,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// exported is an export of cluster-<age>; the higher the number, the younger it is.
+// exported returns an export of cluster-<age>. A higher number is younger.
 func exported(age int, changes ...func(*Export)) Export {
 	export := Export{
 		Cluster: fmt.Sprintf("cluster-%d", age),
@@ -39,7 +39,7 @@ func exported(age int, changes ...func(*Export)) Export {
 	return export
 }
 
-// ports reads name:number/protocol(appProtocol), of which the names may be left out.
+// ports parses name:number/protocol(appProtocol); name and appProtocol are optional.
 func ports(texts ...string) []multicluster.ServicePort {
 	result := []multicluster.ServicePort{}
 	for _, text := range texts {
@@ -72,7 +72,7 @@ func reasons(result Result) string {
 	return strings.Join(reasons, ",")
 }
 
-// R3, R33: one service, with every exporting cluster listed once.
+// R3, R33: the result lists every exporting cluster once.
 func TestEqualExportsMergeWithoutConflict(t *testing.T) {
 	result := Merge([]Export{exported(2), exported(1), exported(3), exported(2)})
 	if len(result.Conflicts) != 0 {
@@ -86,9 +86,9 @@ func TestEqualExportsMergeWithoutConflict(t *testing.T) {
 	}
 }
 
-// R52: the oldest export counts; of two that are equally old, the cluster with
-// the smaller id.
-func TestOldestExportWinsAndTiesGoToTheSmallerID(t *testing.T) {
+// R52: the oldest export takes precedence; of two that are equally old, the one of
+// the cluster with the lower ID.
+func TestOldestExportTakesPrecedenceAndTiesGoToTheLowerID(t *testing.T) {
 	headless := func(e *Export) { e.Spec.Type = multicluster.Headless }
 	sameAge := func(e *Export) { e.Created = epoch }
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestPropertyFollowsTheOldestExport(t *testing.T) {
 	for _, test := range []struct {
 		name, reasons, message string
 		oldest, later          func(*Export)
-		// get is what must be the same in the result as in the oldest export.
+		// get returns the value that must be equal in the result and in the oldest export.
 		get func(multicluster.ServiceImportSpec) any
 	}{
 		{
@@ -185,8 +185,8 @@ func TestLabelsAndAnnotationsAreNotMixed(t *testing.T) {
 	}
 }
 
-// R14: what only the implementation may set is dropped, and is no conflict.
-func TestReservedKeysAreDropped(t *testing.T) {
+// R14: reserved keys are removed and are not a conflict.
+func TestReservedKeysAreRemoved(t *testing.T) {
 	forged := exported(1, func(e *Export) {
 		e.Labels = map[string]string{"a": "1", "multicluster.kubernetes.io/source-cluster": "forged"}
 		e.Annotations = map[string]string{"clusterset.mcs-apiserver.io/x": "forged"}
@@ -197,11 +197,12 @@ func TestReservedKeysAreDropped(t *testing.T) {
 		t.Errorf("labels %v, annotations %v, conflicts %v", result.Labels, result.Annotations, result.Conflicts)
 	}
 	if len(forged.Labels) != 2 {
-		t.Error("the input was changed")
+		t.Error("Merge modified its input")
 	}
 }
 
-// R53, R54: later exports take no family away; those that lack one are told.
+// R53, R54: the IP families are those of the oldest export; a later export that
+// lacks one is a conflict.
 func TestIPFamiliesAreTheOldestExports(t *testing.T) {
 	families := func(families ...corev1.IPFamily) func(*Export) {
 		return func(e *Export) { e.Spec.IPFamilies = families }
@@ -257,7 +258,7 @@ func TestPorts(t *testing.T) {
 		{name: "two without a name", oldest: []string{"1/TCP"}, later: []string{"2/TCP"}, want: []string{"1/TCP"}, conflict: true},
 		{name: "one without a name among several", oldest: []string{"1/TCP"}, later: []string{"b:2/TCP"}, want: []string{"tcp-1:1/TCP", "b:2/TCP"}, conflict: true},
 		{name: "its new name is taken", oldest: []string{"1/UDP"}, later: []string{"udp-1:2/UDP"}, want: []string{"udp-1-2:1/UDP", "udp-1:2/UDP"}, conflict: true},
-		{name: "none at all", want: []string{}},
+		{name: "no ports", want: []string{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			result := Merge([]Export{exported(2, withPorts(test.later...)), exported(1, withPorts(test.oldest...))})
@@ -271,7 +272,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// R60: a cluster serves a port under whatever name it has there.
+// R60: a cluster serves a port regardless of the name that it has there.
 func TestClusterServesPortsByProtocolAndNumber(t *testing.T) {
 	exported := []clustersetv1alpha1.ServicePort{{Name: "web", Port: 80}, {Name: "dns", Protocol: "UDP", Port: 53}, {Name: "metrics", Protocol: "TCP", Port: 9090}}
 	endpoints := []discoveryv1.EndpointPort{{Name: ptr.To("dns"), Port: ptr.To[int32](5353)}, {Name: ptr.To("web"), Port: ptr.To[int32](8080)}, {Name: ptr.To("metrics")}}
@@ -284,7 +285,7 @@ func TestClusterServesPortsByProtocolAndNumber(t *testing.T) {
 		"dns:53/UDP":       {"dns", 5353},
 		"dns:53/TCP":       {},
 		"web:8080/TCP":     {},
-		"metrics:9090/TCP": {"metrics", 0}, // the endpoints have no number for it
+		"metrics:9090/TCP": {"metrics", 0}, // its endpoint port has no number
 	} {
 		port := ports(text)[0]
 		serving := ""
@@ -310,7 +311,7 @@ func TestUnnamedPortsLeadToUnnamedEndpointPorts(t *testing.T) {
 	}
 }
 
-// R51: every conflict is reported, not only the first, with how many disagree.
+// R51: every conflict is reported with the number of clusters that disagree.
 func TestAllConflictsAreReported(t *testing.T) {
 	different := func(e *Export) {
 		e.Spec.Type = multicluster.Headless
@@ -331,9 +332,9 @@ func TestAllConflictsAreReported(t *testing.T) {
 	}
 }
 
-// R131, R132: what was decided about one IP stands, also when who decided is gone,
-// and the message says how to get out of that.
-func TestIPConflictNamesWhoDecided(t *testing.T) {
+// R131, R132: the decision about the shared ClusterSet IP stands after the
+// deciding cluster has withdrawn its export, and the message says until when.
+func TestIPConflictNamesTheDecidingCluster(t *testing.T) {
 	decided := &clustersetip.Decision{IPs: []string{"243.1.0.1"}, DecidedBy: "gone"}
 	asking := func(wants bool) func(*Export) {
 		return func(e *Export) { e.IP = clustersetip.Export{Cluster: e.Cluster, Wants: wants, Decision: decided} }
@@ -346,7 +347,7 @@ func TestIPConflictNamesWhoDecided(t *testing.T) {
 	}
 }
 
-// R55, R119: without the export that was different, nothing is left of the conflict.
+// R55, R119: the conflict ends when the conflicting export is withdrawn.
 func TestConflictEndsWithItsCause(t *testing.T) {
 	headless := exported(1, func(e *Export) { e.Spec.Type = multicluster.Headless })
 	if result := Merge([]Export{headless, exported(2), exported(3)}); reasons(result) != "TypeConflict" {

@@ -19,8 +19,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-// arbitrary makes exports out of few values, so that equal ones are frequent,
-// from a source of numbers below a given one.
+// arbitrary returns random exports with few distinct values, so that equal ones
+// are frequent. below returns a random number below its argument.
 func arbitrary(below func(int) int) []Export {
 	pick := func(values ...string) string { return values[below(len(values))] }
 	optional := func(values ...string) *string {
@@ -83,52 +83,52 @@ func TestPropertiesHoldForArbitraryExports(t *testing.T) {
 	}
 }
 
-// checkProperties checks what is true of every merge.
+// checkProperties checks the properties of every merge.
 func checkProperties(t *testing.T, exports []Export, random *rand.Rand) {
 	t.Helper()
 	result := Merge(exports)
 
-	// R63: the order in which exports arrive, and who asks, does not matter.
+	// R63: the result depends neither on the order of the exports nor on the cluster.
 	shuffled := slices.Clone(exports)
 	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	if diff := cmp.Diff(result, Merge(shuffled)); diff != "" {
-		t.Errorf("the order of the exports matters: %s", diff)
+		t.Errorf("the result depends on the order of the exports: %s", diff)
 	}
-	// Neither does one that is there twice.
+	// Duplicates do not change the result.
 	if diff := cmp.Diff(result, Merge(append(shuffled, exports[random.Intn(len(exports))]))); diff != "" {
-		t.Errorf("an export given twice matters: %s", diff)
+		t.Errorf("a duplicate export changes the result: %s", diff)
 	}
-	// A cluster that exports just what came out changes nothing but the ports'
-	// verdict: it agrees with everything.
+	// Merging the result with the exports changes nothing.
 	agreeing := Export{Cluster: "zzz", Created: epoch.Add(time.Hour), Spec: result.Spec, Labels: result.Labels, Annotations: result.Annotations}
 	if again := Merge(append(shuffled, agreeing)); !cmp.Equal(result.Spec, again.Spec) || !cmp.Equal(result.Labels, again.Labels) {
 		t.Errorf("merging the result again changes it: %s", cmp.Diff(result.Spec, again.Spec))
 	}
 	// R57: no two ports have the same name, or the same protocol and number.
-	// R37: only a port that is alone may have no name.
+	// R37: only a single port may have no name.
 	names, numbers := map[string]bool{}, map[string]bool{}
 	for _, port := range result.Spec.Ports {
 		number := fmt.Sprint(port.Protocol, port.Port)
 		if names[port.Name] || numbers[number] || port.Name == "" && len(result.Spec.Ports) > 1 || port.Protocol == "" {
-			t.Errorf("ports that no Service could have: %s", describePorts(result.Spec.Ports))
+			t.Errorf("ports are not valid in a Service: %s", describePorts(result.Spec.Ports))
 		}
 		names[port.Name], numbers[number] = true, true
 	}
-	// R47: every port is served by somebody.
+	// R47: every port is served by at least one cluster.
 	for _, port := range result.Spec.Ports {
 		if !slices.ContainsFunc(exports, func(export Export) bool {
 			return slices.ContainsFunc(export.Spec.Ports, func(own multicluster.ServicePort) bool {
 				return samePort(own.Protocol, own.Port, port.Protocol, port.Port)
 			})
 		}) {
-			t.Errorf("nobody serves %v", port)
+			t.Errorf("port %v is not served by any cluster", port)
 		}
 	}
-	// R35, R51; R132: but it may ask for another kind of IP than was decided once.
+	// R35, R51: a single export has no conflicts, unless it requests another kind of
+	// IP than was decided earlier (R132).
 	if len(exports) == 1 {
 		for _, conflict := range result.Conflicts {
 			if conflict.Reason != "ClusterSetIPConflict" || exports[0].IP.Decision == nil {
-				t.Errorf("a cluster is in conflict with itself: %v", conflict)
+				t.Errorf("a single export has a conflict: %v", conflict)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// realistic is an object of about 1.5 KB.
+// realistic returns an object of about 1.5 KB.
 func realistic(i, revision int) runtime.Object {
 	object := serviceImport("a", nameOf(i), ipOf(revision), map[string]string{"app": "shop", "revision": fmt.Sprint(revision)})
 	object.Annotations = map[string]string{"description": strings.Repeat("x", 1200)}
@@ -58,7 +58,7 @@ func BenchmarkSet(b *testing.B) {
 	})
 }
 
-// BenchmarkFanOut is one change that every watcher receives.
+// BenchmarkFanOut measures one change that every watcher receives.
 func BenchmarkFanOut(b *testing.B) {
 	for _, watchers := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("%d watchers", watchers), func(b *testing.B) {

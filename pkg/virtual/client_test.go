@@ -25,7 +25,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// query makes the part of a URL behind the path.
+// query returns the query of a URL.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -34,7 +34,7 @@ func query(pairs ...string) string {
 	return "?" + values.Encode()
 }
 
-// answer is what a request that is no watch got.
+// answer is the response to a request other than a watch.
 type answer struct {
 	code   int
 	header http.Header
@@ -61,7 +61,7 @@ func get(t testing.TB, url string) answer {
 	return answer{code: response.StatusCode, header: response.Header, body: body}
 }
 
-// list returns a list and fails the test when there is none.
+// list returns a list, or fails the test.
 func list(t testing.TB, url string) *unstructured.UnstructuredList {
 	t.Helper()
 	got := get(t, url)
@@ -75,7 +75,7 @@ func list(t testing.TB, url string) *unstructured.UnstructuredList {
 	return list
 }
 
-// event is what a watcher sees.
+// event is a watch event.
 type event struct {
 	kind, name, version, ip string
 	annotations             map[string]string
@@ -84,7 +84,7 @@ type event struct {
 
 func (e event) String() string { return fmt.Sprintf("%s %s %s", e.kind, e.name, e.ip) }
 
-// watcher reads a watch over HTTP.
+// watcher watches over HTTP.
 type watcher struct {
 	response *http.Response
 	lines    *bufio.Scanner
@@ -118,7 +118,7 @@ func watchURL(t testing.TB, url string) *watcher {
 	return w
 }
 
-// next returns the next event, or false when the watch ended.
+// next returns the next event, or false if the watch ended.
 func (w *watcher) next(t testing.TB) (event, bool) {
 	t.Helper()
 	if !w.lines.Scan() {
@@ -142,7 +142,7 @@ func (w *watcher) next(t testing.TB) (event, bool) {
 	return e, true
 }
 
-// expect fails the test when the next events are others.
+// expect fails the test unless the next events are as given.
 func (w *watcher) expect(t testing.TB, want ...string) []event {
 	t.Helper()
 	var got []event
@@ -167,11 +167,11 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	if err := wait.PollUntilContextCancel(ctx, 2*time.Millisecond, true, func(context.Context) (bool, error) {
 		return condition(), nil
 	}); err != nil {
-		t.Fatalf("it never happened that %s", what)
+		t.Fatalf("timed out waiting until %s", what)
 	}
 }
 
-// content is what a store holds, by namespace and name.
+// content returns the objects of a store, by namespace and name.
 func content(objects []runtime.Object) map[string]string {
 	all := map[string]string{}
 	for _, object := range objects {
@@ -181,7 +181,7 @@ func content(objects []runtime.Object) map[string]string {
 	return all
 }
 
-// cached is what a client holds, by namespace and name.
+// cached returns the objects of a client, by namespace and name.
 func cached(objects []any) map[string]string {
 	all := map[string]string{}
 	for _, object := range objects {
@@ -192,7 +192,7 @@ func cached(objects []any) map[string]string {
 	return all
 }
 
-// agree says whether the client holds what the store does.
+// agree reports whether the client has the objects of the store.
 func agree(store *virtual.Store, objects []any) bool {
 	return maps.Equal(content(store.List()), cached(objects))
 }

@@ -32,17 +32,17 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// TestStorageConformance runs those tests of Kubernetes for its storage that
-// are about reading. Left out are the tests of
-//   - writing, time to live, encryption, sizes and compaction, which do not
-//     exist here, and KeySchema, which begins with writing;
-//   - pages: a limit is ignored and a continue token is 410;
-//   - Get and GetListNonRecursive, of which a few cases read at a version of the
-//     future, or at an exact one by key alone, which is 410 here;
-//   - ConsistentList, which needs an etcd that knows more than the watch cache.
+// TestStorageConformance runs the storage tests of Kubernetes that concern reads.
+// It omits the tests of
+//   - writes, TTLs, encryption, sizes and compaction, which do not exist here, and
+//     KeySchema, which starts with writes;
+//   - pagination: limit is ignored and a continue token is 410;
+//   - Get and GetListNonRecursive, some cases of which read at a future version or
+//     at an exact version by key alone, which is 410 here;
+//   - ConsistentList, which requires an etcd that is ahead of the watch cache.
 //
-// TestListsKeepTheirVersionSemantics and TestUnknownVersionsAreGone have what
-// holds here instead.
+// TestListsKeepTheirVersionSemantics and TestUnknownVersionsAreGone cover these
+// cases.
 func TestStorageConformance(t *testing.T) {
 	for name, run := range map[string]func(context.Context, *testing.T, storage.Interface){
 		"Watch":                                  storagetesting.RunTestWatch,
@@ -79,9 +79,9 @@ func TestStorageConformance(t *testing.T) {
 	}
 }
 
-// writable lets the tests of Kubernetes write a store. They are made for an
-// etcd, which takes its time: a write returns when the watch cache has seen it,
-// or a test that writes before it reads would be cut off as too slow.
+// writable lets the tests of Kubernetes write to a store. They are written for
+// etcd, which is slower: a write returns when the watch cache has observed it, so
+// that watchers are not terminated as too slow.
 type writable struct {
 	storage.Interface
 	store *virtual.Store
@@ -123,7 +123,7 @@ func newWritable(t *testing.T, namespaced bool) *writable {
 	t.Cleanup(func() { cancel(); running.Wait(); registry.Destroy() })
 	store.MarkSynced()
 	if err := registry.Storage.GetList(ctx, "/pods", storage.ListOptions{Predicate: storage.Everything, Recursive: true}, newListFunc()); err != nil {
-		t.Fatal(err) // it waits until the watch cache is there, which not every test does
+		t.Fatal(err) // waits until the watch cache is ready, which not every test does
 	}
 	first, err := registry.Storage.Storage.GetCurrentResourceVersion(ctx)
 	if err != nil {
@@ -199,12 +199,12 @@ func (w *writable) GuaranteedUpdate(ctx context.Context, key string, out runtime
 	w.store.Set(updated)
 	current, exists := w.at(key)
 	if !exists {
-		return fmt.Errorf("the object has another key than %s", key)
+		return fmt.Errorf("the object does not have key %s", key)
 	}
 	return w.cached(ctx, key, current, out)
 }
 
-// cached returns the object when the watch cache has it.
+// cached returns the object once the watch cache has it.
 func (w *writable) cached(ctx context.Context, key string, object, out runtime.Object) error {
 	if out == nil {
 		out = &example.Pod{}

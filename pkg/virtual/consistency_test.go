@@ -18,9 +18,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
-// The watch cache can compare itself with the storage behind it. Here it does
-// so all the time, and after every comparison objects change. A comparison that
-// a change or a heartbeat gets in the way of does not count.
+// The watch cache can compare itself with its storage. Here it does so
+// continuously, and objects change after every comparison. A comparison that
+// overlaps with a change or a heartbeat is not counted.
 func TestWatchCacheAgreesWithTheStore(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DetectCacheInconsistency, true)
 	metrics.Register()
@@ -38,7 +38,7 @@ func TestWatchCacheAgreesWithTheStore(t *testing.T) {
 	passed, failed := checks("success"), checks("failure")
 
 	r := newSyncedReplica(t)
-	defer r.end() // before the period is what it was
+	defer r.end() // before the period is restored
 	random := rand.New(rand.NewPCG(3, 4))
 	changes, seen := 0, -1.0
 	eventually(t, "fifty checks passed", func() bool {
@@ -52,6 +52,6 @@ func TestWatchCacheAgreesWithTheStore(t *testing.T) {
 		return now >= 50 || checks("failure") > failed
 	})
 	if found := checks("failure") - failed; found > 0 {
-		t.Errorf("%g checks found a difference", found)
+		t.Errorf("%g checks found an inconsistency", found)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
-func TestWatcherThatNeverReadsIsCutOff(t *testing.T) {
+func TestWatcherThatNeverReadsIsTerminated(t *testing.T) {
 	r := newSyncedReplica(t)
 	at := list(t, r.url+resourcePath).GetResourceVersion()
 	url := r.url + resourcePath + query("watch", "true", "resourceVersion", at)
@@ -46,7 +46,7 @@ func TestWatcherThatNeverReadsIsCutOff(t *testing.T) {
 		received++
 	}
 	if received >= changes {
-		t.Errorf("the watcher that did not read got all %d events", received)
+		t.Errorf("the watcher that never reads received all %d events", received)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestThousandWatchersReceiveEveryChange(t *testing.T) {
 	for i := range changes {
 		r.Set(serviceImport("a", "x", ipOf(i), nil))
 		if (i+1)%burst == 0 {
-			eventually(t, "all have seen the burst", func() bool {
+			eventually(t, "all watchers received the burst", func() bool {
 				return wrong.Load() != nil || received.Load() == int64(watchers*(i+1))
 			})
 		}
@@ -95,7 +95,7 @@ func TestThousandWatchersReceiveEveryChange(t *testing.T) {
 	}
 }
 
-func TestBurstIsNeitherLostNorWaitedFor(t *testing.T) {
+func TestBurstIsNeitherLostNorDelayed(t *testing.T) {
 	const burst = 10_000
 	r := newSyncedReplica(t)
 	at := list(t, r.url+resourcePath).GetResourceVersion()
@@ -123,7 +123,7 @@ func TestBurstIsNeitherLostNorWaitedFor(t *testing.T) {
 	}
 }
 
-// ipIn is what changed, also in an object that the watch cache wrapped.
+// ipIn returns the IP of an object, also if the watch cache wrapped it.
 func ipIn(event watch.Event) string {
 	object := event.Object
 	if wrapped, ok := object.(runtime.CacheableObject); ok {

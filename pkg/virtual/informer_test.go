@@ -21,13 +21,13 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// listerWatcher reads one server, with streaming lists if that is wanted.
+// listerWatcher reads from one server, optionally with streaming lists.
 type listerWatcher struct {
 	*cache.ListWatch
 	streaming bool
 }
 
-// IsWatchListSemanticsUnSupported is what client-go asks its list-watchers.
+// IsWatchListSemanticsUnSupported is called by client-go.
 func (l listerWatcher) IsWatchListSemanticsUnSupported() bool { return !l.streaming }
 
 func newListerWatcher(t *testing.T, server string, streaming bool) cache.ListerWatcher {
@@ -66,13 +66,13 @@ func TestInformersConverge(t *testing.T) {
 			for i := range 2000 {
 				changeAtRandom(random, r.Store, i)
 			}
-			eventually(t, "the informer holds what the store does", func() bool {
+			eventually(t, "the informer agrees with the store", func() bool {
 				return informer.HasSynced() && agree(r.Store, informer.GetStore().List())
 			})
 			for i := range 500 {
 				changeAtRandom(random, r.Store, i)
 			}
-			eventually(t, "the informer sees later changes", func() bool {
+			eventually(t, "the informer observes later changes", func() bool {
 				return agree(r.Store, informer.GetStore().List())
 			})
 			streamed := r.seen.count(func(q url.Values) bool { return q.Get("sendInitialEvents") == "true" })
@@ -83,8 +83,8 @@ func TestInformersConverge(t *testing.T) {
 	}
 }
 
-// changeAtRandom sets, replaces or deletes one of a hundred objects, and says
-// how many events that makes.
+// changeAtRandom sets, replaces or deletes one of a hundred objects and returns
+// the number of resulting events.
 func changeAtRandom(random *rand.Rand, store *virtual.Store, i int) int {
 	name := nameOf(random.IntN(100))
 	_, held := store.Get("a", name)

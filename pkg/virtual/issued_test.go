@@ -10,7 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestLedgerKnowsExactlyWhatWasIssuedLately(t *testing.T) {
+func TestIssuedVersionsContainsRecentVersionsOnly(t *testing.T) {
 	wall := clocktesting.NewFakePassiveClock(testEpoch)
 	versions := NewVersionSource(wall)
 	var issued issuedVersions
@@ -25,31 +25,31 @@ func TestLedgerKnowsExactlyWhatWasIssuedLately(t *testing.T) {
 	for _, version := range all {
 		young := now.Sub(issuedAt(version)) <= rememberedAge
 		if issued.contains(version, now) != young {
-			t.Fatalf("a version %s old: known is %v", now.Sub(issuedAt(version)), !young)
+			t.Fatalf("a version that is %s old: contained is %v", now.Sub(issuedAt(version)), !young)
 		}
 		if issued.contains(version+1, now) || issued.contains(version-1, now) {
-			t.Fatal("a version is known that was never issued")
+			t.Fatal("a version that was never issued is contained")
 		}
 	}
 	if issued.contains(versions.Next(), now) {
-		t.Error("a version is known that another store got")
+		t.Error("a version of another store is contained")
 	}
 }
 
-func TestLedgerForgetsAlsoWhenNothingIsIssued(t *testing.T) {
+func TestIssuedVersionsExpireWithoutNewVersions(t *testing.T) {
 	versions := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch))
 	var issued issuedVersions
 	version := versions.Next()
 	issued.add(version)
 	if !issued.contains(version, testEpoch.Add(rememberedAge)) {
-		t.Error("forgotten too early")
+		t.Error("the version expired too early")
 	}
 	if issued.contains(version, testEpoch.Add(rememberedAge+time.Millisecond)) {
-		t.Error("still known after its time")
+		t.Error("the version did not expire")
 	}
 }
 
-func TestLedgerStaysBelowThreeTimesWhatItRemembers(t *testing.T) {
+func TestIssuedVersionsMemoryIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		every    time.Duration
 		remember int
@@ -69,7 +69,7 @@ func TestLedgerStaysBelowThreeTimesWhatItRemembers(t *testing.T) {
 				wall.SetTime(testEpoch.Add(time.Duration(i) * test.every))
 			}
 			if largest > 3*test.remember {
-				t.Errorf("had room for %d versions and should remember %d", largest, test.remember)
+				t.Errorf("capacity is %d versions, want at most three times %d", largest, test.remember)
 			}
 		})
 	}

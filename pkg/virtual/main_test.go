@@ -12,10 +12,10 @@ import (
 func TestMain(m *testing.M) {
 	SupportWatchProgress()
 	goleak.VerifyTestMain(m,
-		// The watch cache lets a goroutine sleep out its three seconds after
-		// each consistent read, whether it still waits or not.
+		// After each consistent read the watch cache keeps a goroutine for three
+		// seconds.
 		goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
-		// Both are started once per process and have no end.
+		// Both are started once per process and never end.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*Typed[...]).updateUnfinishedWorkLoop"),
 	)

@@ -23,7 +23,7 @@ var reads = map[string]string{
 	"streaming list": resourcePath + query("watch", "true", "sendInitialEvents", "true", "resourceVersionMatch", "NotOlderThan", "allowWatchBookmarks", "true"),
 }
 
-func TestReadsAreRefusedUntilSynced(t *testing.T) {
+func TestReadsAreRejectedUntilSynced(t *testing.T) {
 	r := newReplica(t, clock.RealClock{})
 	r.Set(serviceImport("a", "x", "1.1.1.1", nil))
 	for name, path := range reads {
@@ -33,7 +33,7 @@ func TestReadsAreRefusedUntilSynced(t *testing.T) {
 		}
 	}
 	if err := r.storage.ReadinessCheck(); err == nil {
-		t.Error("the storage says that it is ready")
+		t.Error("the storage reports that it is ready")
 	}
 
 	r.MarkSynced()
@@ -47,7 +47,7 @@ func TestReadsAreRefusedUntilSynced(t *testing.T) {
 	}
 }
 
-func TestReadsAreRefusedAfterTheEnd(t *testing.T) {
+func TestReadsAreRejectedAfterShutdown(t *testing.T) {
 	r := newSyncedReplica(t, serviceImport("a", "x", "1.1.1.1", nil))
 	w, err := r.storage.Watch(t.Context(), prefix, everything())
 	if err != nil {
@@ -112,7 +112,7 @@ func TestListsKeepTheirVersionSemantics(t *testing.T) {
 			t.Errorf("%s: got %v, want a/x with %s", name, all, test.ip)
 		}
 		if got.GetResourceVersion() < old.GetResourceVersion() {
-			t.Errorf("%s: the list is older than asked for", name)
+			t.Errorf("%s: the list is older than requested", name)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestMalformedVersionsAreBadRequests(t *testing.T) {
 	}
 }
 
-// expectKnown reads at a version in every way there is.
+// expectKnown expects that all kinds of reads accept a version.
 func expectKnown(t *testing.T, r *replica, version string) {
 	t.Helper()
 	for _, url := range versionedReads(r, version) {
@@ -197,7 +197,7 @@ func expectGone(t *testing.T, r *replica, version string) {
 			t.Errorf("%s: got %+v", url, got)
 		}
 		if _, more := w.next(t); more {
-			t.Errorf("%s: the watch goes on", url)
+			t.Errorf("%s: the watch did not end", url)
 		}
 	}
 }

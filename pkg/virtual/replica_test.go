@@ -55,7 +55,7 @@ func init() {
 		&metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 }
 
-// replica is a server with one virtual resource, on HTTP.
+// replica is an HTTP server with one virtual resource.
 type replica struct {
 	*virtual.Store
 	// storage is what the REST storage reads, below HTTP.
@@ -65,7 +65,7 @@ type replica struct {
 	end     func()
 }
 
-// readOnly is the reading half of a registry.
+// readOnly has the read methods of a registry.
 type readOnly struct {
 	rest.Storage
 	rest.Scoper
@@ -75,7 +75,7 @@ type readOnly struct {
 	rest.SingularNameProvider
 }
 
-// scope is all that a registry wants to know when nobody writes.
+// scope is the only method of a strategy that a read-only registry calls.
 type scope struct {
 	rest.RESTUpdateStrategy
 	namespaced bool
@@ -83,8 +83,8 @@ type scope struct {
 
 func (s scope) NamespaceScoped() bool { return s.namespaced }
 
-// newReplica serves a store until the test ends or end is called. It is not
-// synced yet.
+// newReplica serves a store that is not synced, until the test ends or end is
+// called.
 func newReplica(t testing.TB, clock clock.WithTicker) *replica {
 	t.Helper()
 	store := virtual.NewStore(virtual.Config{
@@ -150,7 +150,7 @@ func newAPI(t testing.TB, storage rest.Storage) *genericapiserver.GenericAPIServ
 	return api
 }
 
-// newSyncedReplica is a replica that can be read.
+// newSyncedReplica returns a replica whose store is synced.
 func newSyncedReplica(t testing.TB, objects ...runtime.Object) *replica {
 	t.Helper()
 	r := newReplica(t, clock.RealClock{})
@@ -161,7 +161,7 @@ func newSyncedReplica(t testing.TB, objects ...runtime.Object) *replica {
 	return r
 }
 
-// queries are those of all requests so far.
+// queries returns the queries of all requests so far.
 type queries struct {
 	mu  sync.Mutex
 	all []url.Values
@@ -185,7 +185,7 @@ func (q *queries) count(match func(url.Values) bool) int {
 	return matching
 }
 
-// serviceImport has one thing that changes.
+// serviceImport returns an import whose IP is the only thing that changes.
 func serviceImport(namespace, name, ip string, labels map[string]string) *multicluster.ServiceImport {
 	return &multicluster.ServiceImport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), Labels: labels},

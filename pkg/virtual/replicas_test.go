@@ -25,7 +25,7 @@ import (
 )
 
 // balancer sends requests to one server until it is moved to another, which
-// cuts what is under way.
+// ends active requests.
 type balancer struct {
 	url string
 
@@ -78,8 +78,7 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// history is one sequence of changes that every replica goes through, each at
-// its own pace.
+// history is a sequence of changes that every replica applies at its own pace.
 type history struct {
 	random  *rand.Rand
 	changes []func(*virtual.Store)
@@ -94,7 +93,7 @@ func (h *history) grow() {
 	h.changes = append(h.changes, func(s *virtual.Store) { s.Set(serviceImport("a", name, ip, nil)) })
 }
 
-// follower is a replica and how much of the history it has seen.
+// follower is a replica and its position in the history.
 type follower struct {
 	*replica
 	applied int
@@ -113,7 +112,7 @@ func newFollower(t *testing.T, h *history) *follower {
 	return f
 }
 
-func TestClientsThatMoveBetweenReplicasLoseNothing(t *testing.T) {
+func TestClientsThatMoveBetweenReplicasConverge(t *testing.T) {
 	const moves, between, lag = 12, 25, 60
 	seed := rand.Uint64()
 	t.Logf("the seed is %d", seed)
@@ -140,14 +139,14 @@ func TestClientsThatMoveBetweenReplicasLoseNothing(t *testing.T) {
 	agreed := func(f *follower) bool {
 		return !slices.ContainsFunc(caches, func(held cache.Store) bool { return !agree(f.Store, held.List()) })
 	}
-	eventually(t, "the clients hold what the first replica does", func() bool { return agreed(prompt) })
+	eventually(t, "the clients agree with the first replica", func() bool { return agreed(prompt) })
 
 	for move := range moves {
 		to := lagging
 		switch move % 4 {
 		case 1:
 			to = prompt
-		case 3: // the prompt one is replaced by one that knows no version yet
+		case 3: // the current replica is replaced by a new one that has issued no version yet
 			prompt.end()
 			prompt = newFollower(t, h)
 			to = prompt
@@ -165,7 +164,7 @@ func TestClientsThatMoveBetweenReplicasLoseNothing(t *testing.T) {
 		}
 		// Then the server stands still, and whatever its clients do not
 		// learn now they would never learn.
-		eventually(t, "the clients hold what their replica does", func() bool { return agreed(to) })
+		eventually(t, "the clients agree with their replica", func() bool { return agreed(to) })
 	}
 }
 

@@ -40,7 +40,7 @@ func testObject(namespace, name, uid, ip string) *multicluster.ServiceImport {
 	}
 }
 
-// watchAll is what the watch cache does.
+// watchAll watches like the watch cache does.
 func watchAll(t *testing.T, store *Store) watch.Interface {
 	t.Helper()
 	w, err := backend{store}.Watch(t.Context(), store.prefix, storage.ListOptions{
@@ -67,7 +67,7 @@ func expectEvents(t *testing.T, w watch.Interface, want ...string) {
 	}
 }
 
-func TestSetTellsWhetherAnythingChanged(t *testing.T) {
+func TestSetReportsWhetherAnythingChanged(t *testing.T) {
 	store := newTestStore(true)
 	store.MarkSynced()
 	w := watchAll(t, store)
@@ -88,25 +88,25 @@ func TestSetTellsWhetherAnythingChanged(t *testing.T) {
 		}
 	}
 	if !store.Delete("a", "x") || store.Delete("a", "x") {
-		t.Error("an object can be deleted once")
+		t.Error("Delete does not report correctly whether the object existed")
 	}
 	expectEvents(t, w, "BOOKMARK", "ADDED x 1.1.1.1", "MODIFIED x 2.2.2.2", "DELETED x 2.2.2.2", "ADDED x 2.2.2.2", "DELETED x 2.2.2.2")
 	if first.Spec.IPs[0] != "1.1.1.1" || first.ResourceVersion == "" {
-		t.Errorf("the first object became %+v", first)
+		t.Errorf("the first object was modified to %+v", first)
 	}
 }
 
-func TestEqualDecidesWhatIsAChange(t *testing.T) {
+func TestEqualDefinesAChange(t *testing.T) {
 	store := newTestStore(true)
 	store.config.Equal = func(held, updated runtime.Object) bool {
 		return held.(*multicluster.ServiceImport).ResourceVersion == updated.(*multicluster.ServiceImport).ResourceVersion
 	}
 	if !store.Set(testObject("a", "x", "1", "1.1.1.1")) || store.Set(testObject("a", "x", "1", "2.2.2.2")) {
-		t.Error("it did not")
+		t.Error("Set ignored Equal")
 	}
 }
 
-func TestHeldObjectsAreNeverModified(t *testing.T) {
+func TestStoredObjectsAreNeverModified(t *testing.T) {
 	store := newTestStore(true)
 	object := testObject("a", "x", "1", "1.1.1.1")
 	store.Set(object)
@@ -119,7 +119,7 @@ func TestHeldObjectsAreNeverModified(t *testing.T) {
 	}
 }
 
-func TestObjectsAreListedInTheOrderOfTheirKeys(t *testing.T) {
+func TestObjectsAreListedByKey(t *testing.T) {
 	store := newTestStore(true)
 	for _, key := range []string{"b/a", "a-b/z", "a/b", "a/a"} {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -144,7 +144,7 @@ func TestClusterScopedObjectsHaveNoNamespaceInTheirKey(t *testing.T) {
 		t.Errorf("got %v, %v", into, err)
 	}
 	if _, ok := store.Get("", "x"); !ok {
-		t.Error("the writer does not find it")
+		t.Error("Get does not find the object")
 	}
 }
 
@@ -156,7 +156,7 @@ func TestStreamWaitsForTheStoreToBeSynced(t *testing.T) {
 	store.heartbeat()
 	select {
 	case event := <-w.ResultChan():
-		t.Fatalf("got %v too early", event)
+		t.Fatalf("got %v before the store was synced", event)
 	default:
 	}
 	store.MarkSynced()
@@ -165,7 +165,7 @@ func TestStreamWaitsForTheStoreToBeSynced(t *testing.T) {
 	expectEvents(t, w, "ADDED x 2.2.2.2", "BOOKMARK", "ADDED y 3.3.3.3")
 }
 
-func TestNobodyHasToReadForWritesToGoOn(t *testing.T) {
+func TestWritesDoNotWaitForWatchers(t *testing.T) {
 	store := newTestStore(true)
 	store.MarkSynced()
 	w := watchAll(t, store)
@@ -179,7 +179,7 @@ func TestNobodyHasToReadForWritesToGoOn(t *testing.T) {
 	}
 }
 
-func TestWatchFromAVersionNeedsThatNothingChangedSince(t *testing.T) {
+func TestWatchFromAVersionRequiresThatNothingChangedSince(t *testing.T) {
 	store := newTestStore(true)
 	from := func(version string) (watch.Interface, error) {
 		return backend{store}.Watch(t.Context(), store.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything, ResourceVersion: version})
@@ -187,7 +187,7 @@ func TestWatchFromAVersionNeedsThatNothingChangedSince(t *testing.T) {
 	object := testObject("a", "x", "1", "1.1.1.1")
 	store.Set(object)
 	if _, err := from(object.ResourceVersion); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("before it is synced: got %v", err)
+		t.Errorf("before the store is synced: got %v", err)
 	}
 	store.MarkSynced()
 	store.heartbeat()
@@ -224,14 +224,14 @@ func TestRunEndsEveryStream(t *testing.T) {
 		}
 	}
 	if len(store.streams) != 0 {
-		t.Errorf("%d streams are left", len(store.streams))
+		t.Errorf("%d streams remain", len(store.streams))
 	}
 	if _, err := (backend{store}).Watch(t.Context(), store.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("a new watch got %v", err)
 	}
 }
 
-func TestWritesThroughTheStorageAreRefused(t *testing.T) {
+func TestWritesThroughTheStorageAreRejected(t *testing.T) {
 	b := backend{newTestStore(true)}
 	for verb, err := range map[string]error{
 		"create": b.Create(t.Context(), "", nil, nil, 0),

@@ -21,7 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
-// prefix is the key of the whole resource.
+// prefix is the key prefix of the resource.
 const prefix = "/multicluster.x-k8s.io/serviceimports"
 
 func everything() storage.ListOptions {
@@ -55,7 +55,7 @@ func uidOf(object runtime.Object) types.UID {
 	return object.(*multicluster.ServiceImport).UID
 }
 
-// serviceImportVersion is an object with a version of a store that nobody reads.
+// serviceImportVersion returns an object with a version of another store.
 func serviceImportVersion(t *testing.T) runtime.Object {
 	t.Helper()
 	store := virtual.NewStore(virtual.Config{
@@ -70,7 +70,7 @@ func serviceImportVersion(t *testing.T) runtime.Object {
 	return object
 }
 
-// receive takes an event from a watch below HTTP.
+// receive receives an event from a watch.
 func receive(ctx context.Context, w watch.Interface) (watch.Event, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -83,6 +83,6 @@ func receive(ctx context.Context, w watch.Interface) (watch.Event, error) {
 	case <-ctx.Done():
 		return watch.Event{}, ctx.Err()
 	case <-timer.C:
-		return watch.Event{}, fmt.Errorf("no event came")
+		return watch.Event{}, fmt.Errorf("timed out waiting for an event")
 	}
 }

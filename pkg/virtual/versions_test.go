@@ -15,7 +15,7 @@ import (
 
 var testEpoch = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-func TestVersionsOfConcurrentCallersGrowAndDiffer(t *testing.T) {
+func TestVersionsIncreaseAndDifferForConcurrentCallers(t *testing.T) {
 	versions := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch))
 	const callers, each = 8, 2000
 	issued := make([][]uint64, callers)
@@ -31,7 +31,7 @@ func TestVersionsOfConcurrentCallersGrowAndDiffer(t *testing.T) {
 	var all []uint64
 	for _, own := range issued {
 		if !slices.IsSorted(own) {
-			t.Fatal("a caller got a version lower than its one before")
+			t.Fatal("a caller got a version that is not higher than its previous one")
 		}
 		all = append(all, own...)
 	}
@@ -41,7 +41,7 @@ func TestVersionsOfConcurrentCallersGrowAndDiffer(t *testing.T) {
 	}
 }
 
-func TestVersionsGrowWhenTheTimeOfDayGoesBack(t *testing.T) {
+func TestVersionsIncreaseWhenTheWallClockGoesBack(t *testing.T) {
 	wall := clocktesting.NewFakePassiveClock(testEpoch)
 	versions := NewVersionSource(wall)
 	last := versions.Next()
@@ -55,7 +55,7 @@ func TestVersionsGrowWhenTheTimeOfDayGoesBack(t *testing.T) {
 	}
 }
 
-func TestVersionsGrowAcrossRestarts(t *testing.T) {
+func TestVersionsIncreaseAcrossRestarts(t *testing.T) {
 	for range 100 { // the bits of the process are random, and must not matter
 		before := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch)).Next()
 		after := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch.Add(time.Millisecond))).Next()
@@ -76,13 +76,13 @@ func TestVersionsOverflowIntoTheNextMillisecond(t *testing.T) {
 		last = next
 	}
 	if ahead := issuedAt(last).Sub(testEpoch); ahead != 3*time.Millisecond {
-		t.Errorf("the clock is %s ahead, want 3ms", ahead)
+		t.Errorf("the versions are %s ahead of the clock, want 3ms", ahead)
 	}
 }
 
-func TestVersionsFitIntoSignedNumbers(t *testing.T) {
+func TestVersionsFitIntoSignedIntegers(t *testing.T) {
 	for _, at := range []time.Time{
-		{}, // somebody's clock is not set
+		{}, // the clock is not set
 		versionEpoch,
 		testEpoch,
 		time.Date(2093, time.January, 1, 0, 0, 0, 0, time.UTC),
@@ -94,7 +94,7 @@ func TestVersionsFitIntoSignedNumbers(t *testing.T) {
 	}
 }
 
-func TestVersionTellsWhenItWasIssued(t *testing.T) {
+func TestVersionEncodesItsTime(t *testing.T) {
 	version := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch)).Next()
 	if got := issuedAt(version); !got.Equal(testEpoch) {
 		t.Errorf("got %s, want %s", got, testEpoch)

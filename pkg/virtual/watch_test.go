@@ -44,7 +44,7 @@ func TestObjectsEnterAndLeaveSelectors(t *testing.T) {
 		versions = append(versions, version)
 	}
 	if !slices.IsSorted(versions) || len(slices.Compact(slices.Clone(versions))) != len(versions) {
-		t.Errorf("the versions %v do not grow: something deleted must carry the version of its deletion", versions)
+		t.Errorf("the versions %v do not increase; a deleted object must carry the version of its deletion", versions)
 	}
 	others.expect(t, "ADDED x 2", "DELETED y 1", "DELETED x 2")
 	named.expect(t, "MODIFIED y 2", "DELETED y 2")
@@ -58,7 +58,7 @@ func TestObjectsEnterAndLeaveSelectors(t *testing.T) {
 	}
 }
 
-func TestAnotherUIDIsAnotherObject(t *testing.T) {
+func TestChangedUIDIsADeletionAndAnAddition(t *testing.T) {
 	r := newSyncedReplica(t, serviceImport("a", "x", "1", nil))
 	w := watchURL(t, r.url+resourcePath+query("watch", "true", "resourceVersion", list(t, r.url+resourcePath).GetResourceVersion()))
 	reborn := serviceImport("a", "x", "2", nil)
@@ -82,7 +82,7 @@ func TestStreamingListEndsWithABookmark(t *testing.T) {
 	again.expect(t, "MODIFIED x 2")
 }
 
-func TestBookmarksMoveOnWhileNothingChanges(t *testing.T) {
+func TestBookmarksAdvanceWithoutChanges(t *testing.T) {
 	wall := clocktesting.NewFakeClock(time.Now())
 	r := newReplica(t, wall)
 	r.Set(serviceImport("a", "x", "1", nil))
@@ -103,7 +103,7 @@ func TestBookmarksMoveOnWhileNothingChanges(t *testing.T) {
 		}
 	}()
 	var got []event
-	eventually(t, "two bookmarks come", func() bool {
+	eventually(t, "two bookmarks are received", func() bool {
 		wall.Step(time.Second)
 		select {
 		case e, ok := <-bookmarks:
@@ -116,7 +116,7 @@ func TestBookmarksMoveOnWhileNothingChanges(t *testing.T) {
 		return len(got) == 2
 	})
 	if got[0].kind != "BOOKMARK" || got[1].kind != "BOOKMARK" || got[0].version <= start || got[1].version <= got[0].version {
-		t.Errorf("after %s got %+v, want bookmarks that move on", start, got)
+		t.Errorf("after %s got %+v, want bookmarks with increasing versions", start, got)
 	}
 
 	r.Set(serviceImport("a", "x", "2", nil))
@@ -125,7 +125,7 @@ func TestBookmarksMoveOnWhileNothingChanges(t *testing.T) {
 	resumed.expect(t, "MODIFIED x 2")
 }
 
-func TestResumingLosesAndDoublesNothing(t *testing.T) {
+func TestResumedWatchNeitherLosesNorRepeatsEvents(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("the seed is %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -163,7 +163,7 @@ func TestResumingLosesAndDoublesNothing(t *testing.T) {
 		w.close()
 	}
 	if want := <-written; len(seen) != want {
-		t.Fatalf("saw %d events of %d", len(seen), want)
+		t.Fatalf("received %d of %d events", len(seen), want)
 	}
 	state := map[string]string{}
 	for i, e := range seen {
@@ -172,7 +172,7 @@ func TestResumingLosesAndDoublesNothing(t *testing.T) {
 		}
 		_, held := state["a/"+e.name]
 		if held != (e.kind != "ADDED") {
-			t.Fatalf("event %d is %s, and the client holds it: %v", i, e, held)
+			t.Fatalf("event %d is %s, but the client has the object: %v", i, e, held)
 		}
 		state["a/"+e.name] = e.ip
 		if e.kind == "DELETED" {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// deadline is a watcher that tells until when it may watch.
+// deadline is a watcher that reports the remaining duration of its context.
 type deadline chan time.Duration
 
 func (d deadline) Watch(ctx context.Context, _ *internalversion.ListOptions) (watch.Interface, error) {

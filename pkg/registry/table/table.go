@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package table prints objects as the rows that `kubectl get` shows.
+// Package table converts objects to the tables that `kubectl get` prints.
 package table
 
 import (

@@ -60,7 +60,7 @@ func TestTableOfMembers(t *testing.T) {
 	}
 }
 
-func TestReasonIsWhatIsWrong(t *testing.T) {
+func TestReasonListsProblems(t *testing.T) {
 	condition := func(status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: reason, Status: status, Reason: reason, Message: "because"}
 	}

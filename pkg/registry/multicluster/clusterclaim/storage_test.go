@@ -22,7 +22,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
 )
 
-// watched is a storage that notes until when it may be watched.
+// watched is a storage that records the deadline of watches.
 type watched struct {
 	storage.Interface
 	until time.Time
@@ -33,7 +33,8 @@ func (w *watched) Watch(ctx context.Context, _ string, _ storage.ListOptions) (w
 	return watch.NewEmptyWatch(), nil
 }
 
-// A revoked credential ends what was begun with it: other clusters watch claims.
+// Other clusters watch claims, and a watch must not outlive a revoked credential
+// for long.
 func TestWatchesOfClaimsAreBounded(t *testing.T) {
 	claims := &watched{}
 	options := generic.RESTOptions{
@@ -58,6 +59,6 @@ func TestWatchesOfClaimsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := time.Until(claims.until); left <= 0 || left > boundedwatch.MaxDuration {
-		t.Errorf("it may be watched for %s", left)
+		t.Errorf("a watch lasts %s", left)
 	}
 }
