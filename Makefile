@@ -70,7 +70,7 @@ lint: ## Check formatting, and run go vet and golangci-lint.
 	for module in $(modules); do (cd $$module && go vet ./... && $(golangci_lint) run); done
 
 .PHONY: verify
-verify: ## Verify that generated code and module files are up to date.
+verify: ## Verify generated code, module files, requirement IDs and wording.
 	hack/verify.sh
 
 .PHONY: unit

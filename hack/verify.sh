@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fails if derived files are out of date: generated code, module files, the
-# requirement IDs that tests refer to, and the output of `make help`.
+# Fails if derived files are out of date (generated code, module files, the
+# requirement IDs that tests refer to, the output of `make help`), or if a file
+# contains a phrase that this project does not use.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
@@ -23,6 +24,7 @@ if [[ -n $tests_only ]]; then
 fi
 
 go run ./hack/requirements || failed=1
+hack/verify-words.sh || failed=1
 
 undocumented=$(sed -n 's/^\([a-z][a-z0-9-]*\):\([^#=]*\)$/\1/p' Makefile | sort -u)
 if [[ -n $undocumented ]]; then
