@@ -120,7 +120,7 @@ func checkExportable(ctx context.Context, c *cluster.Cluster, namespace, name st
 	service, err := c.Kubernetes.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("Service %q does not exist in namespace %q of context %q: create it first, or choose another namespace with -n; `kubectl get services -A` lists all Services", name, namespace, c.Context)
+		return fmt.Errorf("failed to export Service %q: not found in namespace %q of context %q: create it first, or choose another namespace with -n; `kubectl get services -A` lists all Services", name, namespace, c.Context)
 	case err != nil:
 		return fmt.Errorf("failed to get Service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.KubernetesUserAdvice))
 	}

@@ -75,7 +75,7 @@ func TestServicesThatCannotBeExported(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		{"no Service", nil, `Service "web" does not exist in namespace "shop" of context "east": create it first, or choose another namespace with -n`},
+		{"no Service", nil, `failed to export Service "web": not found in namespace "shop" of context "east": create it first, or choose another namespace with -n`},
 		{
 			"ExternalName", []runtime.Object{clustertest.NewService("web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
 			"has type ExternalName and cannot be exported; export a Service that has endpoints",
