@@ -1,0 +1,122 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+)
+
+// maxInPlace is how many changes are applied with the lock held. For more, the
+// exports are copied and changed without the lock, and then replaced.
+const maxInPlace = 100
+
+// routed returns the Services of clusters to which the peer is the route.
+func routed(routes map[string]route.Route[*peer], p *peer, refs []exports.Ref) []types.NamespacedName {
+	var services []types.NamespacedName
+	for _, ref := range refs {
+		if routes[ref.Cluster].Source == p {
+			services = append(services, ref.Service)
+		}
+	}
+	return services
+}
+
+// notifyLocked defers the notification that Services changed.
+func (s *Set) notifyLocked(services []types.NamespacedName) {
+	if len(services) > 0 {
+		s.deferred = append(s.deferred, func() {
+			for _, service := range services {
+				s.config.ServiceChanged(service)
+			}
+		})
+	}
+}
+
+// commit applies an update to the exports of a peer, and records them. The
+// caller holds p.updates and computed the update from store. change runs with
+// the lock held after the exports changed; nothing happens if they were replaced
+// since, or validLocked reports false.
+func (s *Set) commit(p *peer, store *exports.Store, update exports.Update, validLocked func() bool, change func()) (after func()) {
+	next, refs := store, slices.Collect(maps.Keys(update.Services()))
+	if update.Len() > maxInPlace {
+		next = store.Clone()
+		next.Apply(update)
+	}
+	var recording recording
+	after = s.locked(func() {
+		if p.exports != store || !validLocked() {
+			return
+		}
+		if next == store {
+			store.Apply(update)
+		}
+		p.exports = next
+		recording = p.recordingLocked(s.recorder)
+		s.notifyLocked(routed(s.routes, p, refs))
+		change()
+	})
+	recording.record(next, refs)
+	return after
+}
+
+// recording records the exports of a peer without the lock that its fields were
+// read with. The zero value records nothing.
+type recording struct {
+	recorder *memory.Recorder
+	epoch    int
+	id       string
+	uid      types.UID
+	accepted bool
+}
+
+func (p *peer) recordingLocked(recorder *memory.Recorder) recording {
+	return recording{recorder, recorder.Epoch(p.id), p.id, p.uid, p.acceptance.Accepted}
+}
+
+// record records Services, as soon as it is known whose they are. Those that are
+// no longer exported are always removed. The caller holds the peer's updates.
+func (r recording) record(store *exports.Store, refs []exports.Ref) {
+	if r.uid == "" {
+		return
+	}
+	for _, ref := range refs {
+		if objects := store.Objects(ref); r.accepted || len(objects) == 0 {
+			r.recorder.Record(r.epoch, r.id, r.uid, ref, objects)
+		}
+	}
+}
+
+// recordAll records everything that a peer exports.
+func (s *Set) recordAll(p *peer) {
+	p.updates.Lock()
+	defer p.updates.Unlock()
+	s.mu.RLock()
+	store, recording := p.exports, p.recordingLocked(s.recorder)
+	present := s.peers[p.spec.Name] == p
+	s.mu.RUnlock()
+	if present {
+		recording.record(store, store.Refs())
+	}
+}
+
+// enforcePolicy removes what the exports of a peer contain but its Secret, or
+// the identity of this cluster, no longer allows. What is newly allowed is read
+// by the feed that starts at the same time.
+func (s *Set) enforcePolicy(p *peer) {
+	p.updates.Lock()
+	s.mu.RLock()
+	store, policy := p.exports, newPolicy(s.roster.identity, p.spec, s.config.Ranges)
+	s.mu.RUnlock()
+	presentLocked := func() bool { return s.peers[p.spec.Name] == p }
+	after := s.commit(p, store, store.Retain(policy), presentLocked, func() { s.refreshLocked(p) })
+	p.updates.Unlock()
+	after()
+}

@@ -1,0 +1,105 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exports
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+)
+
+var web = types.NamespacedName{Namespace: "ns", Name: "web"}
+
+func admitted(t *testing.T, object any) Arrival {
+	t.Helper()
+	decoded, err := Decode(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Policy{Self: "a", Member: "b"}.Admit(decoded)
+}
+
+func newTestStore(t *testing.T) *Store {
+	t.Helper()
+	s := NewStore()
+	s.Apply(s.Upsert(admitted(t, membertest.ExportedService("b", "web"))))
+	s.Apply(s.Upsert(admitted(t, membertest.ExportedSlice("b", "web", "web-1"))))
+	return s
+}
+
+// Only Apply changes a store, so that updates can be computed without its lock.
+func TestComputingAnUpdateChangesNothing(t *testing.T) {
+	s := newTestStore(t)
+	object := admitted(t, membertest.ExportedService("b", "web")).Object
+	s.Upsert(Arrival{Object: object, Err: errors.New("invalid")})
+	s.Remove(object)
+	s.Replace(Services, nil)
+	s.Retain(Policy{Self: "b"})
+	s.Confirm("b", nil, [Kinds]*Rejections{})
+	if export := s.Export("b", web); export == nil || len(export.Slices) != 1 || s.Unconfirmed() != 0 {
+		t.Errorf("the store changed: %+v", export)
+	}
+}
+
+func TestChangingACloneLeavesTheOriginal(t *testing.T) {
+	s := newTestStore(t)
+	clone := s.Clone()
+	clone.Apply(clone.Replace(Services, nil))
+	clone.Apply(clone.Replace(EndpointSlices, []Arrival{admitted(t, membertest.ExportedSlice("b", "web", "web-2"))}))
+	if clone.Unconfirmed() != 1 || clone.Export("b", web).Slices[0].Name == s.Export("b", web).Slices[0].Name {
+		t.Error("the clone did not change")
+	}
+	if _, endpoints := s.Counts("b"); s.Unconfirmed() != 0 || endpoints != 2 || s.Export("b", web) == nil {
+		t.Error("the original changed")
+	}
+}
+
+func TestCountsFollowTheObjects(t *testing.T) {
+	s := newTestStore(t)
+	s.Apply(s.Upsert(admitted(t, membertest.ExportedSlice("b", "web", "web-2"))))
+	s.Apply(s.Remove(admitted(t, membertest.ExportedService("b", "web")).Object))
+	if exports, endpoints := s.Counts("b"); exports != 0 || endpoints != 4 {
+		t.Errorf("counted %d exports and %d endpoints, want 0 and 4", exports, endpoints)
+	}
+	if s.Export("b", web) != nil || len(s.Services("b")) != 1 {
+		t.Error("endpoints without a Service are an export")
+	}
+}
+
+// A hub that no longer lists a cluster confirms that its exports are gone; a
+// member cannot confirm that by not listing itself.
+func TestMissingEntryConfirmsOnlyRelayedClusters(t *testing.T) {
+	for member, want := range map[string]int{"b": 0, "hub": 2} {
+		s := newTestStore(t)
+		s.Apply(s.Replace(Services, nil))
+		s.Apply(s.Replace(EndpointSlices, nil))
+		if got := s.Confirm(member, map[string]*clusterset.Member{}, [Kinds]*Rejections{}).Len(); got != want {
+			t.Errorf("member %s: %d objects are removed, want %d", member, got, want)
+		}
+	}
+}
+
+func TestFirstRejectionIsAlwaysTheSame(t *testing.T) {
+	arrival := func(name string, err error) Arrival {
+		return Arrival{Object: Object{Kind: Services, Name: name, Service: web}, Err: err}
+	}
+	failed := errors.New("failed")
+	r := NewRejections([]Arrival{arrival("c", failed), arrival("b", failed), arrival("ok", nil)})
+	if r.Len() != 2 || r.First() != "exportedservices ns/b: failed" {
+		t.Errorf("%d rejections, the first: %s", r.Len(), r.First())
+	}
+	r.Observe(arrival("a", failed))
+	r.Observe(arrival("b", nil))
+	if r.Len() != 2 || r.First() != "exportedservices ns/a: failed" {
+		t.Errorf("%d rejections, the first: %s", r.Len(), r.First())
+	}
+	var none *Rejections
+	if none.Len() != 0 || none.First() != "" {
+		t.Error("nil is not empty")
+	}
+}
