@@ -31,7 +31,7 @@ func (f *fixture) addresses() string {
 	return fmt.Sprint(addresses)
 }
 
-// R10: allowed-cidrs apply to what is held, not only to what is read next.
+// allowed-cidrs apply to what is held, not only to what is read next.
 func TestAllowedCIDRsApplyToWhatIsHeld(t *testing.T) {
 	w := newFixture(t, nil)
 	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
@@ -69,7 +69,7 @@ func TestAllowedCIDRsApplyToWhatIsHeld(t *testing.T) {
 	}
 }
 
-// R10: allowed-cidrs may be tightened while the server is down.
+// allowed-cidrs may be tightened while the server is down.
 func TestAllowedCIDRsApplyToWhatIsRecalled(t *testing.T) {
 	recorded := newMemory(t)
 	w, _ := exporting(t, recorded)

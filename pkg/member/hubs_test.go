@@ -122,7 +122,7 @@ func TestEmptyListOfOneRelayedClusterNeedsConfirmation(t *testing.T) {
 	}
 }
 
-// A Secret for a cluster that a hub speaks for must not interrupt anything.
+// A Secret for a cluster that a hub relays must not interrupt anything.
 func TestMemberReplacesTheHubOnceItHasBeenRead(t *testing.T) {
 	w := newFixture(t, nil)
 	h := w.join("h", hubFor("*"))
