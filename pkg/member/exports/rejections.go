@@ -7,22 +7,45 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
+// maxReason limits the reason of a rejection, in characters: parts of it come
+// from the member.
+const maxReason = 1000
+
 // Rejections are the objects of one kind that were rejected, or admitted only
-// in part. A nil value is empty.
+// in part. A nil value is empty. The objects themselves are not kept: validation
+// does not limit the size of an object that it rejects.
 type Rejections struct {
-	byKey map[Key]Arrival
+	byKey map[Key]rejection
 	// keys are sorted, so that the first does not have to be searched for.
 	keys []Key
 }
 
+type rejection struct {
+	reason string
+	// cluster is the exporting cluster, and weight what the object adds to the
+	// count in its entry, unless the object is held and counted there.
+	cluster string
+	weight  int32
+}
+
+func newRejection(arrival Arrival) rejection {
+	r := rejection{reason: truncate.Characters(arrival.Err.Error(), maxReason), cluster: arrival.Object.Cluster}
+	if !arrival.Admitted {
+		r.weight = arrival.Object.weight()
+	}
+	return r
+}
+
 // NewRejections returns the rejections in a list.
 func NewRejections(arrivals []Arrival) *Rejections {
-	r := &Rejections{byKey: map[Key]Arrival{}}
+	r := &Rejections{byKey: map[Key]rejection{}}
 	for _, arrival := range arrivals {
 		if arrival.Err != nil {
-			r.byKey[arrival.Object.Key()] = arrival
+			r.byKey[arrival.Object.Key()] = newRejection(arrival)
 		}
 	}
 	for key := range r.byKey {
@@ -45,7 +68,7 @@ func (r *Rejections) Observe(arrival Arrival) {
 		if !known {
 			r.keys = slices.Insert(r.keys, at, key)
 		}
-		r.byKey[key] = arrival
+		r.byKey[key] = newRejection(arrival)
 	case known:
 		r.keys = slices.Delete(r.keys, at, at+1)
 		delete(r.byKey, key)
@@ -65,19 +88,19 @@ func (r *Rejections) First() string {
 	if r.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %v", r.keys[0], r.byKey[r.keys[0]].Err)
+	return fmt.Sprintf("%s: %s", r.keys[0], r.byKey[r.keys[0]].reason)
 }
 
 // count returns what the rejected objects add to the count in the entry of a
-// cluster. Those that were admitted in part are held and counted there.
+// cluster.
 func (r *Rejections) count(cluster string) int32 {
 	if r == nil {
 		return 0
 	}
 	var count int32
-	for _, arrival := range r.byKey {
-		if !arrival.Admitted && arrival.Object.Cluster == cluster {
-			count += arrival.Object.weight()
+	for _, rejected := range r.byKey {
+		if rejected.cluster == cluster {
+			count += rejected.weight
 		}
 	}
 	return count

@@ -5,9 +5,13 @@ package exports
 
 import (
 	"errors"
+	"runtime"
+	"strings"
 	"testing"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -101,5 +105,31 @@ func TestFirstRejectionIsAlwaysTheSame(t *testing.T) {
 	var none *Rejections
 	if none.Len() != 0 || none.First() != "" {
 		t.Error("nil is not empty")
+	}
+}
+
+// Objects that are rejected may have any size, so that a member could use up the
+// memory of this server with them.
+func TestRejectedObjectsAreNotKept(t *testing.T) {
+	var objects []weak.Pointer[clusterset.ExportedService]
+	reject := func(name string) Arrival {
+		service := &clusterset.ExportedService{}
+		objects = append(objects, weak.Make(service))
+		object := Object{Kind: Services, Cluster: "b", Name: name, Service: web, Object: service}
+		return Arrival{Object: object, Err: field.Invalid(field.NewPath("spec"), service, strings.Repeat("x", 10*maxReason))}
+	}
+	r := NewRejections([]Arrival{reject("listed")})
+	r.Observe(reject("watched"))
+	runtime.GC()
+	for _, object := range objects {
+		if object.Value() != nil {
+			t.Error("a rejected object is kept in memory")
+		}
+	}
+	if got := len([]rune(r.First())); got > 2*maxReason {
+		t.Errorf("the reason has %d characters", got)
+	}
+	if got := r.count("b"); got != 2 {
+		t.Errorf("%d objects are counted, want 2", got)
 	}
 }
