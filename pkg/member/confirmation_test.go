@@ -74,3 +74,26 @@ func TestCompleteListNeedsNoConfirmation(t *testing.T) {
 		t.Errorf("web is exported by %q, api by %q", w.exporters("web"), w.exporters("api"))
 	}
 }
+
+// A count from before an object was rejected does not include it, so it may be
+// that of an object that is still exported.
+func TestEarlierCountDoesNotConfirmAfterARejection(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.replace(t, b, exports.Services)
+	b.feed.(*fakeFeed).pending = false // a probe begins
+	invalid := exported("b", "invalid")
+	invalid.Spec.Type = "NodePort"
+	w.upsert(t, b, invalid)
+	w.probed(b, ownEntry("b", withExports(1)))
+	if w.exporters("web") != "b" {
+		t.Fatal("an export was removed although the member counted it")
+	}
+	w.probe(b, ownEntry("b", withExports(2)))
+	if w.exporters("web") != "b" {
+		t.Fatal("an export was removed although the member still counts it")
+	}
+	w.probe(b, ownEntry("b", withExports(1)))
+	if w.exporters("web") != "" {
+		t.Error("an export is kept although the member counts only the rejected object")
+	}
+}

@@ -68,7 +68,7 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 func (r *receiver) Upsert(arrival exports.Arrival) {
 	r.update(func(store *exports.Store) exports.Update { return store.Upsert(arrival) }, func(update exports.Update) {
 		r.rejectLocked(arrival)
-		if update.Len() > 0 && r.peer.exports.Unconfirmed() > 0 {
+		if (update.Len() > 0 || arrival.Err != nil) && r.peer.exports.Unconfirmed() > 0 {
 			r.feed.ProbeNow() // an earlier count does not include the object
 		}
 		r.set.refreshLocked(r.peer)
