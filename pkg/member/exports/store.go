@@ -20,6 +20,9 @@ type Store struct {
 	// refs tell what an object belongs to: a slice may move to another Service,
 	// and the same object to another cluster.
 	refs map[Key]Ref
+	// unconfirmed is the number of unconfirmed objects of all clusters: a hub may
+	// have many, and the number is needed for every object that changes.
+	unconfirmed int
 }
 
 // Ref is a Service of one cluster.
@@ -56,7 +59,7 @@ func Restore(objects []Object, policy Policy) *Store {
 // Clone returns a copy that can be changed without affecting the original. The
 // objects are shared.
 func (s *Store) Clone() *Store {
-	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs)}
+	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs), unconfirmed: s.unconfirmed}
 	for id, held := range s.clusters {
 		copied := *held
 		copied.services = make(map[types.NamespacedName]map[Key]Object, len(held.services))
@@ -132,15 +135,7 @@ func (s *Store) Counts(cluster string) (exports, endpoints int32) {
 
 // Unconfirmed returns how many objects the member no longer lists without
 // having confirmed that they are gone.
-func (s *Store) Unconfirmed() int {
-	count := 0
-	for _, held := range s.clusters {
-		for kind := range Kinds {
-			count += len(held.unconfirmed[kind])
-		}
-	}
-	return count
-}
+func (s *Store) Unconfirmed() int { return s.unconfirmed }
 
 // find returns what is held of an object, whatever it belongs to.
 func (s *Store) find(key Key) (Object, bool) {
@@ -174,17 +169,30 @@ func (s *Store) Apply(update Update) {
 		s.set(object)
 	}
 	for _, object := range update.unconfirmed {
-		held := s.clusters[object.Cluster]
-		if held.unconfirmed[object.Kind] == nil {
-			held.unconfirmed[object.Kind] = map[Key]struct{}{}
-		}
-		held.unconfirmed[object.Kind][object.Key()] = struct{}{}
+		s.mark(s.clusters[object.Cluster], object.Key())
 	}
 	for _, object := range update.confirmed {
 		if held := s.clusters[object.Cluster]; held != nil {
-			delete(held.unconfirmed[object.Kind], object.Key())
+			s.unmark(held, object.Key())
 		}
 	}
+}
+
+// mark marks an object of a cluster as unconfirmed.
+func (s *Store) mark(held *cluster, key Key) {
+	if held.unconfirmed[key.Kind] == nil {
+		held.unconfirmed[key.Kind] = map[Key]struct{}{}
+	}
+	before := len(held.unconfirmed[key.Kind])
+	held.unconfirmed[key.Kind][key] = struct{}{}
+	s.unconfirmed += len(held.unconfirmed[key.Kind]) - before
+}
+
+// unmark removes the mark of an object, if it has one.
+func (s *Store) unmark(held *cluster, key Key) {
+	before := len(held.unconfirmed[key.Kind])
+	delete(held.unconfirmed[key.Kind], key)
+	s.unconfirmed += len(held.unconfirmed[key.Kind]) - before
 }
 
 func (s *Store) set(object Object) {
@@ -211,7 +219,7 @@ func (s *Store) delete(key Key) {
 	held := s.clusters[object.Cluster]
 	held.count(object, -1)
 	delete(s.refs, key)
-	delete(held.unconfirmed[key.Kind], key)
+	s.unmark(held, key)
 	delete(held.services[object.Service], key)
 	if len(held.services[object.Service]) == 0 {
 		delete(held.services, object.Service)

@@ -5,9 +5,11 @@ package exports
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"weak"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -131,5 +133,53 @@ func TestRejectedObjectsAreNotKept(t *testing.T) {
 	}
 	if got := r.count("b"); got != 2 {
 		t.Errorf("%d objects are counted, want 2", got)
+	}
+}
+
+// The number of unconfirmed objects is that of the marks, whatever changed.
+func TestUnconfirmedObjectsAreCounted(t *testing.T) {
+	s := newTestStore(t)
+	s.Apply(s.Upsert(admitted(t, membertest.ExportedService("b", "api"))))
+	expect := func(want int) {
+		t.Helper()
+		if got := s.Unconfirmed(); got != want {
+			t.Errorf("%d objects are unconfirmed, want %d", got, want)
+		}
+	}
+	s.Apply(s.Replace(Services, nil))
+	s.Apply(s.Replace(Services, nil))
+	expect(2)
+	s.Apply(s.Replace(EndpointSlices, nil))
+	expect(3)
+	s.Apply(s.Upsert(admitted(t, membertest.ExportedService("b", "api"))))
+	expect(2)
+	changed := membertest.ExportedSlice("b", "web", "web-1")
+	changed.Spec.Endpoints = changed.Spec.Endpoints[:1]
+	s.Apply(s.Upsert(admitted(t, changed)))
+	expect(1)
+	s = s.Clone()
+	expect(1)
+	s.Apply(s.Remove(admitted(t, membertest.ExportedService("b", "web")).Object))
+	expect(0)
+}
+
+// The feed of a hub contains many clusters, and whether it is complete is
+// determined for every object that changes, and for every entry.
+func TestCostOfUnconfirmedIsIndependentOfTheNumberOfClusters(t *testing.T) {
+	s := NewStore()
+	for i := range 10_000 {
+		cluster := fmt.Sprintf("c%d", i)
+		s.set(Object{Kind: Services, Cluster: cluster, Service: web, Name: "web." + cluster})
+	}
+	fastest := time.Hour
+	for range 5 {
+		begin := time.Now()
+		for range 1_000 {
+			s.Unconfirmed()
+		}
+		fastest = min(fastest, time.Since(begin))
+	}
+	if fastest > 10*time.Millisecond {
+		t.Errorf("1000 calls take %s with 10000 clusters", fastest)
 	}
 }
