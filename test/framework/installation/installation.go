@@ -14,7 +14,9 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -273,8 +275,32 @@ func (i *Installation) AwaitAvailable(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return i.discoverable()
 	})
+}
+
+// discoverable returns an error until kubectl finds all resources and their
+// documentation: the kube-apiserver aggregates both in the background.
+func (i *Installation) discoverable() error {
+	documented, err := i.Kubernetes.Discovery().OpenAPIV3().Paths()
+	if err != nil {
+		return err
+	}
+	_, resources, err := i.Kubernetes.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		return err
+	}
+	for _, apiService := range GroupVersions {
+		version, group, _ := strings.Cut(apiService, ".")
+		groupVersion := group + "/" + version
+		if _, ok := documented["apis/"+groupVersion]; !ok {
+			return fmt.Errorf("OpenAPI document of %s is not aggregated yet", groupVersion)
+		}
+		if !slices.ContainsFunc(resources, func(list *metav1.APIResourceList) bool { return list.GroupVersion == groupVersion }) {
+			return fmt.Errorf("resources of %s are not discoverable yet", groupVersion)
+		}
+	}
+	return nil
 }
 
 func available(apiService *apiregistrationv1.APIService) error {
