@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,6 +80,35 @@ func TestUnsupportedTrafficDistributionFallsBack(t *testing.T) {
 			w.settle(t)
 			if got := w.existingService(web).Annotations[multicluster.TrafficDistributionProblemAnnotation]; got != test.problem {
 				t.Errorf("got problem %q, want %q", got, test.problem)
+			}
+		})
+	}
+}
+
+// Hints follow the traffic distribution of the derived Service: kube-proxy applies them
+// whatever the distribution, and a host that does not support a distribution drops the
+// hints that only this distribution has, so that they would be written on every sync.
+func TestHintsFollowTheFallback(t *testing.T) {
+	zone := &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z1"}}}
+	for _, test := range []struct {
+		distribution string
+		want         *discoveryv1.EndpointHints
+	}{
+		{corev1.ServiceTrafficDistributionPreferSameZone, zone},
+		{corev1.ServiceTrafficDistributionPreferSameNode, nil},
+	} {
+		t.Run(test.distribution, func(t *testing.T) {
+			w := newWorld(t)
+			w.olderHost(&[]string{corev1.ServiceTrafficDistributionPreferClose})
+			endpoints := ready("10.1.0.1")
+			endpoints[0].Zone, endpoints[0].NodeName = ptr.To("z1"), ptr.To("node-1")
+			w.hold(t, "import", distributed("web", test.distribution))
+			w.export(t, exportedBy("here", endpoints))
+			w.sync1(t)
+			w.settle(t)
+			slice := only(t, w.existingSlices(web))
+			if diff := cmp.Diff(test.want, slice.Endpoints[0].Hints); diff != "" {
+				t.Errorf("unexpected hints (-want +got):\n%s", diff)
 			}
 		})
 	}

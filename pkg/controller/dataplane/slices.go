@@ -54,7 +54,7 @@ func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *cor
 				continue
 			}
 			ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
-			endpoints := importEndpoints(serviceImport, exporter.own(), source)
+			endpoints := importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source)
 			base := owner.Name + "-" + shortHash(source.Spec.Cluster+"/"+source.Name)
 			for number, chunk := range distribute(endpoints, existingChunks(base, existing)) {
 				slice := newSlice(serviceImport, owner, source, chunkName(base, number))
@@ -140,8 +140,10 @@ func slicePorts(imported []multiclusterxv1beta1.ServicePort, exported []clusters
 }
 
 // importEndpoints returns the endpoints of a slice as they are imported, sorted by
-// address: another order at the source must not cause a write.
-func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool, source *clustersetv1alpha1.ExportedEndpointSlice) []discoveryv1.Endpoint {
+// address: another order at the source must not cause a write. distribution is the
+// traffic distribution of the derived Service, which is not that of the import if the
+// host does not support the latter.
+func importEndpoints(distribution *string, own bool, source *clustersetv1alpha1.ExportedEndpointSlice) []discoveryv1.Endpoint {
 	var endpoints []discoveryv1.Endpoint
 	for _, endpoint := range source.Spec.Endpoints {
 		addresses := endpoint.Addresses
@@ -158,15 +160,15 @@ func importEndpoints(serviceImport *multiclusterxv1beta1.ServiceImport, own bool
 			// In another cluster, a node of the same name would count as local.
 			imported.NodeName = endpoint.NodeName
 		}
-		imported.Hints = hints(serviceImport.Spec.TrafficDistribution, imported)
+		imported.Hints = hints(distribution, imported)
 		endpoints = append(endpoints, imported)
 	}
 	slices.SortStableFunc(endpoints, func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
 	return endpoints
 }
 
-// hints computes the hints of an endpoint from the traffic distribution of the
-// import. The hints of the exporting cluster are ignored.
+// hints computes the hints of an endpoint from a traffic distribution. The hints of
+// the exporting cluster are ignored.
 func hints(distribution *string, endpoint discoveryv1.Endpoint) *discoveryv1.EndpointHints {
 	var result discoveryv1.EndpointHints
 	switch ptr.Deref(distribution, "") {
