@@ -57,7 +57,8 @@ func deleteCommand(id string) string {
 // Forget plans how a cluster that no longer exists, or no longer responds, is
 // removed from its peers. The cluster is given by the name that the user knows
 // it by, and by the address and authority of its kubeconfig context, if it has
-// one. Forget returns the ID that the peers know the cluster by.
+// one. Forget returns the ID that the peers know the cluster by. It fails if that
+// ID is not the same cluster in all peers.
 func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 	plan := Plan{Steps: []Step{}}
 	id := memberAt(access, peers)
@@ -65,8 +66,17 @@ func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 		id = name
 	}
 	var contexts []string
+	var known Cluster // the first peer that knows the cluster
 	for _, peer := range peers {
 		contexts = append(contexts, peer.Context)
+		switch uid := peer.Known[id]; {
+		case uid == "":
+		case known.Known == nil:
+			known = peer
+		case uid != known.Known[id]:
+			return id, Plan{}, fmt.Errorf("member %q of the cluster of context %q (UID %s) and member %q of the cluster of context %q (UID %s) are different clusters: name only the clusters in --from that have the cluster to remove as a member",
+				id, known.Context, known.Known[id], id, peer.Context, uid)
+		}
 		if peer.Connected[id] {
 			return id, Plan{}, fmt.Errorf("cluster %q is still connected to the cluster of context %q: use a kubeconfig with a working context for %q, so that it can leave", id, peer.Context, id)
 		}

@@ -464,6 +464,16 @@ func TestForgetPlan(t *testing.T) {
 			name: "connected member", forget: "north", peers: []Cluster{member("east", "north"), with(member("west", "north"), connectedTo("north"))}, wantID: "north",
 			err: `cluster "north" is still connected to the cluster of context "west"`,
 		},
+		{
+			name: "different clusters with the same ID", forget: "north", wantID: "north",
+			peers: []Cluster{member("south"), with(member("east", "north"), knows("north", "uid-1")), with(member("west", "north"), knows("north", "uid-2"))},
+			err:   `member "north" of the cluster of context "east" (UID uid-1) and member "north" of the cluster of context "west" (UID uid-2) are different clusters`,
+		},
+		{
+			name: "the same cluster, which one peer does not know", forget: "north", wantID: "north",
+			peers: []Cluster{with(member("east", "north"), knows("north", "uid-1")), newCluster("south", incomplete("north")), with(member("west", "north"), knows("north", "uid-1"))},
+			want:  []string{"east RemoveMembers north", "east RevokeAccess north", "south RevokeAccess north", "west RemoveMembers north", "west RevokeAccess north"},
+		},
 		{name: "unknown cluster", forget: "nroth", peers: []Cluster{member("east", "north"), member("west", "north")}, wantID: "nroth", err: `no cluster in --from (east, west) has a member "nroth"`},
 		{name: "no peers", forget: "north", wantID: "north", err: `name the clusters to remove "north" from with --from`},
 		{name: "cluster as its own peer", forget: "north", peers: []Cluster{member("north", "east")}, wantID: "north", err: `context "north" refers to the cluster "north" that is leaving`},
