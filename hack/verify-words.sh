@@ -40,10 +40,19 @@ failed=0
 while IFS= read -r line; do
   [[ -n $line ]] || continue
   pattern=${line%|*} instead=${line##*|}
-  if found=$(git grep -nIiE -e "$pattern" -- ':!LICENSE' ':!pkg/generated' ':!*go.sum' ':!hack/verify-words.sh'); then
+  status=0
+  found=$(git grep -nIiE -e "$pattern" -- ':!LICENSE' ':!pkg/generated' ':!*go.sum' ':!hack/verify-words.sh') || status=$?
+  case $status in
+  0)
     echo "$found" >&2
     echo "verify-words: do not use /$pattern/; write: $instead" >&2
     failed=1
-  fi
+    ;;
+  1) ;; # not found
+  *)
+    echo "verify-words: git grep failed" >&2
+    exit "$status"
+    ;;
+  esac
 done <<<"$phrases"
 exit $failed
