@@ -1,0 +1,32 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configmap
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// retryAfterSeconds is sent to clients with a 503.
+const retryAfterSeconds = 1
+
+// unavailable translates an error of the kube-apiserver for clients of this
+// server. Responses about resource versions, load and timeouts mean the same to
+// them. Any other error, such as a missing permission of this server, is a 503.
+func unavailable(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)) {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
+		Message: fmt.Sprintf("storage in the host cluster is unavailable: %v", err),
+		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
+	}}
+}

@@ -1,0 +1,115 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configmap
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func storageNamespace(uid types.UID, deleting bool) *corev1.Namespace {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mcs-storage", UID: uid}}
+	if deleting {
+		namespace.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	return namespace
+}
+
+func TestOnlyTheLivingNamespaceConfirmsAnAbsence(t *testing.T) {
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "mcs-storage")
+	for what, c := range map[string]struct {
+		namespace *corev1.Namespace
+		err       error
+		want      string
+		lost      bool
+	}{
+		"alive":         {namespace: storageNamespace("one", false)},
+		"being deleted": {namespace: storageNamespace("one", true), want: "is being deleted", lost: true},
+		"gone":          {err: notFound, want: "was deleted", lost: true},
+		"made again":    {namespace: storageNamespace("two", false), want: "created again", lost: true},
+		"unreachable":   {err: errors.New("connection refused"), want: "connection refused"},
+	} {
+		guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) { return c.namespace, c.err })
+		guard.Open("one")
+		err := guard.Confirm(t.Context())
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", what, err, c.want)
+		}
+		if err != nil && !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%s: %v is not 503", what, err)
+		}
+		if (guard.Usable() != nil) != c.lost {
+			t.Errorf("%s: usable: %v, want lost=%v", what, guard.Usable(), c.lost)
+		}
+	}
+}
+
+// A read that is in progress when an event arrives may have been answered before
+// the event, and confirms nothing.
+func TestConfirmationsShareAReadThatStartsAfterThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		deleting := atomic.Bool{}
+		guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) {
+			reads.Add(1)
+			answer := storageNamespace("one", deleting.Load())
+			time.Sleep(time.Second)
+			return answer, nil
+		})
+		guard.Open("one")
+		confirm := func() chan error {
+			result := make(chan error, 1)
+			go func() { result <- guard.Confirm(t.Context()) }()
+			return result
+		}
+		first := confirm()
+		synctest.Wait()
+		deleting.Store(true)
+		var later []chan error
+		for range 50 {
+			later = append(later, confirm())
+		}
+		if err := <-first; err != nil {
+			t.Errorf("the read before the deletion failed: %v", err)
+		}
+		for _, result := range later {
+			if err := <-result; err == nil {
+				t.Error("an absence was confirmed by a read that started before it")
+			}
+		}
+		if got := reads.Load(); got != 2 {
+			t.Errorf("%d reads for 51 confirmations, want 2", got)
+		}
+	})
+}
+
+func TestStorageIsUnusableUntilItIsOpened(t *testing.T) {
+	guard := NewNamespaceGuard("mcs-storage", nil)
+	if err := guard.Usable(); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "not been opened") {
+		t.Errorf("before it is opened: %v", err)
+	}
+	guard.Wait(errors.New("namespace \"mcs-storage\" does not exist"))
+	if err := guard.Usable(); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("while it waits: %v", err)
+	}
+	guard.Open("one")
+	guard.Wait(errors.New("too late"))
+	if err := guard.Usable(); err != nil {
+		t.Errorf("after it was opened: %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configmap
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// GetList implements storage.Interface. The limit is ignored, as the API allows:
+// the host sorts wrappers by the hash of their key, so that every page would
+// require a complete list.
+func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, listObj runtime.Object) error {
+	key, err := s.prepareKey(key, opts.Recursive)
+	if err != nil {
+		return err
+	}
+	query, err := s.query(key, opts)
+	if err != nil {
+		return err
+	}
+	itemsPtr, err := meta.GetItemsPtr(listObj)
+	if err != nil {
+		return err
+	}
+	items, err := conversion.EnforcePtr(itemsPtr)
+	if err != nil || items.Kind() != reflect.Slice {
+		return fmt.Errorf("need pointer to slice: %w", err)
+	}
+	if err := s.versions(opts, &query); err != nil {
+		return err
+	}
+	wrappers, err := s.configMaps.list(ctx, query)
+	if err != nil {
+		return unavailable(err)
+	}
+	if err := s.Guard.Confirm(ctx); err != nil {
+		return err
+	}
+	if key == s.ResourcePrefix && opts.Predicate.Empty() {
+		s.objects.Store(int64(len(wrappers.Items)))
+	}
+	found, err := s.decodeAll(wrappers.Items, key, opts, items.Type().Elem())
+	if err != nil {
+		return err
+	}
+	items.Set(found)
+	version, err := s.versioner.ParseResourceVersion(wrappers.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	return s.versioner.UpdateList(listObj, version, "", nil)
+}
+
+// query returns the selectors of a request to the host. The host selects by
+// namespace, labels and fields; longer key prefixes are matched by within.
+func (s *store) query(key string, opts storage.ListOptions) (metav1.ListOptions, error) {
+	selected, err := selector(s.Resource, namespaceOf(s.ResourcePrefix, key), opts.Predicate.Label, opts.Predicate.Field)
+	if err != nil {
+		return metav1.ListOptions{}, apierrors.NewBadRequest(fmt.Sprintf("invalid selector: %v", err))
+	}
+	query := metav1.ListOptions{LabelSelector: selected.String()}
+	if !opts.Recursive {
+		query.FieldSelector = byName(wrapperName(s.Resource, key))
+	}
+	return query, nil
+}
+
+// versions adds the requested resource version to a list query.
+func (s *store) versions(opts storage.ListOptions, query *metav1.ListOptions) error {
+	if opts.Predicate.Continue != "" {
+		if _, _, err := storage.ValidateListOptions(s.ResourcePrefix, s.versioner, opts); err != nil {
+			return err
+		}
+		return apierrors.NewResourceExpired("the continue token was not issued by this storage, which returns complete lists; list again without it")
+	}
+	minimum, err := s.minimumVersion(opts.ResourceVersion)
+	if err != nil || minimum == "" {
+		return err
+	}
+	query.ResourceVersion, query.ResourceVersionMatch = minimum, metav1.ResourceVersionMatchNotOlderThan
+	if opts.ResourceVersionMatch != "" {
+		query.ResourceVersionMatch = opts.ResourceVersionMatch
+	}
+	return nil
+}
+
+// decodeAll returns the objects that match the request, sorted by key.
+func (s *store) decodeAll(wrappers []corev1.ConfigMap, key string, opts storage.ListOptions, itemType reflect.Type) (reflect.Value, error) {
+	type entry struct {
+		key    string
+		object runtime.Object
+	}
+	entries := make([]entry, 0, len(wrappers))
+	for i := range wrappers {
+		object := reflect.New(itemType).Interface().(runtime.Object)
+		itsKey, err := s.unwrapInto(&wrappers[i], object)
+		if err != nil {
+			return reflect.Value{}, err
+		}
+		if !within(key, itsKey, opts.Recursive) {
+			continue
+		}
+		if matches, err := opts.Predicate.Matches(object); err == nil && matches {
+			entries = append(entries, entry{itsKey, object})
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	items := reflect.MakeSlice(reflect.SliceOf(itemType), 0, len(entries))
+	for _, e := range entries {
+		items = reflect.Append(items, reflect.ValueOf(e.object).Elem())
+	}
+	return items, nil
+}
+
+func (s *store) unwrapInto(wrapper *corev1.ConfigMap, out runtime.Object) (key string, _ error) {
+	key, data, err := unwrap(s.Resource, wrapper)
+	if err != nil {
+		return "", s.corrupt(wrapper, err)
+	}
+	return key, s.decode(wrapper, key, data, out)
+}
+
+// within reports whether a request for the key or prefix asked includes key.
+func within(asked, key string, recursive bool) bool {
+	if recursive {
+		return strings.HasPrefix(key, asked)
+	}
+	return key == asked
+}

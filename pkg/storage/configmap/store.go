@@ -1,0 +1,267 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/rest"
+)
+
+// Config describes the storage of one resource.
+type Config struct {
+	// Client is for the core group of the host: see ClientConfig.
+	Client rest.Interface
+	// Namespace is the storage namespace, and Guard decides whether it can be used.
+	Namespace string
+	Guard     *NamespaceGuard
+	// NamespaceUID returns the UID of the namespace that an object is created in.
+	// The UID is recorded in the wrapper. Optional.
+	NamespaceUID func(ctx context.Context, name string) (types.UID, error)
+
+	Resource schema.GroupResource
+	// ResourcePrefix begins every key of the resource.
+	ResourcePrefix string
+	Codec          runtime.Codec
+	NewFunc        func() runtime.Object
+	NewListFunc    func() runtime.Object
+	// Attributes returns the labels and the selectable fields of an object.
+	Attributes storage.AttrFunc
+}
+
+type store struct {
+	Config
+	configMaps configMaps
+	versioner  storage.Versioner
+	// objects is the number of stored objects, as far as this replica knows.
+	objects atomic.Int64
+}
+
+var _ storage.Interface = &store{}
+
+// New returns the storage of one resource.
+func New(config Config) storage.Interface {
+	// The prefix must not match keys of a resource with a longer name.
+	config.ResourcePrefix = strings.TrimSuffix(config.ResourcePrefix, "/") + "/"
+	return &store{
+		Config:     config,
+		configMaps: configMaps{client: config.Client, namespace: config.Namespace},
+		versioner:  storage.APIObjectVersioner{},
+	}
+}
+
+// Versioner implements storage.Interface.
+func (s *store) Versioner() storage.Versioner { return s.versioner }
+
+// ReadinessCheck implements storage.Interface.
+func (s *store) ReadinessCheck() error { return s.Guard.Usable() }
+
+// CompactRevision implements storage.Interface. Compactions of the host are not
+// observed.
+func (s *store) CompactRevision() int64 { return 0 }
+
+// EnableResourceSizeEstimation implements storage.Interface. Sizes are not
+// estimated.
+func (s *store) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
+
+// Stats implements storage.Interface. The count is derived from the lists and
+// writes of this replica: counting in the host would require a list.
+func (s *store) Stats(context.Context) (storage.Stats, error) {
+	return storage.Stats{ObjectCount: s.objects.Load()}, nil
+}
+
+// RequestWatchProgress implements storage.Interface. Only a watch cache calls it,
+// and none is used here.
+func (s *store) RequestWatchProgress(context.Context) error {
+	return errors.New("watch progress cannot be requested from the host cluster")
+}
+
+// GetCurrentResourceVersion implements storage.Interface.
+func (s *store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	if err := s.Guard.Usable(); err != nil {
+		return 0, err
+	}
+	list, err := s.configMaps.list(ctx, metav1.ListOptions{FieldSelector: byName("no-such-object")})
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	return s.versioner.ParseResourceVersion(list.ResourceVersion)
+}
+
+// prepareKey starts every request. All requests fail while storage is unusable.
+func (s *store) prepareKey(key string, recursive bool) (string, error) {
+	if err := s.Guard.Usable(); err != nil {
+		return "", err
+	}
+	return storage.PrepareKey(s.ResourcePrefix, key, recursive)
+}
+
+// Create implements storage.Interface.
+func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	key, err := s.prepareKey(key, false)
+	if err != nil {
+		return err
+	}
+	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
+		return storage.ErrResourceVersionSetOnCreate
+	}
+	if ttl != 0 {
+		return errors.New("objects with a time to live cannot be stored in the host cluster")
+	}
+	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
+		return fmt.Errorf("prepare object for storage: %w", err)
+	}
+	data, err := s.encode(key, obj)
+	if err != nil {
+		return err
+	}
+	created, err := s.createWrapper(ctx, key, obj, data)
+	if apierrors.IsAlreadyExists(err) {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	if out == nil {
+		return nil
+	}
+	return s.decode(created, key, data, out)
+}
+
+func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
+	w, err := s.wrapping(key, obj, data)
+	if err != nil {
+		return nil, err
+	}
+	if w.namespace != "" && s.NamespaceUID != nil {
+		if w.namespaceUID, err = s.NamespaceUID(ctx, w.namespace); err != nil {
+			return nil, err
+		}
+	}
+	created, err := s.configMaps.create(ctx, wrap(w))
+	if err == nil {
+		s.objects.Add(1)
+	}
+	return created, err
+}
+
+func (s *store) wrapping(key string, obj runtime.Object, data []byte) (wrapping, error) {
+	labels, fields, err := s.Attributes(obj)
+	if err != nil {
+		return wrapping{}, fmt.Errorf("read labels and fields of %s: %w", key, err)
+	}
+	return wrapping{
+		resource: s.Resource, key: key, namespace: namespaceOf(s.ResourcePrefix, key),
+		labels: labels, fields: fields, data: data,
+	}, nil
+}
+
+// encode returns 413 for an object that exceeds the size limit of a ConfigMap.
+func (s *store) encode(key string, obj runtime.Object) ([]byte, error) {
+	data, err := runtime.Encode(s.Codec, obj)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxObjectBytes {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"%s %s is too large: %d bytes, limit %d bytes; remove labels, annotations or managed fields", s.Resource, key, len(data), maxObjectBytes))
+	}
+	return data, nil
+}
+
+// decode decodes the object of a wrapper into out.
+func (s *store) decode(wrapper *corev1.ConfigMap, key string, data []byte, out runtime.Object) error {
+	decoded, _, err := s.Codec.Decode(data, nil, out)
+	if err == nil && decoded != out {
+		err = fmt.Errorf("decoded a %T instead of a %T", decoded, out)
+	}
+	if err == nil {
+		var version uint64
+		if version, err = s.versioner.ParseResourceVersion(wrapper.ResourceVersion); err == nil {
+			err = s.versioner.UpdateObject(out, version)
+		}
+	}
+	if err != nil {
+		return s.corrupt(wrapper, fmt.Errorf("decode %s: %w", key, err))
+	}
+	return nil
+}
+
+// corrupt returns the error for a wrapper that cannot be read. The object is
+// unknown, not absent.
+func (s *store) corrupt(wrapper *corev1.ConfigMap, err error) error {
+	return storage.NewInternalError(fmt.Errorf("ConfigMap %s/%s with an object of %s is invalid: %w; restore the ConfigMap from a backup, or delete it to delete the object",
+		s.Namespace, wrapper.Name, s.Resource, err))
+}
+
+// Get implements storage.Interface. Reads are consistent, or not older than the
+// requested version. Version "0" is read consistently as well: one of several
+// kube-apiservers may lag behind, and would report a new object as not found.
+func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	key, err := s.prepareKey(key, false)
+	if err != nil {
+		return err
+	}
+	minimum, err := s.minimumVersion(opts.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	state, err := s.read(ctx, key, minimum)
+	if err != nil {
+		return err
+	}
+	if state == nil {
+		if opts.IgnoreNotFound {
+			return runtime.SetZeroValue(out)
+		}
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	return s.decode(state.wrapper, key, state.data, out)
+}
+
+func (s *store) minimumVersion(version string) (string, error) {
+	number, err := s.versioner.ParseResourceVersion(version)
+	if err != nil {
+		return "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	if number == 0 {
+		return "", nil
+	}
+	return version, nil
+}
+
+// state is a wrapper that was read, and the encoded object in it.
+type state struct {
+	wrapper *corev1.ConfigMap
+	data    []byte
+}
+
+// read returns nil if the key does not exist.
+func (s *store) read(ctx context.Context, key, minimum string) (*state, error) {
+	wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, key), minimum)
+	if apierrors.IsNotFound(err) {
+		return nil, s.Guard.Confirm(ctx)
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	_, data, err := unwrap(s.Resource, wrapper)
+	if err != nil {
+		return nil, s.corrupt(wrapper, err)
+	}
+	return &state{wrapper: wrapper, data: data}, nil
+}
+
+func byName(name string) string { return "metadata.name=" + name }

@@ -1,0 +1,176 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configmap
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	domain = "storage.mcs-apiserver.io"
+	// ResourceLabel is the wrapped object's resource, with its group.
+	ResourceLabel = domain + "/resource"
+	// NamespaceLabel is the wrapped object's namespace.
+	NamespaceLabel = domain + "/namespace"
+	// NamespaceUIDLabel is the UID of that namespace when the object was created.
+	NamespaceUIDLabel = domain + "/namespace-uid"
+
+	// Labels and selectable fields of the wrapped object have prefixes of their
+	// own, so that users cannot set the labels above.
+	objectLabelPrefix = "label." + domain + "/"
+	objectFieldPrefix = "field." + domain + "/"
+
+	keyData    = "key"
+	objectData = "object"
+
+	// maxObjectBytes leaves room for the key within the 1 MiB of a ConfigMap.
+	maxObjectBytes = 1<<20 - 4<<10
+)
+
+// wrapping describes the object that a wrapper holds.
+type wrapping struct {
+	resource     schema.GroupResource
+	key          string
+	namespace    string
+	namespaceUID types.UID
+	labels       labels.Set
+	fields       fields.Set
+	data         []byte
+}
+
+// wrap returns the wrapper of an object.
+func wrap(w wrapping) *corev1.ConfigMap {
+	wrapper := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: wrapperName(w.resource, w.key), Labels: map[string]string{ResourceLabel: w.resource.String()}},
+		Data:       map[string]string{keyData: w.key, objectData: string(w.data)},
+	}
+	if w.namespace != "" {
+		wrapper.Labels[NamespaceLabel] = labelValue(w.namespace)
+	}
+	if w.namespaceUID != "" {
+		wrapper.Labels[NamespaceUIDLabel] = labelValue(string(w.namespaceUID))
+	}
+	for key, value := range w.labels {
+		wrapper.Labels[objectLabel(key)] = labelValue(value)
+	}
+	for key, value := range w.fields {
+		wrapper.Labels[objectField(key)] = hash(value)
+	}
+	return wrapper
+}
+
+// rewrap returns the wrapper that replaces an existing one.
+func rewrap(existing *corev1.ConfigMap, w wrapping) *corev1.ConfigMap {
+	w.namespaceUID = types.UID(existing.Labels[NamespaceUIDLabel])
+	wrapper := wrap(w)
+	wrapper.UID, wrapper.ResourceVersion = existing.UID, existing.ResourceVersion
+	wrapper.Annotations = maps.Clone(existing.Annotations)
+	return wrapper
+}
+
+// unwrap returns the key and the encoded object. It returns an error if the key
+// does not match the name of the wrapper.
+func unwrap(resource schema.GroupResource, wrapper *corev1.ConfigMap) (key string, data []byte, err error) {
+	key, hasKey := wrapper.Data[keyData]
+	object, hasObject := wrapper.Data[objectData]
+	switch {
+	case !hasKey || !hasObject:
+		return "", nil, fmt.Errorf("data lacks %q or %q", keyData, objectData)
+	case wrapper.Name != wrapperName(resource, key):
+		return "", nil, fmt.Errorf("key %q does not match the name", key)
+	}
+	return key, []byte(object), nil
+}
+
+// wrapperName returns the name of the wrapper of a key. Keys are hashed because
+// they can be longer than a name and contain other characters.
+func wrapperName(resource schema.GroupResource, key string) string {
+	return resource.String() + "-" + hash(key)
+}
+
+// namespaceOf returns the first segment of a key below its resource prefix, or
+// "" if the key has only one.
+func namespaceOf(resourcePrefix, key string) string {
+	namespace, _, found := strings.Cut(strings.TrimPrefix(key, resourcePrefix), "/")
+	if !found {
+		return ""
+	}
+	return namespace
+}
+
+// selector returns the selector of wrappers that corresponds to selectors of
+// objects in a namespace, or in all namespaces if namespace is empty.
+func selector(resource schema.GroupResource, namespace string, label labels.Selector, field fields.Selector) (labels.Selector, error) {
+	required := []labels.Requirement{}
+	add := func(key string, op selection.Operator, values ...string) error {
+		requirement, err := labels.NewRequirement(key, op, values)
+		if err == nil {
+			required = append(required, *requirement)
+		}
+		return err
+	}
+	if err := add(ResourceLabel, selection.Equals, resource.String()); err != nil {
+		return nil, err
+	}
+	if namespace != "" {
+		if err := add(NamespaceLabel, selection.Equals, labelValue(namespace)); err != nil {
+			return nil, err
+		}
+	}
+	if label != nil {
+		requirements, selectable := label.Requirements()
+		if !selectable {
+			return labels.Nothing(), nil
+		}
+		for _, r := range requirements {
+			values := r.ValuesUnsorted()
+			for i := range values {
+				values[i] = labelValue(values[i])
+			}
+			if err := add(objectLabel(r.Key()), r.Operator(), values...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if field != nil {
+		for _, r := range field.Requirements() {
+			if err := add(objectField(r.Field), r.Operator, hash(r.Value)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return labels.NewSelector().Add(required...), nil
+}
+
+func objectLabel(key string) string { return objectLabelPrefix + hash(key) }
+func objectField(key string) string { return objectFieldPrefix + hash(key) }
+
+// labelValue returns text if it is a valid label value, and otherwise its hash.
+func labelValue(text string) string {
+	if len(validation.IsValidLabelValue(text)) == 0 {
+		return text
+	}
+	return hash(text)
+}
+
+var encoding = base32.HexEncoding.WithPadding(base32.NoPadding)
+
+// hash returns 32 characters that are valid in names and in labels.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToLower(encoding.EncodeToString(sum[:20]))
+}

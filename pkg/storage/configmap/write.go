@@ -1,0 +1,208 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configmap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+)
+
+// deletionTimeout limits the wait for the version of a deletion.
+const deletionTimeout = 2 * time.Second
+
+// Delete implements storage.Interface. The cached object is not used: it lacks
+// the wrapper.
+func (s *store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions,
+) error {
+	key, err := s.prepareKey(key, false)
+	if err != nil {
+		return err
+	}
+	target, err := conversion.EnforcePtr(out)
+	if err != nil {
+		return fmt.Errorf("convert output object to pointer: %w", err)
+	}
+	if opts.IgnoreStoreReadError && utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion) {
+		return s.deleteUnread(ctx, key)
+	}
+	for {
+		state, err := s.read(ctx, key, "")
+		if err != nil {
+			return err
+		}
+		if state == nil {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		existing := reflect.New(target.Type()).Interface().(runtime.Object)
+		if err := s.decode(state.wrapper, key, state.data, existing); err != nil {
+			return err
+		}
+		if err := preconditions.Check(key, existing); err != nil {
+			return err
+		}
+		if err := validate(ctx, existing); err != nil {
+			return err
+		}
+		retry, err := s.deleteWrapper(ctx, state.wrapper)
+		if err != nil {
+			return err
+		}
+		if !retry {
+			return s.decodeDeleted(ctx, state, key, out)
+		}
+	}
+}
+
+// decodeDeleted decodes the deleted object with the version of its deletion,
+// which the host reports in watches only.
+func (s *store) decodeDeleted(ctx context.Context, state *state, key string, out runtime.Object) error {
+	deleted := state.wrapper.DeepCopy()
+	if version, err := s.deletionVersion(ctx, state.wrapper); err == nil {
+		deleted.ResourceVersion = version
+	} else {
+		klog.FromContext(ctx).V(2).Info("Failed to read the version of a deletion, using the version of the deleted object", "key", key, "err", err)
+	}
+	return s.decode(deleted, key, state.data, out)
+}
+
+func (s *store) deletionVersion(ctx context.Context, wrapper *corev1.ConfigMap) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
+	defer cancel()
+	events, err := s.configMaps.watch(ctx, metav1.ListOptions{FieldSelector: byName(wrapper.Name), ResourceVersion: wrapper.ResourceVersion})
+	if err != nil {
+		return "", err
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		if deleted, ok := event.Object.(*corev1.ConfigMap); ok && event.Type == watch.Deleted && deleted.UID == wrapper.UID {
+			return deleted.ResourceVersion, nil
+		}
+	}
+	return "", errors.New("watch ended before the deletion was reported")
+}
+
+// deleteWrapper deletes a wrapper, and reports whether it was changed or deleted
+// since it was read.
+func (s *store) deleteWrapper(ctx context.Context, wrapper *corev1.ConfigMap) (changed bool, _ error) {
+	err := s.configMaps.delete(ctx, wrapper)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return true, ctx.Err()
+	}
+	if err != nil {
+		return false, unavailable(err)
+	}
+	s.objects.Add(-1)
+	return false, nil
+}
+
+// deleteUnread deletes a wrapper that cannot be decoded.
+func (s *store) deleteUnread(ctx context.Context, key string) error {
+	for {
+		wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, key), "")
+		if apierrors.IsNotFound(err) {
+			if err := s.Guard.Confirm(ctx); err != nil {
+				return err
+			}
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		if err != nil {
+			return unavailable(err)
+		}
+		if changed, err := s.deleteWrapper(ctx, wrapper); err != nil || !changed {
+			return err
+		}
+	}
+}
+
+// GuaranteedUpdate implements storage.Interface. The cached object is not used,
+// as in Delete.
+func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object,
+) error {
+	key, err := s.prepareKey(key, false)
+	if err != nil {
+		return err
+	}
+	target, err := conversion.EnforcePtr(destination)
+	if err != nil {
+		return fmt.Errorf("convert output object to pointer: %w", err)
+	}
+	for {
+		state, err := s.read(ctx, key, "")
+		if err != nil {
+			return err
+		}
+		if state == nil && !ignoreNotFound {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		existing := reflect.New(target.Type()).Interface().(runtime.Object)
+		meta := storage.ResponseMeta{}
+		if state != nil {
+			if err := s.decode(state.wrapper, key, state.data, existing); err != nil {
+				return err
+			}
+			if meta.ResourceVersion, err = s.versioner.ParseResourceVersion(state.wrapper.ResourceVersion); err != nil {
+				return err
+			}
+		}
+		if err := preconditions.Check(key, existing); err != nil {
+			return err
+		}
+		updated, ttl, err := tryUpdate(existing, meta)
+		if err != nil {
+			return err
+		}
+		if ttl != nil && *ttl != 0 {
+			return fmt.Errorf("%s: objects with a time to live cannot be stored in the host cluster", key)
+		}
+		if err := s.versioner.PrepareObjectForStorage(updated); err != nil {
+			return fmt.Errorf("prepare object for storage: %w", err)
+		}
+		data, err := s.encode(key, updated)
+		if err != nil {
+			return err
+		}
+		if state != nil && bytes.Equal(data, state.data) {
+			return s.decode(state.wrapper, key, data, destination)
+		}
+		written, err := s.write(ctx, key, state, updated, data)
+		if err == nil {
+			return s.decode(written, key, data, destination)
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
+			return unavailable(err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// Another writer was faster: read and validate again.
+	}
+}
+
+func (s *store) write(ctx context.Context, key string, state *state, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
+	if state == nil {
+		return s.createWrapper(ctx, key, obj, data)
+	}
+	w, err := s.wrapping(key, obj, data)
+	if err != nil {
+		return nil, err
+	}
+	return s.configMaps.update(ctx, rewrap(state.wrapper, w))
+}

@@ -1,0 +1,60 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package marker
+
+import (
+	"strings"
+	"testing"
+)
+
+const here, elsewhere = "here", "elsewhere"
+
+func TestStorageIsUsedOnlyIfItIsNewOrTheOneUsedBefore(t *testing.T) {
+	own := &Marker{"s1", here}
+	for what, c := range map[string]struct {
+		observed Observed
+		// refused is part of the error; empty if the storage is used.
+		refused string
+		// stored and copied are what is written, also if an administrator accepts it.
+		stored, copied string
+	}{
+		"first start":                          {Observed{Empty: true}, "", "new", "new"},
+		"used before":                          {Observed{Stored: own, Copy: own}, "", "", ""},
+		"used before, copy never written":      {Observed{Stored: own}, "", "", "s1"},
+		"of a release without markers":         {Observed{Traces: []string{"Service shop/derived-x"}}, "", "new", "new"},
+		"lost":                                 {Observed{Copy: own, Empty: true}, "storage s1 was lost", "new", "new"},
+		"lost and partly filled again":         {Observed{Copy: own}, "storage s1 was lost", "new", "new"},
+		"lost with its copy":                   {Observed{Empty: true, Traces: []string{"Service shop/derived-x"}}, "shop/derived-x", "new", "new"},
+		"of another cluster":                   {Observed{Stored: &Marker{"s1", elsewhere}, Copy: own}, "another cluster", "s1", ""},
+		"of another cluster, first start":      {Observed{Stored: &Marker{"s1", elsewhere}}, "another cluster", "s1", "s1"},
+		"everything restored in another one":   {Observed{Stored: &Marker{"s1", elsewhere}, Copy: &Marker{"s1", elsewhere}}, "another cluster", "s1", "s1"},
+		"installation restored in another one": {Observed{Copy: &Marker{"s1", elsewhere}, Empty: true}, "", "new", "new"},
+		"switched without copying":             {Observed{Stored: &Marker{"s2", here}, Copy: own}, "is not the storage s1", "", "s2"},
+	} {
+		c.observed.ClusterUID = here
+		decision, err := Evaluate(c.observed, "new", false)
+		if (err == nil) != (c.refused == "") || err != nil && (!IsLost(err) || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), acceptFlag)) {
+			t.Errorf("%s: got %v, want %q and the remedy", what, err, c.refused)
+		}
+		if err != nil {
+			if decision != (Decision{}) {
+				t.Errorf("%s: refused, but would write %+v", what, decision)
+			}
+			if decision, err = Evaluate(c.observed, "new", true); err != nil {
+				t.Errorf("%s: accepted: %v", what, err)
+			}
+		}
+		for which, written := range map[string]struct {
+			marker *Marker
+			want   string
+		}{"storage": {decision.WriteStored, c.stored}, "copy": {decision.WriteCopy, c.copied}} {
+			switch {
+			case written.want == "" && written.marker != nil, written.want != "" && written.marker == nil:
+				t.Errorf("%s: writes %+v to the %s, want %q", what, written.marker, which, written.want)
+			case written.marker != nil && (written.marker.StorageID != written.want || written.marker.ClusterUID != here):
+				t.Errorf("%s: writes %+v to the %s, want %q", what, written.marker, which, written.want)
+			}
+		}
+	}
+}
