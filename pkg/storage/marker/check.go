@@ -18,17 +18,17 @@ type Check struct {
 	Stored, Copy Place
 	// Empty reports whether the storage holds no objects.
 	Empty func(ctx context.Context) (bool, error)
-	// Traces returns objects of the host cluster that show that the storage was
-	// in use, a few at most.
+	// Traces returns a few objects of the host cluster that show that storage was
+	// in use.
 	Traces func(ctx context.Context) ([]string, error)
 	// ClusterUID is the UID of the namespace kube-system.
 	ClusterUID types.UID
-	// Accept is whether an administrator accepts the content of the storage.
+	// Accept is true if an administrator accepts the content of the storage.
 	Accept bool
 }
 
-// Run returns nil if the storage can be used. Its markers are written then.
-// Replicas that run it at the same time agree on one marker.
+// Run returns nil if the storage can be used, after writing its markers. Replicas
+// that run it concurrently agree on one marker.
 func (c Check) Run(ctx context.Context) error {
 	for {
 		err := c.runOnce(ctx)
@@ -63,7 +63,7 @@ func (c Check) runOnce(ctx context.Context) error {
 func (c Check) observe(ctx context.Context) (Observed, error) {
 	observed := Observed{ClusterUID: c.ClusterUID}
 	var err error
-	// The copy first: a replica that starts at the same time writes it last.
+	// The copy is read first, because other replicas write it last.
 	if observed.Copy, err = c.Copy.Get(ctx); err != nil {
 		return observed, fmt.Errorf("read the copy of the storage marker: %w", err)
 	}

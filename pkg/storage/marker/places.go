@@ -18,11 +18,11 @@ import (
 )
 
 // errConflict is returned by a Place whose marker is not the expected one.
-var errConflict = errors.New("the marker was changed by another replica")
+var errConflict = errors.New("storage marker was changed by another replica")
 
 // Place is where a marker is kept.
 type Place interface {
-	// Get returns nil if there is no marker.
+	// Get returns nil if the marker does not exist.
 	Get(ctx context.Context) (*Marker, error)
 	// Put replaces the marker that Get returned.
 	Put(ctx context.Context, existing *Marker, marker Marker) error
@@ -120,7 +120,7 @@ func (e Etcd) Put(ctx context.Context, existing *Marker, marker Marker) error {
 	return nil
 }
 
-// decode refuses a marker that cannot be read: it is not a missing one.
+// decode returns an error for an invalid marker, which is not an absent one.
 func decode(place string, data []byte) (*Marker, error) {
 	marker := &Marker{}
 	if err := json.Unmarshal(data, marker); err != nil {
