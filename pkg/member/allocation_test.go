@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 )
 
@@ -62,4 +63,24 @@ func TestAllocationCIDRsOutsideOfTheRangeAreReported(t *testing.T) {
 		w.probe(b, ownEntry("b", func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{cidr} }))
 		expectCondition(t, w.Entry("b"), clusterset.MemberClusterSetIP, metav1.ConditionStatus(want.status), want.reason, want.message)
 	}
+}
+
+// The allocation CIDRs of a cluster that is not accepted, or not yet, do not
+// conflict with those of members, but their conflict with them is reported.
+func TestConflictOfAClusterThatIsNotAcceptedIsReported(t *testing.T) {
+	const cidr = "243.1.0.0/16"
+	holder := self
+	holder.CIDRs = cidr
+	cidrs := func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{cidr} }
+	w := newFixture(t, nil)
+	w.config.Ranges = []netip.Prefix{netip.MustParsePrefix("243.0.0.0/8")}
+	w.SetIdentity(holder)
+	b := w.add("b")
+	w.probe(b, ownEntry("b", cidrs))
+	expectCondition(t, w.Entry("b"), clusterset.MemberClusterSetIP, "False", "Overlaps", `"a"`)
+	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "other", ClaimedAt: epoch.Add(-time.Hour)})
+	expectCondition(t, w.Entry("a"), clusterset.MemberClusterSetIP, "True", "Allocates", "")
+	expectCondition(t, w.Entry("b"), clusterset.MemberClusterSetIP, "True", "Allocates", "")
+	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "other", ClaimedAt: epoch.Add(time.Hour)})
+	expectCondition(t, w.Entry("b"), clusterset.MemberClusterSetIP, "False", "Overlaps", `"a"`)
 }

@@ -76,7 +76,11 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 	for _, p := range peers {
 		p.relateLocked(r.listing)
 		claim := p.allocationLocked()
-		p.allocation = allocation.Condition(claim, conflictOf(r.conflicts, claim.Cluster), allocation.Problem(claim, r.config.Ranges))
+		conflict := conflictOf(r.conflicts, claim.Cluster)
+		if !p.acceptance.Accepted && len(claim.CIDRs) > 0 { // not one of the claims
+			conflict = allocation.ConflictOf(claim, r.allocations)
+		}
+		p.allocation = allocation.Condition(claim, conflict, allocation.Problem(claim, r.config.Ranges))
 	}
 }
 

@@ -64,6 +64,17 @@ func Conflicts(claims []Claim) map[string]Claim {
 	return conflicts
 }
 
+// ConflictOf returns a claim of another cluster that overlaps the claim of a
+// cluster and takes precedence, nil without a conflict. The claim need not be
+// one of the claims.
+func ConflictOf(claim Claim, claims []Claim) *Claim {
+	others := slices.DeleteFunc(slices.Clone(claims), func(other Claim) bool { return other.Cluster == claim.Cluster })
+	if conflict, ok := Conflicts(append(others, claim))[claim.Cluster]; ok {
+		return &conflict
+	}
+	return nil
+}
+
 // allocated are disjoint prefixes in order of their addresses, each with a claim
 // that contains it.
 type allocated []holding
