@@ -74,7 +74,7 @@ func (s noRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func validateCluster(cluster *clientcmdapi.Cluster) error {
 	var errs []error
-	if server, err := url.Parse(cluster.Server); err != nil || server.Scheme != "https" {
+	if server, err := url.Parse(cluster.Server); err != nil || server.Scheme != "https" || server.Host == "" {
 		errs = append(errs, fmt.Errorf("cluster: server %q must be an https URL", cluster.Server))
 	}
 	if cluster.CertificateAuthority != "" {

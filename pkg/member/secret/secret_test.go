@@ -30,6 +30,7 @@ func TestUnsafeKubeconfigIsRejected(t *testing.T) {
 		{"key in a file", membertest.Kubeconfig(membertest.Cluster, "client-key: /etc/tls.key"), "set client-key-data"},
 		{"token in a file", membertest.Kubeconfig(membertest.Cluster, "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token"), "set token"},
 		{"http", membertest.Kubeconfig("server: http://b.example", "token: x"), "must be an https URL"},
+		{"no host", membertest.Kubeconfig("server: https://", "token: x"), "must be an https URL"},
 		{"no server", membertest.Kubeconfig("tls-server-name: b", "token: x"), "must be an https URL"},
 		{"no verification", membertest.Kubeconfig(membertest.Cluster+"\ninsecure-skip-tls-verify: true", "token: x"), "insecure-skip-tls-verify is not allowed"},
 		{"no current context", strings.Replace(goodKubeconfig, "current-context: it", "", 1), `current-context "" does not exist`},
