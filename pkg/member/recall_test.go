@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 )
@@ -236,5 +238,22 @@ func TestRenamedSecretRecallsItsMember(t *testing.T) {
 	after.add("b", func(s *secret.Spec) { s.Name = "renamed" })
 	if after.exporters("web") != "b" {
 		t.Errorf("web is exported by %q", after.exporters("web"))
+	}
+}
+
+// What runs after the lock was released may find that the Secret was deleted in
+// the meantime: it must not record again what was removed.
+func TestRemovedMemberIsNotRecordedAgain(t *testing.T) {
+	recorded := newMemory(t)
+	w, b := exporting(t, recorded)
+	w.upsert(t, b, exportedSlice("b", "web", "web-2"))
+	w.recorder.Flush(t.Context())
+	w.removeSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
+	w.recordAll(b.peer)
+	b.peer.spec.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}
+	w.enforcePolicy(b.peer)
+	w.recorder.Flush(t.Context())
+	if got, ok := loaded(t, recorded)["b"]; ok {
+		t.Errorf("%s is recorded of a member that was removed", names(got))
 	}
 }
