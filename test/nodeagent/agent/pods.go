@@ -100,12 +100,6 @@ func (p *pods) refresh(namespace string, changed object) {
 	}
 }
 
-func (w *worker) current() *corev1.Pod {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pod
-}
-
 // find returns the worker of the Pod of that name. While a force-deleted Pod still
 // terminates, a newer Pod of the same name has precedence.
 func (p *pods) find(namespace, name string) (*worker, error) {
@@ -144,9 +138,9 @@ func (p *pods) Container(namespace, pod, container string) (*sandbox.Container, 
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.record(container)
+	w.containers.mu.Lock()
+	defer w.containers.mu.Unlock()
+	r := w.containers.record(container)
 	if r == nil {
 		return nil, fmt.Errorf("container %s of Pod %s/%s: %w", container, namespace, pod, kubeletapi.ErrNotFound)
 	}
@@ -162,9 +156,9 @@ func (p *pods) Log(namespace, pod, container string, previous bool) (*logs.Log, 
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.record(container)
+	w.containers.mu.Lock()
+	defer w.containers.mu.Unlock()
+	r := w.containers.record(container)
 	switch {
 	case r == nil:
 		return nil, fmt.Errorf("container %s of Pod %s/%s: %w", container, namespace, pod, kubeletapi.ErrNotFound)
@@ -184,13 +178,11 @@ func (p *pods) Dial(ctx context.Context, namespace, pod string, port int32) (net
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	sandbox := w.sandbox
-	w.mu.Unlock()
-	if sandbox == nil {
+	network := w.setup.podNetwork()
+	if network == nil {
 		return nil, fmt.Errorf("pod %s/%s is not running", namespace, pod)
 	}
-	return dial(ctx, sandbox, port)
+	return dial(ctx, network, port)
 }
 
 // dial tries both families, since programs may listen on either.

@@ -16,28 +16,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/lifecycle"
 )
 
-// publish writes the status of the Pod if it has changed.
-func (w *worker) publish(ctx context.Context, pod *corev1.Pod) error {
-	status := w.newStatus(pod, time.Now())
-	if equality.Semantic.DeepEqual(w.status, status) {
+// statusPublisher writes the status of one Pod.
+type statusPublisher struct {
+	client kubernetes.Interface
+	// status is the last status in the API server.
+	status corev1.PodStatus
+}
+
+// publish writes the status of the Pod if it differs from the last one.
+func (p *statusPublisher) publish(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+	if equality.Semantic.DeepEqual(p.status, status) {
 		return nil
 	}
-	patch, err := statusPatch(pod.UID, w.status, status)
+	patch, err := statusPatch(pod.UID, p.status, status)
 	if err != nil {
 		return err
 	}
-	written, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	written, err := p.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the Pod is gone or was replaced
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	w.status = written.Status
+	p.status = written.Status
 	return nil
 }
 
@@ -55,10 +62,9 @@ func statusPatch(uid types.UID, before, after corev1.PodStatus) ([]byte, error) 
 	return strategicpatch.CreateTwoWayMergePatch(old, changed, corev1.Pod{})
 }
 
-// newStatus returns the desired status: the last known one, with the changes since.
-func (w *worker) newStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
-	status := *w.status.DeepCopy()
-	observed := w.observe(now)
+// newStatus returns the desired status: the last one, with the changes since.
+func newStatus(last corev1.PodStatus, pod *corev1.Pod, observed lifecycle.Observed, now time.Time) corev1.PodStatus {
+	status := *last.DeepCopy()
 	// Conditions of others are those of the API server.
 	known := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 	known.Status.Conditions = mergeConditions(pod.Status.Conditions, slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool {
@@ -72,23 +78,7 @@ func (w *worker) newStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 		start := stamp(now)
 		status.StartTime = &start
 	}
-	setAddresses(&status, w.addresses, w.config.hostIPs())
 	return status
-}
-
-func (w *worker) observe(now time.Time) lifecycle.Observed {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	observed := lifecycle.Observed{Connected: w.sandbox != nil, Initialized: w.initialized, Finished: w.finished}
-	for _, r := range w.records {
-		status := r.status(w.initialized, w.finished || !w.ending.IsZero(), now)
-		if r.kind == lifecycle.Main {
-			observed.Main = append(observed.Main, status)
-		} else {
-			observed.Init = append(observed.Init, status)
-		}
-	}
-	return observed
 }
 
 // mergeConditions replaces conditions of the same type and adds the others.
@@ -105,7 +95,7 @@ func mergeConditions(conditions, more []corev1.PodCondition) []corev1.PodConditi
 	return merged
 }
 
-// ownConditions returns the conditions that a kubelet sets.
+// ownConditions are the conditions that a kubelet sets.
 var ownConditions = []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady}
 
 func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {

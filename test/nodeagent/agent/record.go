@@ -21,8 +21,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/nodeagent/sandbox"
 )
 
-// containerRecord is the state of a container in a worker. The mutex of the worker guards
-// it.
+// containerRecord is the state of a container. The mutex of its containers guards it, except
+// for the specification, which does not change.
 type containerRecord struct {
 	spec   *corev1.Container
 	kind   lifecycle.Kind
@@ -67,6 +67,21 @@ func newRecords(pod *corev1.Pod) []*containerRecord {
 	var records []*containerRecord
 	for _, c := range lifecycle.ContainersOf(&pod.Spec) {
 		records = append(records, &containerRecord{spec: specs[c.Name], kind: c.Kind, policy: c.Policy})
+	}
+	return records
+}
+
+// inheritedRecords returns the records of a Pod with the status that an earlier agent wrote.
+func inheritedRecords(pod *corev1.Pod, now metav1.Time) []*containerRecord {
+	records := newRecords(pod)
+	for _, r := range records {
+		for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+			for _, status := range list {
+				if status.Name == r.spec.Name {
+					r.inherit(status, now)
+				}
+			}
+		}
 	}
 	return records
 }

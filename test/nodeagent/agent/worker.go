@@ -4,11 +4,9 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -41,81 +39,52 @@ type services struct {
 }
 
 // worker runs one Pod in a goroutine that compares desired and actual state, acts on the
-// difference, and waits for the next event.
+// difference, and waits for the next event. It decides what happens when: containers, setup
+// and publisher do it, and do not know the worker.
 type worker struct {
 	*services
-	// dir holds the volumes and other state of the Pod, logDir its logs.
-	dir, logDir string
-	hostname    string
 	// wake signals the goroutine.
-	wake chan struct{}
+	wake       chan struct{}
+	setup      *podSetup
+	containers *containers
+	publisher  *statusPublisher
 
 	// mu guards the fields that other goroutines use.
-	mu      sync.Mutex
-	pod     *corev1.Pod // as in the API server
-	gone    time.Time   // when its deletion from the API server was observed
-	stale   bool        // an object that volumes or containers use has changed
-	records []*containerRecord
-	sandbox *network.Pod
+	mu    sync.Mutex
+	pod   *corev1.Pod // as in the API server
+	gone  time.Time   // when its deletion from the API server was observed
+	stale bool        // an object that volumes or containers use has changed
 
 	// The following fields belong to the goroutine.
 
-	// tasks are goroutines of running containers, which end with them.
-	tasks sync.WaitGroup
-	set   *volumes.Set
-	// mounted is set if all volumes exist. renewAt is when they need an update.
-	mounted bool
-	renewAt time.Time
-	// setUpAt is when to retry a failed setup of network or volumes.
-	setUpAt      time.Time
-	setUpBackoff lifecycle.Backoff
-	initialized  bool
+	initialized bool
 	// finished is set if no process of the Pod runs or will ever run.
 	finished bool
 	// ending is when the deletion of the Pod was first observed.
 	ending  time.Time
 	deleted bool
-	// addresses are those of the Pod, kept after it has ended.
-	addresses []netip.Addr
-	// status is the last status in the API server.
-	status corev1.PodStatus
 }
 
+// newWorker returns a worker that continues from the status that an earlier agent wrote.
 func newWorker(s *services, pod *corev1.Pod) *worker {
 	w := &worker{
-		services: s,
-		dir:      filepath.Join(s.config.podsDir(), string(pod.UID)),
-		logDir:   filepath.Join(s.config.RootDir, "logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)),
-		hostname: etcfiles.Hostname(pod, s.config.NodeName),
-		wake:     make(chan struct{}, 1),
-		pod:      pod,
-		records:  newRecords(pod),
-		status:   *pod.Status.DeepCopy(),
-		finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		services:  s,
+		wake:      make(chan struct{}, 1),
+		setup:     newPodSetup(s, pod),
+		publisher: &statusPublisher{client: s.client, status: *pod.Status.DeepCopy()},
+		pod:       pod,
+		finished:  pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}
 	w.initialized = w.finished && isTrue(pod, corev1.PodInitialized)
-	w.set = s.volumes.NewSet(filepath.Join(w.dir, "volumes"))
-	w.inherit()
+	w.containers = &containers{
+		services:    s,
+		setup:       w.setup,
+		logDir:      filepath.Join(s.config.RootDir, "logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)),
+		changed:     w.wake,
+		records:     inheritedRecords(pod.DeepCopy(), stamp(time.Now())),
+		terminating: pod.DeletionTimestamp != nil,
+	}
 	return w
-}
-
-// inherit adopts the status that an earlier agent wrote.
-func (w *worker) inherit() {
-	now := stamp(time.Now())
-	for _, r := range w.records {
-		for _, list := range [][]corev1.ContainerStatus{w.status.InitContainerStatuses, w.status.ContainerStatuses} {
-			for _, status := range list {
-				if status.Name == r.spec.Name {
-					r.inherit(status, now)
-				}
-			}
-		}
-	}
-	for _, ip := range w.status.PodIPs {
-		if address, err := netip.ParseAddr(ip.IP); err == nil {
-			w.addresses = append(w.addresses, address)
-		}
-	}
 }
 
 // update notifies the worker of a changed Pod.
@@ -127,7 +96,17 @@ func (w *worker) update(pod *corev1.Pod) {
 		w.stale = true
 	}
 	w.pod = pod
+	if pod.DeletionTimestamp != nil {
+		w.containers.markTerminating()
+	}
 	signal(w.wake)
+}
+
+// current returns the Pod as in the API server.
+func (w *worker) current() *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pod
 }
 
 // remove notifies the worker that the Pod was deleted from the API server.
@@ -186,8 +165,8 @@ func (w *worker) sync(ctx context.Context) (again time.Time, done bool) {
 	if gone || w.deleted {
 		return again, done
 	}
-	if err := w.publish(ctx, pod); err != nil {
-		w.logError(ctx, err, "The status of the Pod cannot be written")
+	if err := w.publishStatus(ctx, pod); err != nil {
+		logError(ctx, err, "Failed to write the status of the Pod, retrying")
 		again = earliest(again, time.Now().Add(retryPeriod))
 	}
 	return again, done
@@ -195,72 +174,57 @@ func (w *worker) sync(ctx context.Context) (again time.Time, done bool) {
 
 // advance performs the next step of the Pod.
 func (w *worker) advance(ctx context.Context, pod *corev1.Pod) (again time.Time) {
-	if err := w.prepare(ctx, pod, w.takeStale()); err != nil {
-		w.setUpAt = time.Now().Add(w.setUpBackoff.Next(0))
+	stale := w.takeStale()
+	if stale {
+		w.containers.retryProblems()
 	}
-	if !w.mounted {
-		return w.setUpAt
+	w.setup.prepare(ctx, pod, stale)
+	if !w.setup.mounted {
+		return w.setup.retryAt
 	}
-	plan := lifecycle.Next(w.snapshot(), time.Now())
+	plan := lifecycle.Next(w.containers.snapshot(w.initialized), time.Now())
 	w.initialized = plan.Initialized
-	w.stop(ctx, pod, plan.Stop)
+	w.containers.stop(ctx, pod, plan.Stop)
 	for _, name := range plan.Start {
-		w.start(ctx, w.withAddresses(pod), w.record(name))
+		w.containers.start(ctx, w.setup.withAddresses(pod), name)
 	}
 	if plan.Finished {
 		w.finish(ctx)
 		return time.Time{}
 	}
-	again = earliest(plan.Again, cmp.Or(w.setUpAt, w.renewAt), w.kill())
+	again = earliest(plan.Again, w.setup.nextUpdate(), w.containers.killOverdue())
 	if len(plan.Start) > 0 { // containers that failed to start need another plan
 		again = time.Now()
 	}
 	return again
 }
 
-// takeStale reports whether an object changed since the last call. Containers with a problem
-// may then be retried at once.
+// takeStale reports whether an object changed since the last call.
 func (w *worker) takeStale() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stale := w.stale
 	w.stale = false
-	for _, r := range w.records {
-		if stale && r.problem != nil {
-			r.retryAt = time.Time{}
-		}
-	}
 	return stale
 }
 
-// snapshot returns the input of package lifecycle.
-func (w *worker) snapshot() lifecycle.Pod {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	pod := lifecycle.Pod{Initialized: w.initialized}
-	for _, r := range w.records {
-		pod.Containers = append(pod.Containers, r.plan())
-	}
-	return pod
+// publishStatus writes the status of the Pod if it has changed.
+func (w *worker) publishStatus(ctx context.Context, pod *corev1.Pod) error {
+	now := time.Now()
+	status := newStatus(w.publisher.status, pod, w.observe(now), now)
+	setAddresses(&status, w.setup.addresses, w.config.hostIPs())
+	return w.publisher.publish(ctx, pod, status)
 }
 
-func (w *worker) record(name string) *containerRecord {
-	for _, r := range w.records {
-		if r.spec.Name == name {
-			return r
-		}
-	}
-	return nil
+// observe returns the input of package lifecycle for the status of the Pod.
+func (w *worker) observe(now time.Time) lifecycle.Observed {
+	observed := lifecycle.Observed{Connected: w.setup.podNetwork() != nil, Initialized: w.initialized, Finished: w.finished}
+	observed.Init, observed.Main = w.containers.statuses(w.initialized, w.finished || !w.ending.IsZero(), now)
+	return observed
 }
 
-// withAddresses returns the Pod with its addresses, which the API server may not have yet.
-func (w *worker) withAddresses(pod *corev1.Pod) *corev1.Pod {
-	pod = pod.DeepCopy()
-	setAddresses(&pod.Status, w.addresses, w.config.hostIPs())
-	return pod
-}
-
-func (w *worker) logError(ctx context.Context, err error, message string) {
+// logError logs an error, unless the agent stops.
+func logError(ctx context.Context, err error, message string) {
 	if ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, message)
 	}
