@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster/fabric"
 )
 
 func TestLinkFaults(t *testing.T) {
@@ -37,20 +38,20 @@ func TestLinkFaults(t *testing.T) {
 			t.Fatalf("%s does not respond before any fault", ip)
 		}
 	}
-	impair := func(fault localcluster.Fault) {
+	impair := func(fault fabric.Fault) {
 		t.Helper()
 		fault.Clusters = link
 		if err := set.Impair(t.Context(), fault); err != nil {
 			t.Fatal(err)
 		}
 	}
-	impair(localcluster.Fault{Cut: true})
+	impair(fabric.Fault{Cut: true})
 	for _, ip := range ips {
 		if answers(ip) {
 			t.Errorf("%s responds although the link is cut", ip)
 		}
 	}
-	impair(localcluster.Fault{Delay: 300 * time.Millisecond})
+	impair(fabric.Fault{Delay: 300 * time.Millisecond})
 	for _, ip := range ips {
 		started := time.Now()
 		if !answers(ip) {
@@ -61,19 +62,19 @@ func TestLinkFaults(t *testing.T) {
 			t.Errorf("%s responds after %s: the link is not slow", ip, took)
 		}
 	}
-	impair(localcluster.Fault{Loss: 100})
+	impair(fabric.Fault{Loss: 100})
 	for _, ip := range ips {
 		if answers(ip) {
 			t.Errorf("%s responds although all packets are dropped", ip)
 		}
 	}
-	impair(localcluster.Fault{})
+	impair(fabric.Fault{})
 	for _, ip := range ips {
 		if !answers(ip) {
 			t.Errorf("%s does not respond after the link was repaired", ip)
 		}
 	}
-	if err := set.Impair(t.Context(), localcluster.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `cluster "south" does not exist`) {
+	if err := set.Impair(t.Context(), fabric.Fault{Clusters: [2]string{"east", "south"}, Cut: true}); err == nil || !strings.Contains(err.Error(), `cluster "south" does not exist`) {
 		t.Errorf("link to an unknown cluster: %v", err)
 	}
 }

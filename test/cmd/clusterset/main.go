@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster/fabric"
 )
 
 func main() {
@@ -72,7 +73,7 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return localcluster.RunSlowLink(cmd.Context(), args[0], delay)
+			return fabric.RunSlowLink(cmd.Context(), args[0], delay)
 		},
 	})
 	cmd.AddCommand(componentFaults(set)...)
@@ -134,7 +135,7 @@ func componentFaults(open opener) []*cobra.Command {
 
 // linkFaults returns the commands that impair the link between two clusters.
 func linkFaults(open opener) []*cobra.Command {
-	impair := func(use, short string, arguments int, fault func(args []string) (localcluster.Fault, error)) *cobra.Command {
+	impair := func(use, short string, arguments int, fault func(args []string) (fabric.Fault, error)) *cobra.Command {
 		return &cobra.Command{
 			Use: use, Short: short, Args: cobra.ExactArgs(2 + arguments),
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,18 +154,18 @@ func linkFaults(open opener) []*cobra.Command {
 	}
 	return []*cobra.Command{
 		impair("cut CLUSTER CLUSTER", "Drop all packets between two clusters", 0,
-			func([]string) (localcluster.Fault, error) { return localcluster.Fault{Cut: true}, nil }),
+			func([]string) (fabric.Fault, error) { return fabric.Fault{Cut: true}, nil }),
 		impair("delay CLUSTER CLUSTER DURATION", "Delay every packet between two clusters, for example by 100ms", 1,
-			func(args []string) (localcluster.Fault, error) {
+			func(args []string) (fabric.Fault, error) {
 				delay, err := time.ParseDuration(args[0])
-				return localcluster.Fault{Delay: delay}, err
+				return fabric.Fault{Delay: delay}, err
 			}),
 		impair("drop CLUSTER CLUSTER PERCENT", "Drop a share of the packets between two clusters", 1,
-			func(args []string) (localcluster.Fault, error) {
+			func(args []string) (fabric.Fault, error) {
 				loss, err := strconv.Atoi(args[0])
-				return localcluster.Fault{Loss: loss}, err
+				return fabric.Fault{Loss: loss}, err
 			}),
 		impair("repair CLUSTER CLUSTER", "Remove the fault from the link between two clusters", 0,
-			func([]string) (localcluster.Fault, error) { return localcluster.Fault{}, nil }),
+			func([]string) (fabric.Fault, error) { return fabric.Fault{}, nil }),
 	}
 }

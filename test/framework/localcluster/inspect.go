@@ -5,9 +5,7 @@ package localcluster
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,13 +15,13 @@ import (
 // Memory returns the memory of all components of the cluster, its Pods
 // included, in bytes. Shared memory is counted once.
 func (c *Cluster) Memory() (int, error) {
-	components, err := c.components()
+	components, err := c.components.all()
 	if err != nil {
 		return 0, err
 	}
 	member := map[int]bool{}
 	for _, component := range components {
-		if pid, running := c.daemon(component.Command).Running(); running {
+		if pid, running := c.network.Daemon(component.Command).Running(); running {
 			member[pid] = true
 		}
 	}
@@ -95,15 +93,6 @@ func (s *Set) Leftovers() ([]string, error) {
 			found = append(found, fmt.Sprintf("process %d: %s", pid, bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
 		}
 	}
-	namespaces, err := os.ReadDir("/run/netns")
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	for _, namespace := range namespaces {
-		if strings.HasPrefix(namespace.Name(), s.namespacePrefix()) {
-			found = append(found, "network namespace "+namespace.Name())
-		}
-	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return nil, err
@@ -113,8 +102,6 @@ func (s *Set) Leftovers() ([]string, error) {
 			found = append(found, "mount "+line)
 		}
 	}
-	if _, err := net.InterfaceByName(s.hostEnd()); err == nil {
-		found = append(found, "interface "+s.hostEnd())
-	}
-	return found, nil
+	connections, err := s.fabric(0).Leftovers()
+	return append(found, connections...), err
 }

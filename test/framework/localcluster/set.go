@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -29,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster/fabric"
 )
 
 // maxClusters is limited by the numbering of the clusters' networks.
@@ -51,7 +52,7 @@ type state struct {
 	// Clusters are the names of all clusters; the index of a cluster is its number.
 	Clusters []string
 	// Faults are the impaired links.
-	Faults []Fault
+	Faults []fabric.Fault
 }
 
 // Open returns the Set of a repository, which may have no clusters yet.
@@ -77,6 +78,11 @@ func Open(root string) (*Set, error) {
 func (s *Set) id() string {
 	sum := sha256.Sum256([]byte(s.Dir))
 	return hex.EncodeToString(sum[:3])
+}
+
+// fabric returns the connections between the clusters. The subnet is needed to build them only.
+func (s *Set) fabric(subnet int) *fabric.Fabric {
+	return &fabric.Fabric{ID: s.id(), Subnet: subnet, Clusterset: filepath.Join(s.Root, "bin", "test", "clusterset")}
 }
 
 func (s *Set) stateFile() string { return filepath.Join(s.Dir, "clusters.json") }
@@ -109,11 +115,33 @@ func (s *Set) Clusters() ([]*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.clustersOf(state), nil
+}
+
+func (s *Set) clustersOf(state state) []*Cluster {
+	fabric := s.fabric(state.Subnet)
 	var clusters []*Cluster
 	for number, name := range state.Clusters {
-		clusters = append(clusters, &Cluster{Name: name, set: s, number: number, subnet: state.Subnet})
+		admin := Admin{bin: filepath.Join(s.Root, "bin", "kubernetes"), dir: filepath.Join(s.Dir, name)}
+		network := fabric.Network(name, number, admin.dir)
+		clusters = append(clusters, &Cluster{
+			Name:       name,
+			Admin:      admin,
+			network:    network,
+			components: &components{admin: admin, network: network, zone: name + "-zone", root: s.Root, images: s.images()},
+			report:     s.Progress,
+		})
 	}
-	return clusters, nil
+	return clusters
+}
+
+// networksOf returns the networks of clusters.
+func networksOf(clusters []*Cluster) []*fabric.Network {
+	var networks []*fabric.Network
+	for _, cluster := range clusters {
+		networks = append(networks, cluster.network)
+	}
+	return networks
 }
 
 // Cluster returns one cluster by its name.
@@ -136,14 +164,12 @@ func (s *Set) Up(ctx context.Context, names ...string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("creating network namespaces requires root: run this command as root")
 	}
-	if err := s.addClusters(names); err != nil {
-		return err
-	}
-	clusters, err := s.Clusters()
+	state, err := s.addClusters(names)
 	if err != nil {
 		return err
 	}
-	if err := s.buildNetwork(clusters); err != nil {
+	clusters := s.clustersOf(state)
+	if err := s.fabric(state.Subnet).Build(networksOf(clusters)); err != nil {
 		return fmt.Errorf("create the network between the clusters: %w", err)
 	}
 	if err := s.linkImages(); err != nil {
@@ -164,28 +190,29 @@ func (s *Set) Up(ctx context.Context, names ...string) error {
 	return s.writeKubeconfig(clusters)
 }
 
-func (s *Set) addClusters(names []string) error {
+// addClusters adds clusters to the state that do not exist yet, and returns the state.
+func (s *Set) addClusters(names []string) (state, error) {
 	state, err := s.load()
 	if err != nil {
-		return err
+		return state, err
 	}
 	for _, name := range names {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return fmt.Errorf("invalid cluster name %q: %s", name, problems[0])
+			return state, fmt.Errorf("invalid cluster name %q: %s", name, problems[0])
 		}
 		if !slices.Contains(state.Clusters, name) {
 			state.Clusters = append(state.Clusters, name)
 		}
 	}
 	if len(state.Clusters) > maxClusters {
-		return fmt.Errorf("too many clusters: %d, at most %d are supported", len(state.Clusters), maxClusters)
+		return state, fmt.Errorf("too many clusters: %d, at most %d are supported", len(state.Clusters), maxClusters)
 	}
 	if state.Subnet == 0 {
-		if state.Subnet, err = freeSubnet(); err != nil {
-			return err
+		if state.Subnet, err = fabric.FreeSubnet(); err != nil {
+			return state, err
 		}
 	}
-	return s.save(state)
+	return state, s.save(state)
 }
 
 // Down stops all clusters and removes their state, including what a crash has
@@ -199,56 +226,10 @@ func (s *Set) Down(ctx context.Context) error {
 	for _, cluster := range clusters {
 		group.Go(func() error { return cluster.down(ctx) })
 	}
-	if err := errors.Join(group.Wait(), s.removeNetwork()); err != nil {
+	if err := errors.Join(group.Wait(), s.fabric(0).Remove()); err != nil {
 		return err
 	}
 	return os.RemoveAll(s.Dir)
-}
-
-// images returns the directory in which the node agents look up images.
-func (s *Set) images() string { return filepath.Join(s.Dir, "images") }
-
-// linkImages maps image names to programs that were built here or are installed
-// on this machine. It uses no symbolic links, since containers see this
-// directory but not every target of a link.
-func (s *Set) linkImages() error {
-	if err := os.MkdirAll(s.images(), 0o755); err != nil {
-		return err
-	}
-	programs := map[string]string{
-		"mcs-apiserver":  filepath.Join(s.Root, "bin", "mcs-apiserver"),
-		"mcs-controller": filepath.Join(s.Root, "bin", "mcs-controller"),
-		"coredns":        filepath.Join(s.Root, "bin", "kubernetes", "coredns"),
-	}
-	// The entry point of an image of upstream's conformance tests.
-	if socat, err := exec.LookPath("socat"); err == nil {
-		programs["socat"] = socat
-	}
-	for image, program := range programs {
-		if err := linkOrCopy(program, filepath.Join(s.images(), image)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// linkOrCopy hard-links a file, or copies it if it is on another file system.
-func linkOrCopy(from, to string) error {
-	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	from, err := filepath.EvalSymlinks(from)
-	if err != nil {
-		return err
-	}
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, 0o755)
 }
 
 // Kubeconfig returns a kubeconfig file with a context for every cluster, named

@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package localcluster
+package fabric
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
 )
 
@@ -24,25 +25,35 @@ const (
 	slowTable = "1296"
 )
 
-// slowLink returns the program that delays packets from the cluster to a peer.
-func (c *Cluster) slowLink(peer *Cluster, delay time.Duration) process.Daemon {
-	name := "slow-link-" + peer.Name
-	return c.daemon(process.Command{
-		Name: name, Path: filepath.Join(c.set.Root, "bin", "test", "clusterset"), Log: filepath.Join(c.Dir(), name+".log"),
-		Args: []string{"slow-link", slowInterface(peer), delay.String()},
+// How long the program of a slow link may take to start and to stop.
+const (
+	startPatience = controlplane.Patience
+	stopPatience  = 20 * time.Second
+)
+
+// slowLink is one direction of the link between two clusters.
+type slowLink struct{ from, to *Network }
+
+// device returns the TUN interface for packets to the peer.
+func (l slowLink) device() string { return fmt.Sprintf("slow%d", l.to.number) }
+
+// daemon returns the program that delays packets to the peer.
+func (l slowLink) daemon(delay time.Duration) process.Daemon {
+	name := "slow-link-" + l.to.Cluster
+	return l.from.Daemon(process.Command{
+		Name: name, Path: l.from.fabric.Clusterset, Log: filepath.Join(l.from.dir, name+".log"),
+		Args: []string{"slow-link", l.device(), delay.String()},
 	})
 }
 
-func slowInterface(peer *Cluster) string { return fmt.Sprintf("slow%d", peer.number) }
-
-// delayPacketsTo delays packets to a peer. A delay of 0 removes the delay.
-func (c *Cluster) delayPacketsTo(ctx context.Context, peer *Cluster, delay time.Duration) error {
-	daemon := c.slowLink(peer, delay)
+// delay delays every packet. A delay of 0 removes the delay.
+func (l slowLink) delay(ctx context.Context, delay time.Duration) error {
+	daemon := l.daemon(delay)
 	if _, running := daemon.Running(); running {
 		if err := daemon.Stop(ctx, stopPatience); err != nil { // removes its interface and the routes through it
 			return err
 		}
-		if err := c.routeTo(peer, ""); err != nil {
+		if err := l.route(""); err != nil {
 			return err
 		}
 	}
@@ -52,33 +63,33 @@ func (c *Cluster) delayPacketsTo(ctx context.Context, peer *Cluster, delay time.
 	if err := daemon.Start(); err != nil {
 		return err
 	}
-	if err := daemon.Await(ctx, patience, func(context.Context) error {
-		return in(c.namespace(), "ip", "link", "set", slowInterface(peer), "txqueuelen", "10000", "up")
+	if err := daemon.Await(ctx, startPatience, func(context.Context) error {
+		return l.from.run("ip", "link", "set", l.device(), "txqueuelen", "10000", "up")
 	}); err != nil {
 		return err
 	}
 	// Marked packets were delayed already: they take the usual route. They are not
 	// tracked again, or the kernel would treat them as another connection.
-	if err := inWithInput(c.namespace(), fmt.Sprintf("table inet mcs_slow\ndelete table inet mcs_slow\n"+
+	if err := inWithInput(l.from.namespace(), fmt.Sprintf("table inet mcs_slow\ndelete table inet mcs_slow\n"+
 		"table inet mcs_slow { chain output { type filter hook output priority raw; meta mark %d notrack; }; }", slowMark), "nft", "-f", "-"); err != nil {
 		return err
 	}
 	for _, family := range []string{"-4", "-6"} {
 		rule := []string{"priority", "100", "fwmark", fmt.Sprint(slowMark), "lookup", slowTable}
-		_ = in(c.namespace(), append([]string{"ip", family, "rule", "delete"}, rule...)...) // the rule may not exist
-		if err := in(c.namespace(), append([]string{"ip", family, "rule", "add"}, rule...)...); err != nil {
+		_ = l.from.run(append([]string{"ip", family, "rule", "delete"}, rule...)...) // the rule may not exist
+		if err := l.from.run(append([]string{"ip", family, "rule", "add"}, rule...)...); err != nil {
 			return err
 		}
 	}
-	return c.routeTo(peer, slowInterface(peer))
+	return l.route(l.device())
 }
 
-// routeTo routes packets for a peer into a device, or the usual way if the
+// route routes packets for the peer into a device, or the usual way if the
 // device is empty.
-func (c *Cluster) routeTo(peer *Cluster, device string) error {
+func (l slowLink) route(device string) error {
 	var usual, wanted [][]string
-	for family, node := range peer.NodeIPs() {
-		pods := peer.PodCIDRs()[family]
+	for family, node := range l.to.NodeIPs() {
+		pods := l.to.PodCIDRs()[family]
 		usual = append(usual, []string{node, "dev", "eth0"}, []string{pods, "via", node, "dev", "eth0"})
 		wanted = append(wanted, []string{node, "dev", device}, []string{pods, "dev", device})
 	}
@@ -88,12 +99,12 @@ func (c *Cluster) routeTo(peer *Cluster, device string) error {
 	// The usual route first: it cannot be added once the peer itself is behind the
 	// device.
 	for _, route := range usual {
-		if err := in(c.namespace(), append([]string{"ip", "route", "replace", "table", slowTable}, route...)...); err != nil {
+		if err := l.from.run(append([]string{"ip", "route", "replace", "table", slowTable}, route...)...); err != nil {
 			return err
 		}
 	}
 	for _, route := range wanted {
-		if err := in(c.namespace(), append([]string{"ip", "route", "replace"}, route...)...); err != nil {
+		if err := l.from.run(append([]string{"ip", "route", "replace"}, route...)...); err != nil {
 			return err
 		}
 	}
