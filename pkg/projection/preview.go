@@ -38,6 +38,10 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	}
 	var warnings []string
 	for _, conflict := range merge.Merge(exports).Conflicts {
+		if len(clusters) == 0 { // the export conflicts with its own recorded decision
+			warnings = append(warnings, fmt.Sprintf("%s: %s", conflict.Reason, conflict.Message))
+			continue
+		}
 		warnings = append(warnings, fmt.Sprintf("%s with the exports of %s: %s", conflict.Reason, strings.Join(clusters, ", "), conflict.Message))
 	}
 	return append(warnings, warnLongNames(p.local, own)...)

@@ -8,10 +8,29 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
+
+// The only export of a service can conflict with the decision about its shared
+// ClusterSet IP. The warning then names no other cluster.
+func TestWriterIsWarnedAboutTheDecisionOnTheOnlyExport(t *testing.T) {
+	c := newCluster(t)
+	c.members.SetIdentity(identity.Cluster{ID: "east", ClusterSet: "everywhere", UID: "uid", IDClaimedAt: epoch})
+	c.add(service("web"))
+	written := exportFor("web")
+	export.RecordDecision(written, &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "east", Since: metav1.NewTime(epoch)}, epoch)
+	written.Annotations[multicluster.UseClusterSetIPAnnotation] = "false"
+	want := `ClusterSetIPConflict: Conflicting use of a shared ClusterSet IP. Using "true", decided by "east" with the founding export`
+	if warnings := c.Preview(written); len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) {
+		t.Errorf("got warnings %q, want one that starts with %q", warnings, want)
+	}
+}
 
 // R66: the writer of an export is warned about Pods that get no DNS name of their
 // own, because the name would be too long.
