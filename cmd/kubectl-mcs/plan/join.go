@@ -183,7 +183,7 @@ func unnamedMembers(clusters []Cluster) []string {
 	}
 	var warnings []string
 	for _, id := range slices.Sorted(maps.Keys(missing)) {
-		warnings = append(warnings, fmt.Sprintf("member %q of %s is not named: name all clusters of the ClusterSet, unless a hub relays for this one",
+		warnings = append(warnings, fmt.Sprintf("cluster %q is a member of %s but is not among the arguments: list all clusters of the ClusterSet, except for clusters that a hub relays",
 			id, strings.Join(missing[id], ", ")))
 	}
 	return warnings

@@ -78,7 +78,7 @@ func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 				id, known.Context, known.Known[id], id, peer.Context, uid)
 		}
 		if peer.Connected[id] {
-			return id, Plan{}, fmt.Errorf("cluster %q is still connected to the cluster of context %q: use a kubeconfig with a working context for %q, so that it can leave", id, peer.Context, id)
+			return id, Plan{}, fmt.Errorf("cluster %q is still connected to the cluster of context %q: if the cluster still exists, use a kubeconfig with a working context for the cluster; otherwise, repeat the command when its member is Stale or Lost", id, peer.Context)
 		}
 		if peer.ID == id {
 			return id, Plan{}, fmt.Errorf("context %q refers to the cluster %q that is leaving: name only the other clusters in --from", peer.Context, id)
@@ -86,12 +86,12 @@ func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 		plan.drop(peer, id)
 	}
 	if len(peers) == 0 {
-		return id, Plan{}, fmt.Errorf("name the clusters to remove %q from with --from", id)
+		return id, Plan{}, fmt.Errorf("cluster %q can only be removed from other clusters: name their contexts with --from", id)
 	}
 	if len(plan.Steps) == 0 {
 		return id, Plan{}, fmt.Errorf("no cluster in --from (%s) has a member %q", strings.Join(contexts, ", "), id)
 	}
-	plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q itself is not changed: should it still exist, it keeps its ClusterSet claim and member Secrets, but loses access to the other clusters", id))
+	plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q itself is not changed: if the cluster still exists, it keeps its ClusterSet claim and member Secrets, but loses access to the other clusters", id))
 	return id, plan, nil
 }
 

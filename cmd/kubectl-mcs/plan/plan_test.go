@@ -313,8 +313,8 @@ func TestJoinWarnsAboutUnnamedMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`member "north" of east, west is not named: name all clusters of the ClusterSet, unless a hub relays for this one`,
-		`member "south" of east is not named: name all clusters of the ClusterSet, unless a hub relays for this one`,
+		`cluster "north" is a member of east, west but is not among the arguments: list all clusters of the ClusterSet, except for clusters that a hub relays`,
+		`cluster "south" is a member of east but is not among the arguments: list all clusters of the ClusterSet, except for clusters that a hub relays`,
 	}
 	if diff := cmp.Diff(want, plan.Warnings); diff != "" {
 		t.Errorf("unexpected steps (-want +got):\n%s", diff)
@@ -475,7 +475,7 @@ func TestForgetPlan(t *testing.T) {
 			want:  []string{"east RemoveMembers north", "east RevokeAccess north", "south RevokeAccess north", "west RemoveMembers north", "west RevokeAccess north"},
 		},
 		{name: "unknown cluster", forget: "nroth", peers: []Cluster{member("east", "north"), member("west", "north")}, wantID: "nroth", err: `no cluster in --from (east, west) has a member "nroth"`},
-		{name: "no peers", forget: "north", wantID: "north", err: `name the clusters to remove "north" from with --from`},
+		{name: "no peers", forget: "north", wantID: "north", err: `cluster "north" can only be removed from other clusters: name their contexts with --from`},
 		{name: "cluster as its own peer", forget: "north", peers: []Cluster{member("north", "east")}, wantID: "north", err: `context "north" refers to the cluster "north" that is leaving`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

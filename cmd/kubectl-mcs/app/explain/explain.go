@@ -25,7 +25,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-const long = `Explain a service of the ClusterSet in the view of the cluster of the current context.
+const long = `Explain a service of the ClusterSet as seen by the cluster of the current context.
 
 The output shows which clusters export the service, where their exports differ and
 which values are used, the endpoints of each cluster, the DNS names of the service, and
@@ -40,7 +40,7 @@ Long values are truncated, except with -o json or -o yaml.`
 const example = `  # Explain the service web in namespace shop
   kubectl mcs explain web -n shop
 
-  # Explain the service in the view of another cluster
+  # Explain the service as seen by another cluster
   kubectl mcs explain web -n shop --context west
 
   # List the properties that conflict
@@ -75,7 +75,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	return cmd
 }
 
-// explain builds the report for a service in the view of a cluster.
+// explain builds the report for a service as seen by a cluster.
 func explain(ctx context.Context, c *cluster.Cluster, namespace, name string) (explanation, error) {
 	facts, err := getFacts(ctx, c, namespace, name)
 	if err != nil {

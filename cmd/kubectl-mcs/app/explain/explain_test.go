@@ -57,7 +57,7 @@ func TestExplainConflictingExports(t *testing.T) {
 		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: "MembersReachable", Status: metav1.ConditionFalse, Reason: "MembersLost", Message: "lost: north"})
 	})
 	expect.Text(t, `
-Service web in namespace shop, in the view of cluster east in ClusterSet production (context east)
+Service web in namespace shop, as seen by cluster east in ClusterSet production (context east)
 
 Exports, by precedence:
   CLUSTER   SINCE                  AGE   STATE       READY/TOTAL ENDPOINTS
@@ -204,7 +204,7 @@ func TestExplainServiceThatIsNotExported(t *testing.T) {
 		{"no export", []runtime.Object{clustertest.Local(), clustertest.NewServiceExport("db")}, notExported + "\n" +
 			"  Export the Service with `kubectl mcs export web -n shop` in a cluster that has it."},
 		{"no ClusterSet", nil, notExported + "\n" +
-			"  The cluster is not in a ClusterSet: add it to a ClusterSet with `kubectl mcs join`.\n" +
+			"  The cluster is not in a ClusterSet: join the cluster to a ClusterSet with `kubectl mcs join`.\n" +
 			"  Export the Service with `kubectl mcs export web -n shop` in a cluster that has it."},
 		{"local export is not ready", []runtime.Object{clustertest.Local(), clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "Service does not exist"))}, notExported + "\n" +
 			`  ServiceExport "web" in namespace "shop" of this cluster is not ready: Service does not exist`},

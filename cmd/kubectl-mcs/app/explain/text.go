@@ -48,9 +48,9 @@ func writeExplanation(out io.Writer, report explanation, now time.Time) error {
 
 func (r explanation) viewpoint() string {
 	if r.ClusterID == "" {
-		return fmt.Sprintf("in the view of the cluster of context %s", r.Context)
+		return fmt.Sprintf("as seen by the cluster of context %s", r.Context)
 	}
-	return fmt.Sprintf("in the view of cluster %s in ClusterSet %s (context %s)", r.ClusterID, r.ClusterSet, r.Context)
+	return fmt.Sprintf("as seen by cluster %s in ClusterSet %s (context %s)", r.ClusterID, r.ClusterSet, r.Context)
 }
 
 func (w *textWriter) line(format string, args ...any) {

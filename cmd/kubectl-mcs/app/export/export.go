@@ -99,7 +99,7 @@ func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name s
 		fmt.Fprintf(o.streams.Out, "%s%s %s\n", serviceexport.Resource, name, outcome)
 	}
 	if inClusterSet, known := members.InClusterSet(ctx, c); known && !inClusterSet {
-		fmt.Fprintf(o.streams.ErrOut, "Warning: cluster of context %q is not in a ClusterSet, so that the Service is not exported yet: %s\n", c.Context, members.JoinAdvice)
+		fmt.Fprintf(o.streams.ErrOut, "Warning: cluster of context %q is not in a ClusterSet, so the Service is not exported yet: %s\n", c.Context, members.JoinAdvice)
 	}
 	if o.wait {
 		var notReady error

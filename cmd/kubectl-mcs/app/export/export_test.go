@@ -102,7 +102,7 @@ func TestExportThatIsBeingDeleted(t *testing.T) {
 func TestExportWarnsOutsideOfAClusterSet(t *testing.T) {
 	unclaimed := clustertest.Local()
 	unclaimed.Status.ClusterSet = ""
-	const warning = "Warning: cluster of context \"east\" is not in a ClusterSet, so that the Service is not exported yet: add it to a ClusterSet with `kubectl mcs join`\n"
+	const warning = "Warning: cluster of context \"east\" is not in a ClusterSet, so the Service is not exported yet: join the cluster to a ClusterSet with `kubectl mcs join`\n"
 	for _, test := range []struct {
 		name    string
 		cluster *cluster.Cluster

@@ -54,7 +54,7 @@ func TestInvalidArgumentsAreRejectedBeforeAnyRequest(t *testing.T) {
 		{"leave with invalid output format", []string{"leave", "east", "--dry-run", "-o", "wide"}, []string{`--output "wide": must be json or yaml`}},
 		{"join with unknown contexts", []string{"join", "--clusterset", "s", "south", "center"},
 			[]string{`context "south" does not exist in the kubeconfig: ` + "`kubectl config get-contexts`", `context "center" does not exist`}},
-		{"leave with an unknown context", []string{"leave", "south"}, []string{`context "south" does not exist in the kubeconfig`, `name the clusters to remove "south" from with --from`}},
+		{"leave with an unknown context", []string{"leave", "south"}, []string{`context "south" does not exist in the kubeconfig`, `cluster "south" can only be removed from other clusters: name their contexts with --from`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _, err := commandtest.Run(t.Context(), append(test.args, "--kubeconfig", file)...)
@@ -102,7 +102,7 @@ func TestDryRunPrintsThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(warnings, `Warning: member "north" of east is not named`) {
+	if !strings.HasPrefix(warnings, `Warning: cluster "north" is a member of east but is not among the arguments`) {
 		t.Errorf("got warnings %q", warnings)
 	}
 	expect.Text(t, `
@@ -116,7 +116,6 @@ Plan:
   west: join ClusterSet "production"
   east: wait for connection to w
   west: wait for connection to east
-
 `, out)
 
 	out, _, err = commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--dry-run", "-o", "json")...)

@@ -15,7 +15,7 @@ import (
 )
 
 // JoinAdvice tells users what to do with a cluster that is not in a ClusterSet.
-const JoinAdvice = "add it to a ClusterSet with `kubectl mcs join`"
+const JoinAdvice = "join the cluster to a ClusterSet with `kubectl mcs join`"
 
 // Identity returns the cluster ID and the ClusterSet of the local entry. Both are
 // empty if there is no such entry.

@@ -36,7 +36,9 @@ func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dry
 		for _, step := range planned.Steps {
 			fmt.Fprintf(out, "  %s: %s\n", step.Context, step)
 		}
-		fmt.Fprintln(out)
+		if !dryRun { // the progress follows
+			fmt.Fprintln(out)
+		}
 		return nil
 	})
 	return dryRun || len(planned.Steps) == 0, err

@@ -97,9 +97,9 @@ func TestStatusWithoutClusterSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect.Text(t, "\n"+
-		"Context new: cluster is not in a ClusterSet: add it to a ClusterSet with `kubectl mcs join`\n"+
+		"Context new: cluster is not in a ClusterSet: join the cluster to a ClusterSet with `kubectl mcs join`\n"+
 		"\n"+
-		"Context dev: cluster dev is not in a ClusterSet: add it to a ClusterSet with `kubectl mcs join`\n"+
+		"Context dev: cluster dev is not in a ClusterSet: join the cluster to a ClusterSet with `kubectl mcs join`\n"+
 		"MEMBER   STATE   LAST-SEEN   EXPORTS   ENDPOINTS   CONFLICTS   REASON\n"+
 		"dev      Local   -           0         0           0           -\n"+
 		"\n"+

@@ -37,7 +37,7 @@ STATE is one of:
   Lost         the member has not responded for longer than its TTL
   Refused      the member is not accepted
 
-CONFLICTS is the number of exports whose service is not exported alike by all clusters;
+CONFLICTS is the number of exports that conflict with exports of other clusters;
 "kubectl mcs explain" shows the differences. REASON describes problems.
 
 If a cluster cannot be queried, the command prints the reason and the status of the

@@ -96,10 +96,10 @@ func describeImport(ctx context.Context, c *cluster.Cluster, namespace, name str
 	}
 	slices.Sort(others)
 	if len(others) > 0 {
-		return fmt.Sprintf("Service is still exported by %s and remains available with their endpoints.", strings.Join(others, ", ")), nil
+		return fmt.Sprintf("Service %q is still exported by %s and remains available.", name, strings.Join(others, ", ")), nil
 	}
 	if inClusterSet, known := members.InClusterSet(ctx, c); known && !inClusterSet {
-		return "Cluster is not in a ClusterSet, so that the Service was not visible in any other cluster.", nil
+		return fmt.Sprintf("Cluster of context %q is not in a ClusterSet, so Service %q was not visible in any other cluster.", c.Context, name), nil
 	}
-	return "Service is not exported by any other cluster and is withdrawn from all clusters.", nil
+	return fmt.Sprintf("Service %q is not exported by any other cluster and is withdrawn from all clusters.", name), nil
 }

@@ -35,9 +35,9 @@ func TestUnexportDescribesTheImport(t *testing.T) {
 		want    string
 	}{
 		{"other exports", []runtime.Object{clustertest.Local(), clustertest.NewExported("west", time.Hour), clustertest.NewExported("south", time.Hour), clustertest.NewExported("east", time.Hour)},
-			"Service is still exported by south, west and remains available with their endpoints.\n"},
-		{"only this cluster", []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour), otherService}, "Service is not exported by any other cluster and is withdrawn from all clusters.\n"},
-		{"no ClusterSet", nil, "Cluster is not in a ClusterSet, so that the Service was not visible in any other cluster.\n"},
+			"Service \"web\" is still exported by south, west and remains available.\n"},
+		{"only this cluster", []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour), otherService}, "Service \"web\" is not exported by any other cluster and is withdrawn from all clusters.\n"},
+		{"no ClusterSet", nil, "Cluster of context \"east\" is not in a ClusterSet, so Service \"web\" was not visible in any other cluster.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := clustertest.NewCluster(append(test.objects, clustertest.NewServiceExport("web"))...)
@@ -63,7 +63,7 @@ func TestUnexportOfAServiceThatIsNotExported(t *testing.T) {
 	}
 	expect.Text(t, `
 serviceexport.multicluster.x-k8s.io/web not found
-Service is still exported by west and remains available with their endpoints.
+Service "web" is still exported by west and remains available.
 `, out)
 }
 
