@@ -37,7 +37,7 @@ func adviseExportedEndpointSlice(*request.RequestInfo, exporters) string {
 }
 
 func adviseMember(*request.RequestInfo, exporters) string {
-	return fmt.Sprintf("members are computed from the Secrets of type %s; create, change or delete a Secret instead", clusterset.MemberSecretType)
+	return fmt.Sprintf("Members are computed from the Secrets of type %s; create, change or delete a Secret instead", clusterset.MemberSecretType)
 }
 
 func adviseClusterProperty(info *request.RequestInfo, _ exporters) string {
@@ -57,6 +57,9 @@ func adviseServiceImport(info *request.RequestInfo, exporters exporters) string 
 		in := "the exporting clusters"
 		if clusters := exporters.Clusters(info.Namespace, info.Name); len(clusters) > 0 {
 			in = "clusters " + strings.Join(clusters, ", ")
+			if len(clusters) == 1 {
+				in = "cluster " + clusters[0]
+			}
 		}
 		if info.Verb == "deletecollection" {
 			return computed + fmt.Sprintf("delete the ServiceExports in namespace %q of %s", info.Namespace, in)

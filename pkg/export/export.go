@@ -39,7 +39,7 @@ type Problem struct {
 func Check(namespace, name string, service *corev1.Service) *Problem {
 	switch {
 	case service == nil:
-		return &Problem{ReasonNoService, fmt.Sprintf("Service %q does not exist in namespace %q; nothing is exported until it is created", name, namespace)}
+		return &Problem{ReasonNoService, fmt.Sprintf("Service %q does not exist in namespace %q; nothing is exported until the Service is created", name, namespace)}
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return &Problem{ReasonInvalidServiceType, fmt.Sprintf("Service %q in namespace %q has type ExternalName and cannot be exported; "+
 			"export a Service that has endpoints", name, namespace)}

@@ -38,8 +38,8 @@ import (
 const long = `mcs-controller runs beside mcs-apiserver. It creates and renews the serving
 certificate of mcs-apiserver and registers its API with the cluster. It materializes
 every ServiceImport as a derived Service and EndpointSlices for kube-proxy and DNS, and
-reports the state of ServiceExports in conditions and Events. It generates an ID for a
-cluster that has none, and renews the peer credentials of its members.`
+reports the state of ServiceExports in conditions and Events. It sets a default
+cluster ID, and renews the peer credentials of the members.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {

@@ -74,7 +74,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.StringVar(&o.APIServer, "apiserver", o.APIServer,
 		"URL of the mcs-apiserver in the same Pod. Requests to it bypass the kube-apiserver.")
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
-		"ID of a cluster that has none, or that has the default one and is not in a ClusterSet. Must be a DNS label. "+
+		"Cluster ID to set if the cluster has no ID, or has the default ID and is not in a ClusterSet. Must be a DNS label. "+
 			"Defaults to the UID of the namespace kube-system.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address on which /livez and /readyz are served without TLS.")
 	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))

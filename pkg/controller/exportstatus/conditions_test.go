@@ -89,8 +89,8 @@ func TestConditions(t *testing.T) {
 		{"R20: healthy", facts{service: newService(), self: self("set"), exported: exports{own}}, []string{isValid, isReady, noConflicts}},
 		{"R20: healthy with others", facts{service: newService(), self: self("set"), exported: exports{own, exported("east", "x", 0), exported("west", "y", 2)}}, []string{isValid, isReady, noConflicts}},
 		{"R19: no Service", facts{service: nil, self: self("set"), exported: nil}, []string{
-			`Valid=False/NoService: Service "web" does not exist in namespace "shop"; nothing is exported until it is created`,
-			`Ready=False/Failed: export is not valid: Service "web" does not exist in namespace "shop"; nothing is exported until it is created`, noConflicts,
+			`Valid=False/NoService: Service "web" does not exist in namespace "shop"; nothing is exported until the Service is created`,
+			`Ready=False/Failed: export is not valid: Service "web" does not exist in namespace "shop"; nothing is exported until the Service is created`, noConflicts,
 		}},
 		{"R18: ExternalName, although others disagree among themselves", facts{
 			service: newService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), self: self("set"),

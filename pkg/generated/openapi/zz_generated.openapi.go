@@ -932,7 +932,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"endpoints": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints is the number of endpoints of these Services.",
+							Description: "endpoints is the number of endpoints of the exported Services.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",

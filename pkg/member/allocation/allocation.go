@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package allocation finds conflicts between the allocation CIDRs of the
-// clusters: the parts of the ClusterSet IP range that each of them allocates
+// clusters: the CIDRs within the ClusterSet IP range that each of them allocates
 // shared ClusterSet IPs from.
 package allocation
 
@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
@@ -139,11 +140,11 @@ func Condition(claim Claim, conflict *Claim, problem string) *metav1.Condition {
 		return nil
 	case conflict != nil:
 		condition.Reason = "Overlaps"
-		condition.Message = fmt.Sprintf("allocation CIDRs %s of cluster %q overlap %s of cluster %q, which joined before: choose other CIDRs (--clusterset-ip-cidr)",
-			strings.Join(claim.CIDRs, ","), claim.Cluster, strings.Join(conflict.CIDRs, ","), conflict.Cluster)
+		condition.Message = fmt.Sprintf("allocation CIDRs %s of cluster %q overlap %s of cluster %q, which joined earlier: choose other CIDRs with --clusterset-ip-cidr or ClusterClaim %s",
+			strings.Join(claim.CIDRs, ","), claim.Cluster, strings.Join(conflict.CIDRs, ","), conflict.Cluster, multicluster.ClusterSetIPCIDRClaim)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "Allocates"
-		condition.Message = fmt.Sprintf("allocation CIDRs %s overlap no other cluster's", strings.Join(claim.CIDRs, ","))
+		condition.Message = fmt.Sprintf("allocation CIDRs %s do not overlap those of other clusters", strings.Join(claim.CIDRs, ","))
 	}
 	return condition
 }

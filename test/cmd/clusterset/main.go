@@ -91,7 +91,7 @@ func up(ctx context.Context, open opener, names []string) error {
 	if err := set.Up(ctx, names...); err != nil {
 		return err
 	}
-	fmt.Printf("\nAll clusters are ready. Use them with:\n\n  export KUBECONFIG=%s\n", set.Kubeconfig())
+	fmt.Printf("\nAll clusters are ready. Use them with:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
 	for _, name := range names {
 		fmt.Printf("  kubectl --context %s get pods -A\n", name)
 	}

@@ -299,7 +299,7 @@ func TestExportWithoutAServiceIsWarnedAbout(t *testing.T) {
 		warning string
 	}{
 		{"plain", nil, ""},
-		{"missing", nil, fmt.Sprintf(`Warning: Service "missing" does not exist in namespace %q; nothing is exported until it is created`, ns)},
+		{"missing", nil, fmt.Sprintf(`Warning: Service "missing" does not exist in namespace %q; nothing is exported until the Service is created`, ns)},
 		{"outside", nil, fmt.Sprintf(`Warning: Service "outside" in namespace %q has type ExternalName and cannot be exported`, ns)},
 		{"dry", []string{"--dry-run=server"}, `Warning: Service "dry" does not exist`},
 		{"applied", []string{"--server-side"}, `Warning: Service "applied" does not exist`},

@@ -125,7 +125,7 @@ func TestWritesToComputedResourcesAreRefused(t *testing.T) {
 		{"create in the other group", []string{"create", "-f", manifest("multicluster.k8s.io/v1alpha1")}, []string{computed}},
 		{"dry run", []string{"create", "--dry-run=server", "-f", manifest("multicluster.x-k8s.io/v1alpha1")}, []string{computed}},
 		{"apply", []string{"apply", "--server-side", "-f", manifest("multicluster.x-k8s.io/v1beta1")}, []string{computed, `"forged"`}},
-		{"delete", []string{"delete", "serviceimport", "web", "-n", ns}, []string{computed, fmt.Sprintf(`delete ServiceExport "web" in namespace %q of clusters east`, ns)}},
+		{"delete", []string{"delete", "serviceimport", "web", "-n", ns}, []string{computed, fmt.Sprintf(`delete ServiceExport "web" in namespace %q of cluster east`, ns)}},
 		{"label", []string{"label", "serviceimport", "web", "-n", ns, "a=b"}, []string{computed, "change Service \"web\""}},
 		{"patch", []string{"patch", "serviceimport", "web", "-n", ns, "--type=merge", "-p", `{"spec":{"type":"Headless"}}`}, []string{computed}},
 		{"delete all", []string{"delete", "--raw", "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + ns + "/serviceimports"}, []string{computed, "the ServiceExports in namespace"}},

@@ -39,7 +39,7 @@ func (o *ClusterSetIPOptions) AddFlags(flags *pflag.FlagSet) {
 		"ClusterSet IP range from which shared ClusterSet IPs are allocated: an IPv4 CIDR, an IPv6 CIDR, or both. "+
 			"Must be the same in all clusters and must not be used for anything else.")
 	flags.StringSliceVar(&o.CIDRs, "clusterset-ip-cidr", o.CIDRs,
-		"Allocation CIDRs of this cluster: the part of --clusterset-ip-range that only this cluster allocates from. "+
+		"Allocation CIDRs of this cluster, within --clusterset-ip-range. Only this cluster allocates from them. "+
 			"Defaults to the ClusterClaim "+multicluster.ClusterSetIPCIDRClaim+", which 'kubectl mcs join' creates.")
 }
 

@@ -89,7 +89,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	o.Host.AddFlags(sections.FlagSet("host cluster"))
 	o.Members.AddFlags(sections.FlagSet("members"))
-	o.ClusterSetIP.AddFlags(sections.FlagSet("clusterset IP"))
+	o.ClusterSetIP.AddFlags(sections.FlagSet("ClusterSet IP"))
 	o.Storage.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.Etcd.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.SecureServing.AddFlags(sections.FlagSet("serving"))

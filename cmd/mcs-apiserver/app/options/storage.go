@@ -29,7 +29,7 @@ type StorageOptions struct {
 func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"Data directory of the embedded etcd, which is used if --etcd-servers is not set. The embedded etcd serves "+
-			"this process only, so that there can be only one replica. Ignored if --etcd-servers is set.")
+			"this process only, so only one replica is possible. Ignored if --etcd-servers is set.")
 }
 
 func (o *StorageOptions) complete(options *genericoptions.EtcdOptions) {

@@ -289,7 +289,7 @@ type MemberStatus struct {
 	LostPolicy LostPolicy `json:"lostPolicy,omitempty"`
 	// exports is the number of Services known to be exported by the member.
 	Exports int32 `json:"exports"`
-	// endpoints is the number of endpoints of these Services.
+	// endpoints is the number of endpoints of the exported Services.
 	Endpoints int32 `json:"endpoints"`
 	// synced indicates whether exports and endpoints cover everything that the
 	// member exports.
