@@ -68,6 +68,6 @@ func TestAdmissionPluginsWithoutTheirAPIAreDisabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect.Contains(t, string(log), `"Admission plugin is off: the host cluster does not serve its API" plugin="MutatingAdmissionPolicy"`,
+	expect.Contains(t, string(log), `"Disabled admission plugin because the host cluster does not serve its API" plugin="MutatingAdmissionPolicy"`,
 		"following order: NamespaceLifecycle,MutatingAdmissionWebhook.", "following order: ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ClusterClaim.")
 }
