@@ -83,3 +83,39 @@ func TestAllowedCIDRsApplyToWhatIsRecalled(t *testing.T) {
 		t.Errorf("%d endpoints are counted, want 1", got)
 	}
 }
+
+// What an invalid Secret allows is not known: exports are kept until the Secret is
+// corrected, although none are used until then.
+func TestInvalidSecretRemovesNoExports(t *testing.T) {
+	recorded := newMemory(t)
+	w := newFixture(t, recorded)
+	update := func(cidrs string) *receiver {
+		w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretAllowedCIDRs, cidrs)))
+		return w.connect(w.peers["member-b"])
+	}
+	b := update("10.0.0.1/32,10.0.0.2/32")
+	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "set", ClaimedAt: epoch})
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.replace(t, b, exports.Services, exported("b", "web"))
+	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+	w.recorder.Flush(t.Context())
+	update("10.0.0.1/32,10.0.0.2/33")
+	if got := w.addresses(); got != "[]" {
+		t.Errorf("endpoints are %s although the Secret is invalid", got)
+	}
+	update("10.0.0.1/32,10.0.0.2/32")
+	if got := w.addresses(); got != "[10.0.0.1 10.0.0.2]" {
+		t.Errorf("endpoints are %s after the Secret was corrected, want both", got)
+	}
+	update("10.0.0.1/32,10.0.0.2/33")
+	update("10.0.0.2/32")
+	if got := w.addresses(); got != "[10.0.0.2]" {
+		t.Errorf("endpoints are %s after the Secret was corrected and tightened, want [10.0.0.2]", got)
+	}
+	w = restart(t, recorded, time.Second)
+	update("10.0.0.1/32,10.0.0.2/33")
+	update("10.0.0.1/32,10.0.0.2/32")
+	if got := w.addresses(); got != "[10.0.0.1 10.0.0.2]" {
+		t.Errorf("recalled endpoints are %s after the Secret was corrected, want both", got)
+	}
+}

@@ -109,12 +109,17 @@ func (s *Set) recordAll(p *peer) {
 
 // enforcePolicy removes what the exports of a peer contain but its Secret, or
 // the identity of this cluster, no longer allows. What is newly allowed is read
-// by the feed that starts at the same time.
+// by the feed that starts at the same time. Nothing is removed while the Secret
+// is invalid: its policy may be incomplete, and the member is refused anyway.
 func (s *Set) enforcePolicy(p *peer) {
 	p.updates.Lock()
 	s.mu.RLock()
-	store, policy := p.exports, newPolicy(s.roster.identity, p.spec, s.config.Ranges)
+	store, policy, invalid := p.exports, newPolicy(s.roster.identity, p.spec, s.config.Ranges), p.spec.Problem != nil
 	s.mu.RUnlock()
+	if invalid {
+		p.updates.Unlock()
+		return
+	}
 	presentLocked := func() bool { return s.peers[p.spec.Name] == p }
 	after := s.commit(p, store, store.Retain(policy), presentLocked, func() { s.refreshLocked(p) })
 	p.updates.Unlock()

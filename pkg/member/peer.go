@@ -24,6 +24,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
@@ -228,6 +229,9 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 	p.uid, p.claimedAt, p.cidrs, p.lastSeen, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, recalled.LastSeen, true
 	if !recalled.Lost {
 		p.resumed = s.config.Clock.Now()
+	}
+	if spec.Problem != nil { // enforced as soon as the Secret is valid
+		policy.Relay, policy.AllowedCIDRs = route.Scope{All: true}, nil
 	}
 	p.exports, p.relayed = exports.Restore(recalled.Objects, policy), recalled.Relayed
 	return p
