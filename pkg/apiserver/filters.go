@@ -45,7 +45,11 @@ func adviseClusterProperty(info *request.RequestInfo, _ exporters) string {
 	if name == "" || name == about.ClusterIDProperty {
 		name = multicluster.ClusterIDClaim
 	}
-	return fmt.Sprintf("ClusterProperties are computed from the ClusterClaims of this cluster; change the ClusterClaim instead (kubectl edit clusterclaim %s)", name)
+	const computed = "ClusterProperties are computed from the ClusterClaims of this cluster; "
+	if name == multicluster.ClusterSetClaim { // immutable
+		return computed + fmt.Sprintf("create or delete ClusterClaim %s instead to join or leave a ClusterSet", name)
+	}
+	return computed + fmt.Sprintf("change the ClusterClaim instead (kubectl edit clusterclaim %s)", name)
 }
 
 func adviseServiceImport(info *request.RequestInfo, exporters exporters) string {

@@ -63,6 +63,7 @@ func TestWritesToVirtualResourcesAreRejected(t *testing.T) {
 		{http.MethodPost, clusterSet + "members", "Secrets of type clusterset.mcs-apiserver.io/member; create, change or delete a Secret instead"},
 		{http.MethodPut, properties + "/example.com", "kubectl edit clusterclaim example.com"},
 		{http.MethodPut, properties + "/cluster.clusterset.k8s.io", "kubectl edit clusterclaim id.k8s.io"},
+		{http.MethodPut, properties + "/clusterset.k8s.io", "create or delete ClusterClaim clusterset.k8s.io"},
 		{http.MethodPost, properties, "kubectl edit clusterclaim id.k8s.io"},
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {

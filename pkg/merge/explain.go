@@ -19,6 +19,8 @@ const (
 	Agreed Rule = "Agreed"
 	// Oldest means that the exports differ and that the oldest one prevails.
 	Oldest Rule = "Oldest"
+	// Founding means that the exports differ and that the founding export decided.
+	Founding Rule = "Founding"
 	// Union means that the exports differ and that their values are combined.
 	Union Rule = "Union"
 )
@@ -34,7 +36,8 @@ type Property struct {
 	// not support.
 	Used string
 	Rule Rule
-	// Cluster is the ID of the cluster whose value is used if the rule is Oldest.
+	// Cluster is the ID of the cluster whose value is used if the rule is Oldest
+	// or Founding.
 	Cluster string
 	// Conflict is whether Merge reports a conflict. Exports can differ without one:
 	// additional IP families are not a conflict.
@@ -85,7 +88,7 @@ func explainIP(exports []Export, inForce *clustersetip.Decision) Property {
 		explained.Used = fmt.Sprintf("true (%s)", strings.Join(inForce.IPs, ","))
 	}
 	if len(clustersetip.Disagree(requests, inForce)) > 0 {
-		explained.Rule, explained.Cluster, explained.Conflict = Oldest, inForce.DecidedBy, true
+		explained.Rule, explained.Cluster, explained.Conflict = Founding, inForce.DecidedBy, true
 	}
 	return explained
 }

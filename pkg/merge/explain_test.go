@@ -82,11 +82,11 @@ func TestExplainNamesTheClusterWhoseValueIsUsed(t *testing.T) {
 		},
 		{ // the deciding cluster has withdrawn its export
 			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(true, "243.1.0.1")), exported(2, asks(false, "243.1.0.1"))},
-			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Rule: Oldest, Cluster: "gone", Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "true", "cluster-2": "false"}, Used: "true (243.1.0.1)", Rule: Founding, Cluster: "gone", Conflict: true},
 		},
 		{
 			name: "shared ClusterSet IP", exports: []Export{exported(1, asks(false)), exported(2, asks(true))},
-			want: Property{Values: map[string]string{"cluster-1": "false", "cluster-2": "true"}, Used: "false", Rule: Oldest, Cluster: "cluster-1", Conflict: true},
+			want: Property{Values: map[string]string{"cluster-1": "false", "cluster-2": "true"}, Used: "false", Rule: Founding, Cluster: "cluster-1", Conflict: true},
 		},
 	} {
 		test.want.Name = test.name

@@ -88,7 +88,7 @@ func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceE
 	case problem != nil:
 		condition.Reason, condition.Message = reasonFailed, "export is not valid: "+problem.Message
 	case observed.self == nil || observed.self.Status.ClusterSet == "":
-		condition.Message = fmt.Sprintf("this cluster is not in a ClusterSet; create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
+		condition.Message = fmt.Sprintf("this cluster is not in a ClusterSet; run kubectl mcs join, or create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
 	case !served(serviceExport, observed):
 		condition.Message = "waiting for mcs-apiserver to export the Service to the ClusterSet"
 	case observed.ipProblem != nil:

@@ -74,7 +74,7 @@ const (
 	isValid     = `Valid=True/Valid: Service can be exported`
 	isReady     = `Ready=True/Ready: Service is exported to the ClusterSet`
 	noConflicts = `Conflict=False/NoConflicts: no conflicts with the exports of other clusters`
-	inNoSet     = `Ready=False/Pending: this cluster is not in a ClusterSet; create the ClusterClaims id.k8s.io and clusterset.k8s.io`
+	inNoSet     = `Ready=False/Pending: this cluster is not in a ClusterSet; run kubectl mcs join, or create the ClusterClaims id.k8s.io and clusterset.k8s.io`
 	waiting     = `Ready=False/Pending: waiting for mcs-apiserver to export the Service to the ClusterSet`
 )
 

@@ -114,7 +114,7 @@ func evaluate(self identity.Cluster, c Candidate) Result {
 		return Result{Reason: ReasonInvalidSecret, Message: fmt.Sprintf("Secret %q is invalid: %v", c.Secret, c.Problem)}
 	case !self.InClusterSet():
 		return Result{Reason: ReasonNoClusterSet, Message: fmt.Sprintf(
-			"this cluster is not in a ClusterSet: create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)}
+			"this cluster is not in a ClusterSet: run kubectl mcs join, or create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)}
 	case c.Claims == nil && c.Remembered && c.ClusterID != self.ID:
 		return Result{Accepted: true, Reason: ReasonAccepted, Message: "accepted before this server restarted; cluster ID and ClusterSet not verified yet"}
 	case c.Claims == nil:

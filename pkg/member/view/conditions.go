@@ -159,10 +159,10 @@ func Mutual(listing *Listing, accepted bool, entry *clusterset.Member, relayed m
 		condition.Message = fmt.Sprintf("member and this cluster know different clusters by the same ID: %s; give the cluster of each pair that joined last another ID", strings.Join(namesakes, ", "))
 	case !listed:
 		condition.Status, condition.Reason = metav1.ConditionFalse, "NotListed"
-		condition.Message = fmt.Sprintf("member does not list this cluster, %q: create a Secret for it there", listing.Self.ID)
+		condition.Message = fmt.Sprintf("member does not list this cluster, %q: run kubectl mcs join with all clusters, or create a Secret for this cluster there", listing.Self.ID)
 	case len(unknown) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonListsOthers
-		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; create Secrets for them in this cluster", strings.Join(slices.Compact(unknown), ", "))
+		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; run kubectl mcs join with all clusters, or create Secrets for them in this cluster", strings.Join(slices.Compact(unknown), ", "))
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Mutual", "both clusters list each other and agree on all other members"
 	}

@@ -119,6 +119,8 @@ func (p propertyReport) decidedBy() string {
 		return "all agree"
 	case merge.Union:
 		return "union"
+	case merge.Founding:
+		return "founding export, " + p.Cluster
 	}
 	return "oldest export, " + p.Cluster
 }

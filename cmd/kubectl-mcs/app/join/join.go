@@ -113,7 +113,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 			"nothing was rolled back: `kubectl mcs status` shows the state of the members; "+
 			"if a cluster is not reachable at the server in its kubeconfig, run join again with --server", o.clusterSet, err)
 	}
-	fmt.Fprintf(o.Streams.Out, "%d clusters joined ClusterSet %q.\n", len(clusters), o.clusterSet)
+	fmt.Fprintf(o.Streams.Out, "All %d clusters are members of ClusterSet %q.\n", len(clusters), o.clusterSet)
 	return nil
 }
 

@@ -45,7 +45,7 @@ func newTable(clock clock.PassiveClock) *table.Convertor[*clusterset.Member] {
 		}},
 		column{Name: "Exports", Description: "The number of Services that the cluster exports.", Cell: func(m *clusterset.Member) any { return m.Status.Exports }},
 		column{Name: "Endpoints", Description: "The number of endpoints of the exported Services.", Cell: func(m *clusterset.Member) any { return m.Status.Endpoints }},
-		column{Name: "ClusterSet-IPs", Description: "The allocation CIDRs of the cluster.", Wide: true, Cell: func(m *clusterset.Member) any {
+		column{Name: "Allocation-CIDRs", Description: "The allocation CIDRs of the cluster.", Wide: true, Cell: func(m *clusterset.Member) any {
 			return orNone(strings.Join(m.Status.ClusterSetIPCIDRs, ","))
 		}},
 		column{Name: "Reason", Description: "The reasons and messages of all problems.", Wide: true, Cell: func(m *clusterset.Member) any {

@@ -40,10 +40,10 @@ func TestTableOfMembers(t *testing.T) {
 			wide = append(wide, column.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{"ID", "ClusterSet", "State", "Last-Seen", "Exports", "Endpoints", "ClusterSet-IPs", "Reason", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"ID", "ClusterSet", "State", "Last-Seen", "Exports", "Endpoints", "Allocation-CIDRs", "Reason", "Age"}, columns); diff != "" {
 		t.Errorf("columns: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"ClusterSet-IPs", "Reason"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"Allocation-CIDRs", "Reason"}, wide); diff != "" {
 		t.Errorf("wide columns: %s", diff)
 	}
 	var rows [][]any
