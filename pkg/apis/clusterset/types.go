@@ -217,8 +217,8 @@ type MemberStatus struct {
 	// Exports and Endpoints count what is known of the member.
 	Exports   int32
 	Endpoints int32
-	// Synced indicates whether these counts cover everything that the member
-	// exports.
+	// Synced indicates whether these counts covered everything that the member
+	// exports when it was last read.
 	Synced bool
 	// ClusterSetIPCIDRs are the allocation CIDRs of the cluster.
 	ClusterSetIPCIDRs []string

@@ -940,7 +940,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"synced": {
 						SchemaProps: spec.SchemaProps{
-							Description: "synced indicates whether exports and endpoints cover everything that the member exports.",
+							Description: "synced indicates whether exports and endpoints covered everything that the member exports when it was last read. The condition Synced is False while the member cannot be read.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",

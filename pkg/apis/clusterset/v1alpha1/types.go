@@ -291,8 +291,9 @@ type MemberStatus struct {
 	Exports int32 `json:"exports"`
 	// endpoints is the number of endpoints of the exported Services.
 	Endpoints int32 `json:"endpoints"`
-	// synced indicates whether exports and endpoints cover everything that the
-	// member exports.
+	// synced indicates whether exports and endpoints covered everything that the
+	// member exports when it was last read. The condition Synced is False while
+	// the member cannot be read.
 	Synced bool `json:"synced"`
 	// clusterSetIPCIDRs are the allocation CIDRs of the cluster, from which the
 	// cluster allocates shared ClusterSet IPs.
