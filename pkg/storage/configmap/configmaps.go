@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,4 +84,21 @@ func (c configMaps) delete(ctx context.Context, wrapper *corev1.ConfigMap) error
 func (c configMaps) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	return c.request(c.client.Get()).VersionedParams(&options, scheme.ParameterCodec).Watch(ctx)
+}
+
+// deletionVersion returns the resource version of the deletion of a wrapper.
+func (c configMaps) deletionVersion(ctx context.Context, wrapper *corev1.ConfigMap) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
+	defer cancel()
+	events, err := c.watch(ctx, metav1.ListOptions{FieldSelector: byName(wrapper.Name), ResourceVersion: wrapper.ResourceVersion})
+	if err != nil {
+		return "", err
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		if deleted, ok := event.Object.(*corev1.ConfigMap); ok && event.Type == watch.Deleted && deleted.UID == wrapper.UID {
+			return deleted.ResourceVersion, nil
+		}
+	}
+	return "", errors.New("watch ended before the deletion was reported")
 }

@@ -7,10 +7,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +37,7 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil || items.Kind() != reflect.Slice {
 		return fmt.Errorf("need pointer to slice: %w", err)
 	}
-	if err := s.versions(opts, &query); err != nil {
+	if err := setVersion(s.ResourcePrefix, opts, &query); err != nil {
 		return err
 	}
 	wrappers, err := s.configMaps.list(ctx, query)
@@ -50,18 +48,18 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 		return err
 	}
 	if key == s.ResourcePrefix && opts.Predicate.Empty() {
-		s.objects.Store(int64(len(wrappers.Items)))
+		s.count.Store(int64(len(wrappers.Items)))
 	}
-	found, err := s.decodeAll(wrappers.Items, key, opts, items.Type().Elem())
+	found, err := s.converter.decodeAll(wrappers.Items, key, opts, items.Type().Elem())
 	if err != nil {
 		return err
 	}
 	items.Set(found)
-	version, err := s.versioner.ParseResourceVersion(wrappers.ResourceVersion)
+	version, err := versioner.ParseResourceVersion(wrappers.ResourceVersion)
 	if err != nil {
 		return err
 	}
-	return s.versioner.UpdateList(listObj, version, "", nil)
+	return versioner.UpdateList(listObj, version, "", nil)
 }
 
 // query returns the selectors of a request to the host. The host selects by
@@ -78,15 +76,23 @@ func (s *store) query(key string, opts storage.ListOptions) (metav1.ListOptions,
 	return query, nil
 }
 
-// versions adds the requested resource version to a list query.
-func (s *store) versions(opts storage.ListOptions, query *metav1.ListOptions) error {
+// within reports whether a request for the key or prefix asked includes key.
+func within(asked, key string, recursive bool) bool {
+	if recursive {
+		return strings.HasPrefix(key, asked)
+	}
+	return key == asked
+}
+
+// setVersion adds the requested resource version to a list query.
+func setVersion(resourcePrefix string, opts storage.ListOptions, query *metav1.ListOptions) error {
 	if opts.Predicate.Continue != "" {
-		if _, _, err := storage.ValidateListOptions(s.ResourcePrefix, s.versioner, opts); err != nil {
+		if _, _, err := storage.ValidateListOptions(resourcePrefix, versioner, opts); err != nil {
 			return err
 		}
 		return apierrors.NewResourceExpired("the continue token was not issued by this storage, which returns complete lists; list again without it")
 	}
-	minimum, err := s.minimumVersion(opts.ResourceVersion)
+	minimum, err := minimumVersion(opts.ResourceVersion)
 	if err != nil || minimum == "" {
 		return err
 	}
@@ -97,46 +103,15 @@ func (s *store) versions(opts storage.ListOptions, query *metav1.ListOptions) er
 	return nil
 }
 
-// decodeAll returns the objects that match the request, sorted by key.
-func (s *store) decodeAll(wrappers []corev1.ConfigMap, key string, opts storage.ListOptions, itemType reflect.Type) (reflect.Value, error) {
-	type entry struct {
-		key    string
-		object runtime.Object
-	}
-	entries := make([]entry, 0, len(wrappers))
-	for i := range wrappers {
-		object := reflect.New(itemType).Interface().(runtime.Object)
-		itsKey, err := s.unwrapInto(&wrappers[i], object)
-		if err != nil {
-			return reflect.Value{}, err
-		}
-		if !within(key, itsKey, opts.Recursive) {
-			continue
-		}
-		if matches, err := opts.Predicate.Matches(object); err == nil && matches {
-			entries = append(entries, entry{itsKey, object})
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	items := reflect.MakeSlice(reflect.SliceOf(itemType), 0, len(entries))
-	for _, e := range entries {
-		items = reflect.Append(items, reflect.ValueOf(e.object).Elem())
-	}
-	return items, nil
-}
-
-func (s *store) unwrapInto(wrapper *corev1.ConfigMap, out runtime.Object) (key string, _ error) {
-	key, data, err := unwrap(s.Resource, wrapper)
+// minimumVersion returns the version to request from the host, empty for a
+// consistent read.
+func minimumVersion(version string) (string, error) {
+	number, err := versioner.ParseResourceVersion(version)
 	if err != nil {
-		return "", s.corrupt(wrapper, err)
+		return "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
-	return key, s.decode(wrapper, key, data, out)
-}
-
-// within reports whether a request for the key or prefix asked includes key.
-func within(asked, key string, recursive bool) bool {
-	if recursive {
-		return strings.HasPrefix(key, asked)
+	if number == 0 {
+		return "", nil
 	}
-	return key == asked
+	return version, nil
 }

@@ -44,9 +44,9 @@ type Config struct {
 type store struct {
 	Config
 	configMaps configMaps
-	versioner  storage.Versioner
-	// objects is the number of stored objects, as far as this replica knows.
-	objects atomic.Int64
+	converter  converter
+	// count is the number of stored objects, as far as this replica knows.
+	count atomic.Int64
 }
 
 var _ storage.Interface = &store{}
@@ -58,12 +58,12 @@ func New(config Config) storage.Interface {
 	return &store{
 		Config:     config,
 		configMaps: configMaps{client: config.Client, namespace: config.Namespace},
-		versioner:  storage.APIObjectVersioner{},
+		converter:  converter{config},
 	}
 }
 
 // Versioner implements storage.Interface.
-func (s *store) Versioner() storage.Versioner { return s.versioner }
+func (s *store) Versioner() storage.Versioner { return versioner }
 
 // ReadinessCheck implements storage.Interface.
 func (s *store) ReadinessCheck() error { return s.Guard.Usable() }
@@ -79,7 +79,7 @@ func (s *store) EnableResourceSizeEstimation(storage.KeysFunc) error { return ni
 // Stats implements storage.Interface. The count is derived from the lists and
 // writes of this replica: counting in the host would require a list.
 func (s *store) Stats(context.Context) (storage.Stats, error) {
-	return storage.Stats{ObjectCount: s.objects.Load()}, nil
+	return storage.Stats{ObjectCount: s.count.Load()}, nil
 }
 
 // RequestWatchProgress implements storage.Interface. Only a watch cache calls it,
@@ -97,7 +97,7 @@ func (s *store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	return s.versioner.ParseResourceVersion(list.ResourceVersion)
+	return versioner.ParseResourceVersion(list.ResourceVersion)
 }
 
 // prepareKey starts every request. All requests fail while storage is unusable.
@@ -114,16 +114,16 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err != nil {
 		return err
 	}
-	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
+	if version, err := versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
 	if ttl != 0 {
 		return errors.New("objects with a time to live cannot be stored in the host cluster")
 	}
-	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
+	if err := versioner.PrepareObjectForStorage(obj); err != nil {
 		return fmt.Errorf("prepare object for storage: %w", err)
 	}
-	data, err := s.encode(key, obj)
+	data, err := s.converter.encode(key, obj)
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,11 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if out == nil {
 		return nil
 	}
-	return s.decode(created, key, data, out)
+	return s.converter.decode(created, key, data, out)
 }
 
 func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
-	w, err := s.wrapping(key, obj, data)
+	w, err := s.converter.wrapping(key, obj, data)
 	if err != nil {
 		return nil, err
 	}
@@ -152,58 +152,9 @@ func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Objec
 	}
 	created, err := s.configMaps.create(ctx, wrap(w))
 	if err == nil {
-		s.objects.Add(1)
+		s.count.Add(1)
 	}
 	return created, err
-}
-
-func (s *store) wrapping(key string, obj runtime.Object, data []byte) (wrapping, error) {
-	labels, fields, err := s.Attributes(obj)
-	if err != nil {
-		return wrapping{}, fmt.Errorf("read labels and fields of %s: %w", key, err)
-	}
-	return wrapping{
-		resource: s.Resource, key: key, namespace: namespaceOf(s.ResourcePrefix, key),
-		labels: labels, fields: fields, data: data,
-	}, nil
-}
-
-// encode returns 413 for an object that exceeds the size limit of a ConfigMap.
-func (s *store) encode(key string, obj runtime.Object) ([]byte, error) {
-	data, err := runtime.Encode(s.Codec, obj)
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxObjectBytes {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"%s %s is too large: %d bytes, limit %d bytes; remove labels, annotations or managed fields", s.Resource, key, len(data), maxObjectBytes))
-	}
-	return data, nil
-}
-
-// decode decodes the object of a wrapper into out.
-func (s *store) decode(wrapper *corev1.ConfigMap, key string, data []byte, out runtime.Object) error {
-	decoded, _, err := s.Codec.Decode(data, nil, out)
-	if err == nil && decoded != out {
-		err = fmt.Errorf("decoded a %T instead of a %T", decoded, out)
-	}
-	if err == nil {
-		var version uint64
-		if version, err = s.versioner.ParseResourceVersion(wrapper.ResourceVersion); err == nil {
-			err = s.versioner.UpdateObject(out, version)
-		}
-	}
-	if err != nil {
-		return s.corrupt(wrapper, fmt.Errorf("decode %s: %w", key, err))
-	}
-	return nil
-}
-
-// corrupt returns the error for a wrapper that cannot be read. The object is
-// unknown, not absent.
-func (s *store) corrupt(wrapper *corev1.ConfigMap, err error) error {
-	return storage.NewInternalError(fmt.Errorf("ConfigMap %s/%s with an object of %s is invalid: %w; restore the ConfigMap from a backup, or delete it to delete the object",
-		s.Namespace, wrapper.Name, s.Resource, err))
 }
 
 // Get implements storage.Interface. Reads are consistent, or not older than the
@@ -214,7 +165,7 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err != nil {
 		return err
 	}
-	minimum, err := s.minimumVersion(opts.ResourceVersion)
+	minimum, err := minimumVersion(opts.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -228,18 +179,7 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		}
 		return storage.NewKeyNotFoundError(key, 0)
 	}
-	return s.decode(state.wrapper, key, state.data, out)
-}
-
-func (s *store) minimumVersion(version string) (string, error) {
-	number, err := s.versioner.ParseResourceVersion(version)
-	if err != nil {
-		return "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
-	}
-	if number == 0 {
-		return "", nil
-	}
-	return version, nil
+	return s.converter.decode(state.wrapper, key, state.data, out)
 }
 
 // state is a wrapper that was read, and the encoded object in it.
@@ -259,7 +199,7 @@ func (s *store) read(ctx context.Context, key, minimum string) (*state, error) {
 	}
 	_, data, err := unwrap(s.Resource, wrapper)
 	if err != nil {
-		return nil, s.corrupt(wrapper, err)
+		return nil, s.converter.corrupt(wrapper, err)
 	}
 	return &state{wrapper: wrapper, data: data}, nil
 }

@@ -64,7 +64,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 // requested. They are always requested as a streaming list, which is consistent;
 // the legacy way may return any version.
 func (s *store) start(ctx context.Context, opts storage.ListOptions, query *metav1.ListOptions) (initial bool, _ error) {
-	version, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
+	version, err := versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return false, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
@@ -147,7 +147,7 @@ func (w *watcher) handle(ctx context.Context, event watch.Event) error {
 
 func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper *corev1.ConfigMap) error {
 	object := w.store.NewFunc()
-	key, err := w.store.unwrapInto(wrapper, object)
+	key, err := w.store.converter.unwrapInto(wrapper, object)
 	if err != nil {
 		return err
 	}
@@ -189,12 +189,12 @@ func (w *watcher) bookmark(ctx context.Context, wrapper *corev1.ConfigMap) error
 	if w.collecting || !w.opts.Predicate.AllowWatchBookmarks && !w.opts.ProgressNotify {
 		return nil
 	}
-	version, err := w.store.versioner.ParseResourceVersion(wrapper.ResourceVersion)
+	version, err := versioner.ParseResourceVersion(wrapper.ResourceVersion)
 	if err != nil {
 		return err
 	}
 	object := w.store.NewFunc()
-	if err := w.store.versioner.UpdateObject(object, version); err != nil {
+	if err := versioner.UpdateObject(object, version); err != nil {
 		return err
 	}
 	if end {

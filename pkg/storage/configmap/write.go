@@ -6,17 +6,14 @@ package configmap
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -51,7 +48,7 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 			return storage.NewKeyNotFoundError(key, 0)
 		}
 		existing := reflect.New(target.Type()).Interface().(runtime.Object)
-		if err := s.decode(state.wrapper, key, state.data, existing); err != nil {
+		if err := s.converter.decode(state.wrapper, key, state.data, existing); err != nil {
 			return err
 		}
 		if err := preconditions.Check(key, existing); err != nil {
@@ -74,28 +71,12 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 // which the host reports in watches only.
 func (s *store) decodeDeleted(ctx context.Context, state *state, key string, out runtime.Object) error {
 	deleted := state.wrapper.DeepCopy()
-	if version, err := s.deletionVersion(ctx, state.wrapper); err == nil {
+	if version, err := s.configMaps.deletionVersion(ctx, state.wrapper); err == nil {
 		deleted.ResourceVersion = version
 	} else {
 		klog.FromContext(ctx).V(2).Info("Failed to read the version of a deletion, using the version of the deleted object", "key", key, "err", err)
 	}
-	return s.decode(deleted, key, state.data, out)
-}
-
-func (s *store) deletionVersion(ctx context.Context, wrapper *corev1.ConfigMap) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
-	defer cancel()
-	events, err := s.configMaps.watch(ctx, metav1.ListOptions{FieldSelector: byName(wrapper.Name), ResourceVersion: wrapper.ResourceVersion})
-	if err != nil {
-		return "", err
-	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
-		if deleted, ok := event.Object.(*corev1.ConfigMap); ok && event.Type == watch.Deleted && deleted.UID == wrapper.UID {
-			return deleted.ResourceVersion, nil
-		}
-	}
-	return "", errors.New("watch ended before the deletion was reported")
+	return s.converter.decode(deleted, key, state.data, out)
 }
 
 // deleteWrapper deletes a wrapper, and reports whether it was changed or deleted
@@ -108,7 +89,7 @@ func (s *store) deleteWrapper(ctx context.Context, wrapper *corev1.ConfigMap) (c
 	if err != nil {
 		return false, unavailable(err)
 	}
-	s.objects.Add(-1)
+	s.count.Add(-1)
 	return false, nil
 }
 
@@ -155,10 +136,10 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		existing := reflect.New(target.Type()).Interface().(runtime.Object)
 		meta := storage.ResponseMeta{}
 		if state != nil {
-			if err := s.decode(state.wrapper, key, state.data, existing); err != nil {
+			if err := s.converter.decode(state.wrapper, key, state.data, existing); err != nil {
 				return err
 			}
-			if meta.ResourceVersion, err = s.versioner.ParseResourceVersion(state.wrapper.ResourceVersion); err != nil {
+			if meta.ResourceVersion, err = versioner.ParseResourceVersion(state.wrapper.ResourceVersion); err != nil {
 				return err
 			}
 		}
@@ -172,19 +153,19 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		if ttl != nil && *ttl != 0 {
 			return fmt.Errorf("%s: objects with a time to live cannot be stored in the host cluster", key)
 		}
-		if err := s.versioner.PrepareObjectForStorage(updated); err != nil {
+		if err := versioner.PrepareObjectForStorage(updated); err != nil {
 			return fmt.Errorf("prepare object for storage: %w", err)
 		}
-		data, err := s.encode(key, updated)
+		data, err := s.converter.encode(key, updated)
 		if err != nil {
 			return err
 		}
 		if state != nil && bytes.Equal(data, state.data) {
-			return s.decode(state.wrapper, key, data, destination)
+			return s.converter.decode(state.wrapper, key, data, destination)
 		}
 		written, err := s.write(ctx, key, state, updated, data)
 		if err == nil {
-			return s.decode(written, key, data, destination)
+			return s.converter.decode(written, key, data, destination)
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
 			return unavailable(err)
@@ -200,7 +181,7 @@ func (s *store) write(ctx context.Context, key string, state *state, obj runtime
 	if state == nil {
 		return s.createWrapper(ctx, key, obj, data)
 	}
-	w, err := s.wrapping(key, obj, data)
+	w, err := s.converter.wrapping(key, obj, data)
 	if err != nil {
 		return nil, err
 	}
