@@ -132,10 +132,9 @@ func selector(resource schema.GroupResource, namespace string, label labels.Sele
 		}
 	}
 	if label != nil {
-		requirements, selectable := label.Requirements()
-		if !selectable {
-			return labels.Nothing(), nil
-		}
+		// labels.Nothing has no requirements, and cannot be expressed in a request: the
+		// predicate excludes the objects that are returned.
+		requirements, _ := label.Requirements()
 		for _, r := range requirements {
 			values := r.ValuesUnsorted()
 			for i := range values {

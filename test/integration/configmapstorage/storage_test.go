@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
@@ -169,6 +172,21 @@ func TestLimitIsIgnored(t *testing.T) {
 	}
 	if stats, err := h.Stats(t.Context()); err != nil || stats.ObjectCount != 3 {
 		t.Errorf("counted %+v, %v", stats, err)
+	}
+}
+
+func TestSelectorOfNothingListsNothing(t *testing.T) {
+	h := newHarness(t)
+	h.create(t, "web")
+	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list := &example.PodList{}
+	err := h.GetList(t.Context(), "/pods", storage.ListOptions{
+		Recursive: true, Predicate: storage.SelectionPredicate{Label: labels.Nothing(), Field: fields.Everything(), GetAttrs: podAttributes},
+	}, list)
+	if err != nil || len(list.Items) != 0 {
+		t.Errorf("got %d objects, %v", len(list.Items), err)
 	}
 }
 
