@@ -219,7 +219,7 @@ func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
 	for _, cluster := range []*localcluster.Cluster{east, west} {
 		pods := kubectl(t, cluster, "get", "pods", "-n", "mcs-system")
 		expect.Contains(t, pods, "mcs-apiserver-", "2/2", "Running")
-		expect.Contains(t, kubectl(t, cluster, "logs", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-controller"), `"Registered"`)
+		expect.Contains(t, kubectl(t, cluster, "logs", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-controller"), `"Registered API"`)
 		expect.Contains(t, kubectl(t, cluster, "exec", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-apiserver", "--", "id", "-u"), "65532")
 	}
 }
