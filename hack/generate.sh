@@ -8,6 +8,8 @@ readonly module=github.com/mcs-apiserver/mcs-apiserver
 readonly header=hack/boilerplate.go.txt
 readonly hubs=("$module/pkg/apis/about" "$module/pkg/apis/clusterset" "$module/pkg/apis/multicluster")
 readonly groups=(about/v1beta1 clusterset/v1alpha1 multicluster/v1 multicluster/v1alpha1 multiclusterx/v1alpha1 multiclusterx/v1beta1)
+# Stored, but not served.
+readonly stored="$module/pkg/storage/record"
 readonly versions=("${groups[@]/#/$module/pkg/apis/}")
 # Group versions that the programs use a client of. The others are the same
 # objects under another name; tests reach them with the dynamic client.
@@ -28,11 +30,11 @@ run() {
   esac
 }
 
-find pkg/apis -name 'zz_generated.*' -delete
+find pkg/apis pkg/storage/record -name 'zz_generated.*' -delete
 rm -rf pkg/generated
 mkdir -p pkg/generated
 
-run deepcopy-gen --go-header-file "$header" --output-file zz_generated.deepcopy.go "${hubs[@]}" "${versions[@]}"
+run deepcopy-gen --go-header-file "$header" --output-file zz_generated.deepcopy.go "$stored" "${hubs[@]}" "${versions[@]}"
 run register-gen --go-header-file "$header" --output-file zz_generated.register.go "${versions[@]}"
 run defaulter-gen --go-header-file "$header" --output-file zz_generated.defaults.go "${versions[@]}"
 run conversion-gen --go-header-file "$header" --output-file zz_generated.conversion.go "${versions[@]}"

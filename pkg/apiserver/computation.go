@@ -38,7 +38,9 @@ type computation struct {
 	kubernetes   informers.SharedInformerFactory
 	multicluster mcsinformers.SharedInformerFactory
 	secrets      cache.SharedIndexInformer
-	running      sync.WaitGroup
+	// records are closed after the projection has ended.
+	records *records
+	running sync.WaitGroup
 }
 
 func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual.Store) (*computation, error) {
@@ -54,6 +56,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = clusterset.MemberSecretSelector()
 		}),
+		records: &records{options: c.generic.RESTOptionsGetter},
 	}
 	computed.projection, err = projection.New(projection.Config{
 		Kubernetes:   computed.kubernetes,
@@ -97,7 +100,10 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 }
 
 // wait returns when everything that start started has ended.
-func (c *computation) wait() { c.running.Wait() }
+func (c *computation) wait() {
+	c.running.Wait()
+	c.records.close()
+}
 
 // preview returns the warnings for the writer of a ServiceExport.
 func (c *computation) preview(_ context.Context, export *multicluster.ServiceExport) []string {
