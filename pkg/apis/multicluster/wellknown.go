@@ -91,6 +91,11 @@ const (
 	ClusterSetIPCIDRClaim = "clusterset-ip-cidr.mcs-apiserver.io"
 )
 
+// SourceSliceAnnotation on an imported EndpointSlice describes, as JSON, the slice of
+// the exporting cluster that it was made from. mcs-apiserver restores the endpoints of
+// members from it after a restart.
+const SourceSliceAnnotation = ClusterSetKeyPrefix + "source-slice"
+
 // TrafficDistributionProblemAnnotation on a derived Service is why it does not have
 // the traffic distribution of its import.
 const TrafficDistributionProblemAnnotation = ClusterSetKeyPrefix + "traffic-distribution-problem"

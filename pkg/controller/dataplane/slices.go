@@ -23,6 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
@@ -115,6 +116,10 @@ func newSlice(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.S
 	}
 	// Blocking the deletion of the owner would need a permission on its finalizers.
 	slice.OwnerReferences[0].BlockOwnerDeletion = nil
+	if len(source.Spec.Path) > 0 { // of another cluster
+		origin := importedslice.Source{Name: source.Name, UID: source.UID, CreationTimestamp: source.CreationTimestamp, Ports: source.Spec.Ports}
+		slice.Annotations = map[string]string{multicluster.SourceSliceAnnotation: origin.Annotation()}
+	}
 	if headless(serviceImport) {
 		slice.Labels[corev1.IsHeadlessService] = "" // kube-proxy ignores the slice
 	}
@@ -140,9 +145,8 @@ func slicePorts(imported []multiclusterxv1beta1.ServicePort, exported []clusters
 }
 
 // importEndpoints returns the endpoints of a slice as they are imported, sorted by
-// address: another order at the source must not cause a write. distribution is the
-// traffic distribution of the derived Service, which is not that of the import if the
-// host does not support the latter.
+// address. distribution is the traffic distribution of the derived Service, which is
+// not that of the import if the host does not support the latter.
 func importEndpoints(distribution *string, own bool, source *clustersetv1alpha1.ExportedEndpointSlice) []discoveryv1.Endpoint {
 	var endpoints []discoveryv1.Endpoint
 	for _, endpoint := range source.Spec.Endpoints {
@@ -153,9 +157,8 @@ func importEndpoints(distribution *string, own bool, source *clustersetv1alpha1.
 		if len(addresses) == 0 {
 			continue
 		}
-		imported := discoveryv1.Endpoint{
-			Addresses: addresses, Conditions: endpoint.Conditions, Hostname: endpoint.Hostname, Zone: endpoint.Zone,
-		}
+		imported := importedslice.Endpoint(endpoint)
+		imported.Addresses = addresses
 		if own {
 			// In another cluster, a node of the same name would count as local.
 			imported.NodeName = endpoint.NodeName
@@ -163,7 +166,7 @@ func importEndpoints(distribution *string, own bool, source *clustersetv1alpha1.
 		imported.Hints = hints(distribution, imported)
 		endpoints = append(endpoints, imported)
 	}
-	slices.SortStableFunc(endpoints, func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+	importedslice.Sort(endpoints)
 	return endpoints
 }
 
@@ -238,6 +241,10 @@ func updatedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.End
 	slice := existing.DeepCopy()
 	delete(slice.Labels, corev1.IsHeadlessService) // the type of the import may have changed
 	maps.Copy(slice.Labels, desired.Labels)
+	if len(desired.Annotations) > 0 && slice.Annotations == nil {
+		slice.Annotations = map[string]string{}
+	}
+	maps.Copy(slice.Annotations, desired.Annotations)
 	slice.OwnerReferences, slice.Endpoints, slice.Ports = desired.OwnerReferences, desired.Endpoints, desired.Ports
 	return slice
 }
@@ -245,6 +252,7 @@ func updatedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.End
 // sameSlice reports whether the slice does not have to be updated.
 func sameSlice(existing, updated *discoveryv1.EndpointSlice) bool {
 	return apiequality.Semantic.DeepEqual(existing.Labels, updated.Labels) &&
+		apiequality.Semantic.DeepEqual(existing.Annotations, updated.Annotations) &&
 		apiequality.Semantic.DeepEqual(existing.OwnerReferences, updated.OwnerReferences) &&
 		apiequality.Semantic.DeepEqual(existing.Endpoints, updated.Endpoints) &&
 		apiequality.Semantic.DeepEqual(existing.Ports, updated.Ports)

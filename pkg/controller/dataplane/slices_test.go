@@ -179,7 +179,7 @@ func TestSliceNamesAreDistinct(t *testing.T) {
 func TestForeignMetadataOfASliceIsPreserved(t *testing.T) {
 	desired := only(t, slicesOf(newImport(), exportedBy("east", ready("10.1.0.1"))))
 	existing := desired.DeepCopy()
-	existing.ResourceVersion, existing.Labels["team"], existing.Annotations = "5", "platform", map[string]string{"note": "x"}
+	existing.ResourceVersion, existing.Labels["team"], existing.Annotations["note"] = "5", "platform", "x"
 	if updated := updatedSlice(existing, desired); !sameSlice(existing, updated) || cmp.Diff(existing, updated) != "" {
 		t.Errorf("it would be updated: %s", cmp.Diff(existing, updated))
 	}
@@ -194,6 +194,7 @@ func TestForeignChangesOfASliceAreReverted(t *testing.T) {
 		"owner":    func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "former" },
 		"address":  func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.6.6.6" },
 		"ready":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = nil },
+		"origin":   func(s *discoveryv1.EndpointSlice) { s.Annotations = nil },
 		"port":     func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr.To[int32](1) },
 	} {
 		existing := desired.DeepCopy()
