@@ -8,12 +8,14 @@ package exports
 import (
 	"fmt"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 )
 
 // Kind is one of the two resources of a feed.
@@ -68,7 +70,8 @@ func (o Object) path() []string {
 	return nil
 }
 
-// Decode converts an object of the versioned API. It does not validate it.
+// Decode converts an object of the versioned API, and drops everything that is
+// not used of it. It does not validate it.
 func Decode(object any) (Object, error) {
 	switch object := object.(type) {
 	case *clustersetv1alpha1.ExportedService:
@@ -86,10 +89,22 @@ func Decode(object any) (Object, error) {
 		}
 		slice.TypeMeta, slice.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(slice.ObjectMeta)
 		key := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Spec.Service}
+		slice.Spec.Endpoints = essentialEndpoints(slice.Spec.Endpoints)
 		endpoints := int32(len(slice.Spec.Endpoints)) //nolint:gosec // a response is limited in size
 		return Object{Kind: EndpointSlices, Cluster: slice.Spec.Cluster, Service: key, Name: slice.Name, Object: slice, Endpoints: endpoints}, nil
 	}
 	return Object{}, fmt.Errorf("unexpected type %T in a feed", object)
+}
+
+// essentialEndpoints returns endpoints as they are imported, which is also how
+// they are restored after a restart.
+func essentialEndpoints(endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
+	var essential []discoveryv1.Endpoint
+	for _, endpoint := range endpoints {
+		essential = append(essential, importedslice.Endpoint(endpoint))
+	}
+	importedslice.Sort(essential)
+	return essential
 }
 
 // EssentialMetadata drops the metadata that differs between the replicas of a

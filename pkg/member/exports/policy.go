@@ -69,6 +69,7 @@ func (p Policy) Admit(object Object) Arrival {
 			return Arrival{Object: object, Err: errs.ToAggregate()}
 		}
 		content.Spec.Path = path
+		content.Labels = clusterset.SourceLabels(content.Spec.Cluster, content.Spec.Service) // no others
 	}
 	restricted, err := p.restrict(object)
 	return Arrival{Object: restricted, Admitted: true, Err: err}

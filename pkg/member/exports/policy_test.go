@@ -4,14 +4,17 @@
 package exports
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -94,5 +97,21 @@ func TestOnlyEssentialMetadataIsDecoded(t *testing.T) {
 func TestOtherTypesAreNotDecoded(t *testing.T) {
 	if _, err := Decode(&corev1.Secret{}); err == nil || !strings.Contains(err.Error(), "Secret") {
 		t.Errorf("got %v, want an error that names the type", err)
+	}
+}
+
+// What is held of a slice is what can be restored after a restart: otherwise, the
+// first list after it would change every slice.
+func TestOnlyWhatIsImportedOfASliceIsHeld(t *testing.T) {
+	want := membertest.ExportedSlice("b", "web", "web-1")
+	sent := want.DeepCopy()
+	sent.Labels["team"], sent.Annotations = "platform", map[string]string{"x": "y"}
+	slices.Reverse(sent.Spec.Endpoints)
+	for i := range sent.Spec.Endpoints {
+		sent.Spec.Endpoints[i].NodeName = ptr.To("node")
+		sent.Spec.Endpoints[i].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z1"}}}
+	}
+	if diff := cmp.Diff(admitted(t, want).Object, admitted(t, sent).Object); diff != "" {
+		t.Errorf("want (-), got (+): %s", diff)
 	}
 }
