@@ -122,6 +122,35 @@ func TestEmptyListOfOneRelayedClusterNeedsConfirmation(t *testing.T) {
 	}
 }
 
+// R167: a hub that was just started lists what it remembers of a cluster. What it
+// has not read yet is not withdrawn.
+func TestIncompleteListOfARelayedClusterNeedsConfirmation(t *testing.T) {
+	w := newFixture(t, nil)
+	h := w.join("h", hubFor("*"))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"), exported("x", "api", "x"))
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"), exportedSlice("x", "api", "api-1", "x"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(2)))
+	count := func() int32 { return w.Entry("x").Status.Endpoints }
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
+	if !h.feed.ProbePending() {
+		t.Error("the hub is not asked whether the missing slice is gone")
+	}
+	reading := relayedEntry("x", func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints, s.Synced = 2, 2, false })
+	w.probe(h, ownEntry("h"), reading)
+	if count() != 4 || w.Entry("x").Status.Synced {
+		t.Fatalf("%d endpoints are known of x, want those that the hub has not read yet as well", count())
+	}
+	w.upsert(t, h, exportedSlice("x", "api", "api-1", "x"))
+	if count() != 4 || !w.Entry("h").Status.Synced {
+		t.Errorf("%d endpoints are known of x", count())
+	}
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(2)))
+	if count() != 2 {
+		t.Errorf("%d endpoints are known of x, want 2: the hub has read all of x and counts no more", count())
+	}
+}
+
 // A Secret for a cluster that a hub relays must not interrupt anything.
 func TestMemberReplacesTheHubOnceItHasBeenRead(t *testing.T) {
 	w := newFixture(t, nil)

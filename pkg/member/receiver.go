@@ -50,7 +50,7 @@ func (r *receiver) update(compute func(*exports.Store) exports.Update, change fu
 // Replace implements feed.Sink.
 func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 	p, rejected := r.peer, exports.NewRejections(arrivals)
-	r.update(func(store *exports.Store) exports.Update { return store.Replace(kind, arrivals) }, func(update exports.Update) {
+	r.update(func(store *exports.Store) exports.Update { return store.Replace(p.id, kind, arrivals) }, func(update exports.Update) {
 		p.rejected[kind], p.readErrors[kind], p.listed[kind] = rejected, nil, true
 		if update.Doubts() {
 			r.feed.ProbeNow()
@@ -175,7 +175,13 @@ func (r *receiver) confirm(members map[string]*clusterset.Member) {
 			return exports.Update{} // the list may be older than the doubt
 		}
 		return store.Confirm(p.id, members, p.rejected)
-	}, func(exports.Update) { r.set.refreshLocked(p) })
+	}, func(update exports.Update) {
+		if update.Len() > 0 && p.spec.Relay.Any() {
+			r.set.evaluateLocked() // the entries of relayed clusters count objects, too
+			return
+		}
+		r.set.refreshLocked(p)
+	})
 }
 
 func (r *receiver) unconfirmed() int {

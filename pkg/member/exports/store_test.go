@@ -44,7 +44,7 @@ func TestComputingAnUpdateChangesNothing(t *testing.T) {
 	object := admitted(t, membertest.ExportedService("b", "web")).Object
 	s.Upsert(Arrival{Object: object, Err: errors.New("invalid")})
 	s.Remove(object)
-	s.Replace(Services, nil)
+	s.Replace("b", Services, nil)
 	s.Retain(Policy{Self: "b"})
 	s.Confirm("b", nil, [Kinds]*Rejections{})
 	if export := s.Export("b", web); export == nil || len(export.Slices) != 1 || s.Unconfirmed() != 0 {
@@ -55,8 +55,8 @@ func TestComputingAnUpdateChangesNothing(t *testing.T) {
 func TestChangingACloneLeavesTheOriginal(t *testing.T) {
 	s := newTestStore(t)
 	clone := s.Clone()
-	clone.Apply(clone.Replace(Services, nil))
-	clone.Apply(clone.Replace(EndpointSlices, []Arrival{admitted(t, membertest.ExportedSlice("b", "web", "web-2"))}))
+	clone.Apply(clone.Replace("b", Services, nil))
+	clone.Apply(clone.Replace("b", EndpointSlices, []Arrival{admitted(t, membertest.ExportedSlice("b", "web", "web-2"))}))
 	if clone.Unconfirmed() != 1 || clone.Export("b", web).Slices[0].Name == s.Export("b", web).Slices[0].Name {
 		t.Error("the clone did not change")
 	}
@@ -82,8 +82,8 @@ func TestCountsFollowTheObjects(t *testing.T) {
 func TestMissingEntryConfirmsOnlyRelayedClusters(t *testing.T) {
 	for member, want := range map[string]int{"b": 0, "hub": 2} {
 		s := newTestStore(t)
-		s.Apply(s.Replace(Services, nil))
-		s.Apply(s.Replace(EndpointSlices, nil))
+		s.Apply(s.Replace("b", Services, nil))
+		s.Apply(s.Replace("b", EndpointSlices, nil))
 		if got := s.Confirm(member, map[string]*clusterset.Member{}, [Kinds]*Rejections{}).Len(); got != want {
 			t.Errorf("member %s: %d objects are removed, want %d", member, got, want)
 		}
@@ -146,10 +146,10 @@ func TestUnconfirmedObjectsAreCounted(t *testing.T) {
 			t.Errorf("%d objects are unconfirmed, want %d", got, want)
 		}
 	}
-	s.Apply(s.Replace(Services, nil))
-	s.Apply(s.Replace(Services, nil))
+	s.Apply(s.Replace("b", Services, nil))
+	s.Apply(s.Replace("b", Services, nil))
 	expect(2)
-	s.Apply(s.Replace(EndpointSlices, nil))
+	s.Apply(s.Replace("b", EndpointSlices, nil))
 	expect(3)
 	s.Apply(s.Upsert(admitted(t, membertest.ExportedService("b", "api"))))
 	expect(2)

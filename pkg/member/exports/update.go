@@ -34,7 +34,8 @@ func (u Update) Services() sets.Set[Ref] {
 	return refs
 }
 
-// Doubts reports whether an empty list did not contain objects that are held.
+// Doubts reports whether objects that are held were not listed, which the member
+// has to confirm.
 func (u Update) Doubts() bool { return len(u.unconfirmed) > 0 }
 
 // Upsert returns the update for an object that was added or modified. An object
@@ -82,10 +83,11 @@ func (s *Store) Remove(object Object) Update {
 	return Update{}
 }
 
-// Replace returns the update for a complete list of one kind. Objects that the
-// list lacks are removed, unless it contains nothing of their cluster: unknown
-// is not empty, so they are kept as unconfirmed.
-func (s *Store) Replace(kind Kind, arrivals []Arrival) Update {
+// Replace returns the update for a complete list of one kind. Objects of the
+// member that the list lacks are removed, unless the list contains none: unknown
+// is not empty, so they are kept as unconfirmed. So are all missing objects of
+// other clusters: a hub that was just started may not have read them yet.
+func (s *Store) Replace(member string, kind Kind, arrivals []Arrival) Update {
 	var update Update
 	listed := map[string]sets.Set[Key]{}
 	for _, arrival := range arrivals {
@@ -105,7 +107,7 @@ func (s *Store) Replace(kind Kind, arrivals []Arrival) Update {
 		for _, object := range held.ofKind(kind) {
 			switch key := object.Key(); {
 			case removed.Has(key), listed[id].Has(key):
-			case len(listed[id]) == 0:
+			case len(listed[id]) == 0, id != member:
 				update.unconfirmed = append(update.unconfirmed, object)
 			default:
 				update.remove = append(update.remove, object)

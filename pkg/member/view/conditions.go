@@ -101,7 +101,7 @@ func synced(feed Feed) metav1.Condition {
 		condition.Message = "exports of the member have not been read completely since this server started or the Secret changed"
 	case feed.Unconfirmed > 0:
 		condition.Reason = "UnconfirmedRemoval"
-		condition.Message = fmt.Sprintf("member listed no exports, but has not confirmed that it has none: %d objects that were not listed are kept", feed.Unconfirmed)
+		condition.Message = fmt.Sprintf("%d objects that were not listed are kept until the member confirms that they are gone", feed.Unconfirmed)
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Synced", "all exports of the member are known"
 	}
