@@ -6,14 +6,11 @@ package configmap
 import (
 	"errors"
 	"fmt"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// retryAfterSeconds is sent to clients with a 503.
-const retryAfterSeconds = 1
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
+)
 
 // unavailable translates an error of the kube-apiserver for clients of this
 // server. Responses about resource versions, load and timeouts mean the same to
@@ -24,9 +21,5 @@ func unavailable(err error) error {
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)) {
 		return err
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
-		Message: fmt.Sprintf("storage in the host cluster is unavailable: %v", err),
-		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
-	}}
+	return gate.Unavailable(fmt.Sprintf("storage in the host cluster is unavailable: %v", err))
 }

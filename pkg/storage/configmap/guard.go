@@ -5,7 +5,6 @@ package configmap
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,10 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 )
 
-// confirmTimeout bounds one read of the namespace.
-const confirmTimeout = 5 * time.Second
+const (
+	// confirmTimeout bounds one read of the namespace.
+	confirmTimeout = 5 * time.Second
+
+	restoreRemedy = "restore its ConfigMaps from a backup, or accept the loss by restarting mcs-apiserver with --accept-storage"
+)
 
 // NamespaceGuard decides whether the storage namespace can be used, and whether
 // the absence of an object means that the object was deleted.
@@ -29,64 +34,82 @@ type NamespaceGuard struct {
 	name string
 	get  func(ctx context.Context, name string) (*corev1.Namespace, error)
 
+	gate *gate.Gate
+
 	mu sync.Mutex
-	// uid is the UID of the namespace that was opened; empty before that.
-	uid types.UID
-	// unusable is why the storage cannot be used, or nil.
-	unusable error
+	// opened is the namespace that was opened last.
+	opened opened
 	// running is in progress, and next starts when running has finished. A caller
 	// that comes while a read is in progress needs the next one: the response to
 	// the read in progress may be older than the caller's observation.
 	running, next *confirmation
 }
 
+// opened is a namespace that was opened.
+type opened struct {
+	uid types.UID
+	// version is a resource version at which the namespace was complete. Changes
+	// before it may belong to an earlier namespace of the same name.
+	version uint64
+}
+
 type confirmation struct {
 	done chan struct{}
-	err  error
+	// uid is the UID of the namespace that was read.
+	uid types.UID
+	err error
 }
 
 // NewNamespaceGuard returns the guard of a namespace that cannot be used until
 // Open is called. get must read the namespace from the kube-apiserver, not from
 // a cache.
 func NewNamespaceGuard(name string, get func(ctx context.Context, name string) (*corev1.Namespace, error)) *NamespaceGuard {
-	g := &NamespaceGuard{name: name, get: get}
-	g.Wait(errors.New("storage has not been opened yet"))
-	return g
+	return &NamespaceGuard{name: name, get: get, gate: gate.New()}
 }
 
-// Open makes the storage usable, in the namespace with this UID.
-func (g *NamespaceGuard) Open(uid types.UID) {
+// Gate is closed while the storage cannot be used.
+func (g *NamespaceGuard) Gate() *gate.Gate { return g.gate }
+
+// Open makes the storage usable, in the namespace with this UID. version is a
+// resource version at which the namespace was complete: watches cannot start
+// before it, because they would report the deletion of an earlier namespace of
+// the same name.
+func (g *NamespaceGuard) Open(uid types.UID, version uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.uid, g.unusable = uid, nil
+	g.opened = opened{uid, version}
+	g.gate.Open()
 }
 
-// Wait records why the storage has not been opened yet.
-func (g *NamespaceGuard) Wait(reason error) {
+// usable returns the namespace to use, or a 503 with the reason why there is none.
+func (g *NamespaceGuard) usable() (opened, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.uid == "" {
-		g.unusable = unavailable(reason)
-	}
+	return g.opened, g.gate.Usable()
 }
 
-// Usable returns nil if the storage can be used, and otherwise a 503 with the reason.
-func (g *NamespaceGuard) Usable() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.unusable
-}
-
-// Confirm returns nil if the namespace is alive according to a read that
+// confirm returns nil if the namespace is alive according to a read that
 // started after the call. Concurrent calls share a read.
-func (g *NamespaceGuard) Confirm(ctx context.Context) error {
+func (g *NamespaceGuard) confirm(ctx context.Context, uid types.UID) error {
 	c := g.join()
 	select {
 	case <-c.done:
+		if c.err == nil && c.uid != uid {
+			return gate.Unavailable(fmt.Sprintf("storage namespace %q was deleted and created again: retry", g.name))
+		}
 		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Confirm closes the gate if the namespace is not alive.
+func (g *NamespaceGuard) Confirm(ctx context.Context) error {
+	opened, err := g.usable()
+	if err != nil {
+		return err
+	}
+	return g.confirm(ctx, opened.uid)
 }
 
 func (g *NamespaceGuard) join() *confirmation {
@@ -94,7 +117,7 @@ func (g *NamespaceGuard) join() *confirmation {
 	defer g.mu.Unlock()
 	if g.running == nil {
 		g.running = &confirmation{done: make(chan struct{})}
-		go g.confirm(g.running)
+		go g.read(g.running)
 		return g.running
 	}
 	if g.next == nil {
@@ -103,19 +126,21 @@ func (g *NamespaceGuard) join() *confirmation {
 	return g.next
 }
 
-// confirm reads the namespace as long as somebody waits for it.
-func (g *NamespaceGuard) confirm(c *confirmation) {
+// read reads the namespace as long as somebody waits for it.
+func (g *NamespaceGuard) read(c *confirmation) {
 	for c != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
 		namespace, err := g.get(ctx, g.name)
 		cancel()
 
 		g.mu.Lock()
-		final, err := evaluate(g.name, g.uid, namespace, err)
+		final, err := evaluate(g.name, g.opened.uid, namespace, err)
 		if final {
-			g.unusable = err
+			g.gate.Close(err)
 		}
-		c.err = err
+		if c.uid = g.opened.uid; err != nil {
+			c.err = unavailable(err)
+		}
 		close(c.done)
 		c, g.running, g.next = g.next, g.next, nil
 		g.mu.Unlock()
@@ -125,15 +150,12 @@ func (g *NamespaceGuard) confirm(c *confirmation) {
 // evaluate returns an error unless the namespace is alive, and whether the error
 // is final: a namespace that is deleted does not come back.
 func evaluate(name string, uid types.UID, namespace *corev1.Namespace, err error) (final bool, _ error) {
-	const remedy = "restore its ConfigMaps from a backup, or accept the loss by restarting mcs-apiserver with --accept-storage"
-	lost := func(what string) error {
-		return unavailable(fmt.Errorf("storage namespace %q %s: %s", name, what, remedy))
-	}
+	lost := func(what string) error { return fmt.Errorf("storage namespace %q %s: %s", name, what, restoreRemedy) }
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, lost("was deleted")
 	case err != nil:
-		return false, unavailable(fmt.Errorf("read storage namespace %q: %w", name, err))
+		return false, fmt.Errorf("read storage namespace %q: %w", name, err)
 	case namespace.UID != uid:
 		return true, lost("was deleted and created again")
 	case namespace.DeletionTimestamp != nil:

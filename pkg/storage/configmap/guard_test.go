@@ -45,7 +45,7 @@ func TestOnlyTheLivingNamespaceConfirmsAnAbsence(t *testing.T) {
 		"unreachable":   {err: errors.New("connection refused"), want: "connection refused"},
 	} {
 		guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) { return c.namespace, c.err })
-		guard.Open("one")
+		guard.Open("one", 1)
 		err := guard.Confirm(t.Context())
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", what, err, c.want)
@@ -53,8 +53,8 @@ func TestOnlyTheLivingNamespaceConfirmsAnAbsence(t *testing.T) {
 		if err != nil && !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("%s: %v is not 503", what, err)
 		}
-		if (guard.Usable() != nil) != c.lost {
-			t.Errorf("%s: usable: %v, want lost=%v", what, guard.Usable(), c.lost)
+		if err := guard.Gate().Usable(); (err != nil) != c.lost {
+			t.Errorf("%s: usable: %v, want lost=%v", what, err, c.lost)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestConfirmationsShareAReadThatStartsAfterThem(t *testing.T) {
 			time.Sleep(time.Second)
 			return answer, nil
 		})
-		guard.Open("one")
+		guard.Open("one", 1)
 		confirm := func() chan error {
 			result := make(chan error, 1)
 			go func() { result <- guard.Confirm(t.Context()) }()
@@ -98,18 +98,22 @@ func TestConfirmationsShareAReadThatStartsAfterThem(t *testing.T) {
 	})
 }
 
-func TestStorageIsUnusableUntilItIsOpened(t *testing.T) {
-	guard := NewNamespaceGuard("mcs-storage", nil)
-	if err := guard.Usable(); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "not been opened") {
-		t.Errorf("before it is opened: %v", err)
+// What was observed in a namespace is not confirmed by the next namespace of the
+// same name, even if its content was restored.
+func TestReopenedNamespaceDoesNotConfirmAnEarlierAbsence(t *testing.T) {
+	alive := storageNamespace("one", false)
+	guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) { return alive, nil })
+	guard.Open("one", 1)
+	before, err := guard.usable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	guard.Wait(errors.New("namespace \"mcs-storage\" does not exist"))
-	if err := guard.Usable(); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "does not exist") {
-		t.Errorf("while it waits: %v", err)
+	alive = storageNamespace("two", false)
+	guard.Open("two", 2)
+	if err := guard.confirm(t.Context(), before.uid); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v, want 503", err)
 	}
-	guard.Open("one")
-	guard.Wait(errors.New("too late"))
-	if err := guard.Usable(); err != nil {
-		t.Errorf("after it was opened: %v", err)
+	if err := guard.Confirm(t.Context()); err != nil {
+		t.Errorf("the namespace that was opened last: %v", err)
 	}
 }

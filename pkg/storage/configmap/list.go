@@ -21,11 +21,11 @@ import (
 // the host sorts wrappers by the hash of their key, so that every page would
 // require a complete list.
 func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, listObj runtime.Object) error {
-	key, err := s.prepareKey(key, opts.Recursive)
+	r, err := s.begin(key, opts.Recursive)
 	if err != nil {
 		return err
 	}
-	query, err := s.query(key, opts)
+	query, err := s.query(r.key, opts)
 	if err != nil {
 		return err
 	}
@@ -44,13 +44,13 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return unavailable(err)
 	}
-	if err := s.Guard.Confirm(ctx); err != nil {
+	if err := s.confirmAbsence(ctx, r); err != nil {
 		return err
 	}
-	if key == s.ResourcePrefix && opts.Predicate.Empty() {
+	if r.key == s.ResourcePrefix && opts.Predicate.Empty() {
 		s.count.Store(int64(len(wrappers.Items)))
 	}
-	found, err := s.converter.decodeAll(wrappers.Items, key, opts, items.Type().Elem())
+	found, err := s.converter.decodeAll(wrappers.Items, r.key, opts, items.Type().Elem())
 	if err != nil {
 		return err
 	}

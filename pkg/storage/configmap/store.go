@@ -66,7 +66,7 @@ func New(config Config) storage.Interface {
 func (s *store) Versioner() storage.Versioner { return versioner }
 
 // ReadinessCheck implements storage.Interface.
-func (s *store) ReadinessCheck() error { return s.Guard.Usable() }
+func (s *store) ReadinessCheck() error { return s.Guard.gate.Usable() }
 
 // CompactRevision implements storage.Interface. Compactions of the host are not
 // observed.
@@ -90,7 +90,7 @@ func (s *store) RequestWatchProgress(context.Context) error {
 
 // GetCurrentResourceVersion implements storage.Interface.
 func (s *store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
-	if err := s.Guard.Usable(); err != nil {
+	if err := s.Guard.gate.Usable(); err != nil {
 		return 0, err
 	}
 	list, err := s.configMaps.list(ctx, metav1.ListOptions{FieldSelector: byName("no-such-object")})
@@ -100,20 +100,34 @@ func (s *store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	return versioner.ParseResourceVersion(list.ResourceVersion)
 }
 
-// prepareKey starts every request. All requests fail while storage is unusable.
-func (s *store) prepareKey(key string, recursive bool) (string, error) {
-	if err := s.Guard.Usable(); err != nil {
-		return "", err
+// request is a request for a key, or for a prefix of keys, in the namespace that was
+// in use when the request started.
+type request struct {
+	key       string
+	namespace opened
+}
+
+// begin starts every request. All requests fail while storage is unusable.
+func (s *store) begin(key string, recursive bool) (r request, err error) {
+	if r.namespace, err = s.Guard.usable(); err != nil {
+		return r, err
 	}
-	return storage.PrepareKey(s.ResourcePrefix, key, recursive)
+	r.key, err = storage.PrepareKey(s.ResourcePrefix, key, recursive)
+	return r, err
+}
+
+// confirmAbsence returns nil if an object that was not found does not exist.
+func (s *store) confirmAbsence(ctx context.Context, r request) error {
+	return s.Guard.confirm(ctx, r.namespace.uid)
 }
 
 // Create implements storage.Interface.
 func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	key, err := s.prepareKey(key, false)
+	r, err := s.begin(key, false)
 	if err != nil {
 		return err
 	}
+	key = r.key
 	if version, err := versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
@@ -161,7 +175,7 @@ func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Objec
 // requested version. Version "0" is read consistently as well: one of several
 // kube-apiservers may lag behind, and would report a new object as not found.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
-	key, err := s.prepareKey(key, false)
+	r, err := s.begin(key, false)
 	if err != nil {
 		return err
 	}
@@ -169,7 +183,7 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err != nil {
 		return err
 	}
-	state, err := s.read(ctx, key, minimum)
+	state, err := s.read(ctx, r, minimum)
 	if err != nil {
 		return err
 	}
@@ -177,9 +191,9 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		if opts.IgnoreNotFound {
 			return runtime.SetZeroValue(out)
 		}
-		return storage.NewKeyNotFoundError(key, 0)
+		return storage.NewKeyNotFoundError(r.key, 0)
 	}
-	return s.converter.decode(state.wrapper, key, state.data, out)
+	return s.converter.decode(state.wrapper, r.key, state.data, out)
 }
 
 // state is a wrapper that was read, and the encoded object in it.
@@ -189,10 +203,10 @@ type state struct {
 }
 
 // read returns nil if the key does not exist.
-func (s *store) read(ctx context.Context, key, minimum string) (*state, error) {
-	wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, key), minimum)
+func (s *store) read(ctx context.Context, r request, minimum string) (*state, error) {
+	wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, r.key), minimum)
 	if apierrors.IsNotFound(err) {
-		return nil, s.Guard.Confirm(ctx)
+		return nil, s.confirmAbsence(ctx, r)
 	}
 	if err != nil {
 		return nil, unavailable(err)

@@ -26,15 +26,15 @@ const watchBuffer = 100
 
 // Watch implements storage.Interface.
 func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	key, err := s.prepareKey(key, opts.Recursive)
+	r, err := s.begin(key, opts.Recursive)
 	if err != nil {
 		return nil, err
 	}
-	query, err := s.query(key, opts)
+	query, err := s.query(r.key, opts)
 	if err != nil {
 		return nil, err
 	}
-	initial, err := s.start(ctx, opts, &query)
+	initial, err := s.start(ctx, r, opts, &query)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, unavailable(err)
 	}
 	w := &watcher{
-		store: s, key: key, opts: opts, collecting: initial,
+		store: s, request: r, opts: opts, collecting: initial,
 		cancel: cancel, result: make(chan watch.Event, watchBuffer),
 	}
 	go w.run(ctx, source)
@@ -63,7 +63,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 // start sets the version to watch from, and reports whether initial events are
 // requested. They are always requested as a streaming list, which is consistent;
 // the legacy way may return any version.
-func (s *store) start(ctx context.Context, opts storage.ListOptions, query *metav1.ListOptions) (initial bool, _ error) {
+func (s *store) start(ctx context.Context, r request, opts storage.ListOptions, query *metav1.ListOptions) (initial bool, _ error) {
 	version, err := versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return false, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
@@ -76,6 +76,8 @@ func (s *store) start(ctx context.Context, opts storage.ListOptions, query *meta
 		query.SendInitialEvents = ptr.To(true)
 		query.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 		return true, nil
+	case version > 0 && version < r.namespace.version:
+		return false, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is older than the storage namespace; list again without it", version))
 	case version == 0:
 		current, err := s.GetCurrentResourceVersion(ctx)
 		if err != nil {
@@ -88,9 +90,9 @@ func (s *store) start(ctx context.Context, opts storage.ListOptions, query *meta
 
 // watcher translates a watch of wrappers into a watch of their objects.
 type watcher struct {
-	store *store
-	key   string
-	opts  storage.ListOptions
+	store   *store
+	request request
+	opts    storage.ListOptions
 	// collecting is true until all initial events were received. They are sent
 	// sorted by key.
 	collecting bool
@@ -151,7 +153,7 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 	if err != nil {
 		return err
 	}
-	if !within(w.key, key, w.opts.Recursive) {
+	if !within(w.request.key, key, w.opts.Recursive) {
 		return nil
 	}
 	// The host sends DELETED with the previous object when one leaves the selection.
@@ -159,7 +161,7 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 		return err
 	}
 	if eventType == watch.Deleted {
-		if err := w.store.Guard.Confirm(ctx); err != nil {
+		if err := w.store.confirmAbsence(ctx, w.request); err != nil {
 			return err
 		}
 	}
@@ -176,7 +178,7 @@ func (w *watcher) bookmark(ctx context.Context, wrapper *corev1.ConfigMap) error
 	end := wrapper.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 	if end && w.collecting {
 		w.collecting = false
-		if err := w.store.Guard.Confirm(ctx); err != nil {
+		if err := w.store.confirmAbsence(ctx, w.request); err != nil {
 			return err // missing objects may have been deleted with the namespace
 		}
 		slices.SortFunc(w.initial, func(a, b initialEvent) int { return strings.Compare(a.key, b.key) })

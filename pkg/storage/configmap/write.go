@@ -28,19 +28,20 @@ const deletionTimeout = 2 * time.Second
 func (s *store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions,
 ) error {
-	key, err := s.prepareKey(key, false)
+	r, err := s.begin(key, false)
 	if err != nil {
 		return err
 	}
+	key = r.key
 	target, err := conversion.EnforcePtr(out)
 	if err != nil {
 		return fmt.Errorf("convert output object to pointer: %w", err)
 	}
 	if opts.IgnoreStoreReadError && utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion) {
-		return s.deleteUnread(ctx, key)
+		return s.deleteUnread(ctx, r)
 	}
 	for {
-		state, err := s.read(ctx, key, "")
+		state, err := s.read(ctx, r, "")
 		if err != nil {
 			return err
 		}
@@ -94,14 +95,14 @@ func (s *store) deleteWrapper(ctx context.Context, wrapper *corev1.ConfigMap) (c
 }
 
 // deleteUnread deletes a wrapper that cannot be decoded.
-func (s *store) deleteUnread(ctx context.Context, key string) error {
+func (s *store) deleteUnread(ctx context.Context, r request) error {
 	for {
-		wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, key), "")
+		wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, r.key), "")
 		if apierrors.IsNotFound(err) {
-			if err := s.Guard.Confirm(ctx); err != nil {
+			if err := s.confirmAbsence(ctx, r); err != nil {
 				return err
 			}
-			return storage.NewKeyNotFoundError(key, 0)
+			return storage.NewKeyNotFoundError(r.key, 0)
 		}
 		if err != nil {
 			return unavailable(err)
@@ -117,16 +118,17 @@ func (s *store) deleteUnread(ctx context.Context, key string) error {
 func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object,
 ) error {
-	key, err := s.prepareKey(key, false)
+	r, err := s.begin(key, false)
 	if err != nil {
 		return err
 	}
+	key = r.key
 	target, err := conversion.EnforcePtr(destination)
 	if err != nil {
 		return fmt.Errorf("convert output object to pointer: %w", err)
 	}
 	for {
-		state, err := s.read(ctx, key, "")
+		state, err := s.read(ctx, r, "")
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Name is the name of the ConfigMap that holds a marker. Tools that restore
+// ConfigMaps in the order of their names restore the marker after all objects, so
+// that a namespace with a marker is complete.
+const Name = "storage-marker"
+
 // Marker identifies storage, and the cluster whose state it holds.
 type Marker struct {
 	// StorageID is generated for new storage.

@@ -19,11 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
 )
 
 var pods = schema.GroupResource{Resource: "pods"}
@@ -95,6 +97,7 @@ func plain(run func(context.Context, *testing.T, storage.Interface)) func(contex
 // storage tests of k8s.io/apiserver.
 type harness struct {
 	storage.Interface
+	backend   *configmap.Backend
 	client    kubernetes.Interface
 	namespace string
 	codec     runtime.Codec
@@ -120,24 +123,50 @@ func newHarness(t *testing.T) *harness {
 	utilruntime.Must(example.AddToScheme(scheme))
 	utilruntime.Must(examplev1.AddToScheme(scheme))
 	h := &harness{client: client, namespace: namespace.Name, codec: serializer.NewCodecFactory(scheme).LegacyCodec(examplev1.SchemeGroupVersion)}
-	guard := configmap.NewNamespaceGuard(namespace.Name, func(ctx context.Context, name string) (*corev1.Namespace, error) {
-		return client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	})
-	guard.Open(namespace.UID)
-	h.Interface = configmap.New(configmap.Config{
-		Client: client.CoreV1().RESTClient(), Namespace: namespace.Name,
-		Guard:    guard,
-		Resource: pods, ResourcePrefix: "/pods", Codec: h.codec,
-		NewFunc:     func() runtime.Object { return &example.Pod{} },
-		NewListFunc: func() runtime.Object { return &example.PodList{} },
-		Attributes:  podAttributes,
-	})
+	if h.backend, err = configmap.NewBackend(config, namespace.Name); err != nil {
+		t.Fatal(err)
+	}
+	h.open(t)
+	options := h.options(t, pods)
+	options.StorageConfig.Codec = h.codec
+	if h.Interface, _, err = options.Decorator(options.StorageConfig, "/pods", nil,
+		func() runtime.Object { return &example.Pod{} }, func() runtime.Object { return &example.PodList{} }, podAttributes, nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	first, err := h.GetCurrentResourceVersion(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.first = strconv.FormatUint(first, 10)
 	return h
+}
+
+// open opens the storage.
+func (h *harness) open(t *testing.T) {
+	t.Helper()
+	if err := h.backend.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held, err := h.backend.Marker().Get(t.Context())
+	if err == nil && held == nil {
+		err = h.backend.Marker().Put(t.Context(), nil, marker.Marker{StorageID: "test", ClusterUID: "test"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.backend.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *harness) options(t *testing.T, resource schema.GroupResource) generic.RESTOptions {
+	t.Helper()
+	options, err := configmap.RESTOptions{Backend: h.backend}.GetRESTOptions(resource, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.ResourcePrefix = "/" + resource.Resource
+	return options
 }
 
 func podAttributes(object runtime.Object) (labels.Set, fields.Set, error) {
