@@ -55,47 +55,76 @@ func ValidateDataDir(dataDir string) error {
 }
 
 // Embedded is a single-member etcd in this process. Every write is synced to
-// disk before it is acknowledged.
+// disk before it is acknowledged. It keeps within a part of its volume: it
+// compacts and defragments itself, and refuses writes other than deletions
+// while it is full.
 type Embedded struct {
-	etcd *embed.Etcd
+	etcd        *embed.Etcd
+	maintenance *maintenance
+	stop        context.CancelFunc
+	stopped     chan struct{}
 }
 
 // StartEmbedded starts etcd with a data directory, which it creates if necessary.
 // etcd is ready when StartEmbedded returns. The caller must call Close.
 func StartEmbedded(ctx context.Context, dataDir string) (*Embedded, error) {
-	if err := ValidateDataDir(dataDir); err != nil {
+	if err := prepare(dataDir); err != nil {
 		return nil, err
 	}
+	volume, err := volumeOf(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, dataDir, quotaFor(volume.size), volume.free)
+}
+
+// prepare creates the private directory.
+func prepare(dataDir string) error {
+	if err := ValidateDataDir(dataDir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(privateDir(dataDir), 0o700); err != nil {
-		return nil, fmt.Errorf("create data directory: %w", err)
+		return fmt.Errorf("create data directory: %w", err)
 	}
 	// It may exist already, and with fsGroup the kubelet grants a group access.
 	if err := os.Chmod(privateDir(dataDir), 0o700); err != nil {
-		return nil, fmt.Errorf("restrict access to data directory: %w", err)
+		return fmt.Errorf("restrict access to data directory: %w", err)
 	}
 	// A socket that a killed process left behind would appear to be in use.
 	if err := os.Remove(socketPath(dataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove socket of an earlier run: %w", err)
+		return fmt.Errorf("remove socket of an earlier run: %w", err)
 	}
-	etcd, err := embed.StartEtcd(embeddedConfig(dataDir))
+	return nil
+}
+
+// start starts etcd in a prepared directory on a volume with some free space.
+func start(ctx context.Context, dataDir string, quota, free int64) (*Embedded, error) {
+	etcd, err := embed.StartEtcd(embeddedConfig(dataDir, quota, free))
 	if err != nil {
 		return nil, fmt.Errorf("start embedded etcd in %s: %w", dataDir, err)
 	}
-	embedded := &Embedded{etcd: etcd}
 	select {
 	case <-etcd.Server.ReadyNotify():
-		return embedded, nil
 	case err = <-etcd.Err():
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(startTimeout):
 		err = fmt.Errorf("not ready after %s; check whether another process uses the directory", startTimeout)
 	}
-	embedded.Close()
-	return nil, fmt.Errorf("start embedded etcd in %s: %w", dataDir, err)
+	if err != nil {
+		etcd.Close()
+		return nil, fmt.Errorf("start embedded etcd in %s: %w", dataDir, err)
+	}
+	e := &Embedded{etcd: etcd, maintenance: &maintenance{server: etcd.Server, dataDir: dataDir, quota: quota}, stopped: make(chan struct{})}
+	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(e.stopped)
+		e.maintenance.run(ctx)
+	}()
+	return e, nil
 }
 
-func embeddedConfig(dataDir string) *embed.Config {
+func embeddedConfig(dataDir string, quota, free int64) *embed.Config {
 	config := embed.NewConfig()
 	config.Name = "embedded"
 	config.Dir = filepath.Join(privateDir(dataDir), "data")
@@ -111,11 +140,41 @@ func embeddedConfig(dataDir string) *embed.Config {
 	config.AdvertisePeerUrls = unused
 	config.AdvertiseClientUrls = unused
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
+
+	config.QuotaBackendBytes = quota
+	config.MaxWalFiles = maxWALFiles
+	// The write-ahead log is kept from the last snapshot on, and the latest writes also
+	// in memory for followers, which do not exist.
+	config.SnapshotCount = 1000
+	config.SnapshotCatchUpEntries = 100
+	config.BootstrapDefragThresholdMegabytes = startDefragmentation(databaseSize(config.Dir), free)
 	return config
+}
+
+// databaseSize returns zero for a database that does not exist yet.
+func databaseSize(dir string) int64 {
+	info, err := os.Stat(filepath.Join(dir, "member", "snap", "db"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // Failed returns a channel that receives an error when etcd fails.
 func (e *Embedded) Failed() <-chan error { return e.etcd.Err() }
 
+// ExplainFull returns why a write was refused with rpctypes.ErrNoSpace, and what to do.
+func (e *Embedded) ExplainFull() string {
+	u, err := e.maintenance.usage()
+	if err != nil {
+		return fmt.Sprintf("embedded etcd in %s is full: %v", e.maintenance.dataDir, err)
+	}
+	return u.explain(e.maintenance.dataDir)
+}
+
 // Close stops etcd and waits until it has stopped.
-func (e *Embedded) Close() { e.etcd.Close() }
+func (e *Embedded) Close() {
+	e.stop()
+	<-e.stopped
+	e.etcd.Close()
+}

@@ -1,0 +1,156 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	testQuota = 16 * mebibyte
+	valueSize = 64 << 10
+)
+
+// startSmall starts an etcd with a small quota, which is stopped at the end of the test at the latest.
+func startSmall(t *testing.T, dir string) (embedded *Embedded, client *clientv3.Client, stop func()) {
+	t.Helper()
+	if err := prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	embedded, err := start(t.Context(), dir, testQuota, 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err = clientv3.New(clientv3.Config{Endpoints: []string{EmbeddedEndpoint(dir)}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		embedded.Close()
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		client.Close()
+		embedded.Close()
+	})
+	t.Cleanup(stop)
+	return embedded, client, stop
+}
+
+func put(t *testing.T, client *clientv3.Client, key string) error {
+	t.Helper()
+	_, err := client.Put(t.Context(), key, strings.Repeat("x", valueSize))
+	return err
+}
+
+// fill writes keys until one is refused, and returns how many were written.
+func fill(t *testing.T, client *clientv3.Client) int {
+	t.Helper()
+	for count := range testQuota / valueSize {
+		if err := put(t, client, fmt.Sprintf("/key/%d", count)); errors.Is(err, rpctypes.ErrNoSpace) {
+			return count
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the quota was not enforced")
+	return 0
+}
+
+// awaitWritable waits until a write is accepted.
+func awaitWritable(t *testing.T, client *clientv3.Client) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for {
+		err := put(t, client, "/again")
+		if err == nil {
+			return time.Since(start)
+		}
+		if !errors.Is(err, rpctypes.ErrNoSpace) || time.Since(start) > time.Minute {
+			t.Fatalf("after %s: %v", time.Since(start), err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// awaitExplanation waits until the refusal of writes is explained by a text.
+func awaitExplanation(t *testing.T, embedded *Embedded, want string) {
+	t.Helper()
+	for start := time.Now(); !strings.Contains(embedded.ExplainFull(), want); time.Sleep(100 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("explained by %q", embedded.ExplainFull())
+		}
+	}
+}
+
+// R171, R172: a full etcd refuses writes, and serves reads, watches and deletions. Once
+// enough is deleted it accepts writes again by itself.
+func TestFullEtcdServesReadsAndDeletionsAndRecovers(t *testing.T) {
+	embedded, client, _ := startSmall(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	count := fill(t, client)
+	watch := client.Watch(ctx, "/key/0")
+
+	if response, err := client.Get(ctx, "/key/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || response.Count != int64(count) {
+		t.Errorf("read %d of %d keys, %v", response.Count, count, err)
+	}
+	if _, err := client.Delete(ctx, "/key/0"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if response := <-watch; response.Err() != nil || len(response.Events) != 1 || response.Events[0].Type != clientv3.EventTypeDelete {
+		t.Errorf("watch: %+v", response)
+	}
+	awaitExplanation(t, embedded, "delete ServiceExports") // after a compaction
+	// Deleting a single key does not help: etcd must not flap.
+	if err := put(t, client, "/key/0"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Errorf("write to a full etcd: %v", err)
+	}
+	for key := range count / 2 {
+		if _, err := client.Delete(ctx, fmt.Sprintf("/key/%d", key)); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+	}
+	t.Logf("%d keys of %d KiB filled %s; after deleting half, writes were accepted again after %s", count, valueSize>>10, mebibytes(testQuota), awaitWritable(t, client))
+	if size := embedded.maintenance.server.Backend().Size(); size > testQuota*3/4 {
+		t.Errorf("database has %s after defragmentation", mebibytes(size))
+	}
+}
+
+// R170: history does not fill the storage, or not for long.
+func TestHistoryIsCompacted(t *testing.T) {
+	embedded, client, _ := startSmall(t, t.TempDir())
+	for written := 0; written < 2*testQuota; written += valueSize {
+		if err := put(t, client, "/key"); errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Logf("refused after %s, for %s", mebibytes(int64(written)), awaitWritable(t, client))
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if size := embedded.maintenance.server.Backend().Size(); size > testQuota {
+		t.Errorf("database has %s, more than its quota of %s", mebibytes(size), mebibytes(testQuota))
+	}
+}
+
+// An etcd that was full when it was stopped is full when it is started, and recovers all the same.
+func TestFullEtcdRecoversAfterRestart(t *testing.T) {
+	dir := t.TempDir()
+	_, client, stop := startSmall(t, dir)
+	count := fill(t, client)
+	stop()
+	_, client, _ = startSmall(t, dir)
+	if err := put(t, client, "/more"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("write after the restart: %v", err)
+	}
+	if response, err := client.Delete(t.Context(), "/key/", clientv3.WithPrefix()); err != nil || response.Deleted != int64(count) {
+		t.Fatalf("deleted %d of %d keys, %v", response.Deleted, count, err)
+	}
+	awaitWritable(t, client)
+}
