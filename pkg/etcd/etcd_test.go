@@ -158,9 +158,24 @@ func TestUnreachableEtcdIsReported(t *testing.T) {
 	}
 }
 
-func checkVersion(t *testing.T, ctx context.Context, address string) error {
+// One of several servers may be down when mcs-apiserver starts.
+func TestServerThatIsDownIsNotChecked(t *testing.T) {
+	dir := t.TempDir()
+	embedded, err := StartEmbedded(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer embedded.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // the time to give up
+	defer cancel()
+	if err := checkVersion(t, ctx, "http://127.0.0.1:1", EmbeddedEndpoint(dir)); err != nil {
+		t.Error(err)
+	}
+}
+
+func checkVersion(t *testing.T, ctx context.Context, addresses ...string) error {
 	t.Helper()
-	client, err := Connect(ctx, storagebackend.TransportConfig{ServerList: []string{address}})
+	client, err := Connect(ctx, storagebackend.TransportConfig{ServerList: addresses})
 	if err != nil {
 		return err
 	}

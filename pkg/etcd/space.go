@@ -9,10 +9,10 @@ const (
 	mebibyte = 1 << 20
 
 	// minQuota and maxQuota limit the quota. A ServiceExport takes about 2 KiB.
-	// Defragmentation blocks all requests for a time that grows with the database,
-	// which is why the quota does not follow a large volume.
+	// Defragmentation blocks all requests for about a second per 100 MiB, which is why
+	// the quota does not follow a large volume.
 	minQuota = 32 * mebibyte
-	maxQuota = 1024 * mebibyte
+	maxQuota = 512 * mebibyte
 
 	// walSegment is the size of a file of the write-ahead log. etcd allocates each in advance.
 	walSegment = 64 * mebibyte

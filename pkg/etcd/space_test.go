@@ -18,7 +18,7 @@ func TestQuotaFollowsTheVolume(t *testing.T) {
 		256 * mebibyte:  minQuota,
 		512 * mebibyte:  96 * mebibyte,
 		1024 * mebibyte: 352 * mebibyte,
-		2048 * mebibyte: 864 * mebibyte,
+		2048 * mebibyte: maxQuota,
 		1 << 40:         maxQuota,
 	} {
 		if got := quotaFor(volume); got != want {

@@ -7,58 +7,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// versionTimeout is the timeout for reading the version of an etcd server.
-const versionTimeout = 20 * time.Second
+// versionTimeout limits reading the version of a server.
+const versionTimeout = 10 * time.Second
 
-// Connect returns a client. It outlives the context; the caller must close it.
-func Connect(ctx context.Context, config storagebackend.TransportConfig) (*clientv3.Client, error) {
-	tlsInfo := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
-	options := clientv3.Config{Context: context.WithoutCancel(ctx), Endpoints: config.ServerList, DialTimeout: versionTimeout}
-	if !tlsInfo.Empty() || config.TrustedCAFile != "" {
-		tlsConfig, err := tlsInfo.ClientConfig()
-		if err != nil {
-			return nil, fmt.Errorf("load TLS files for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile): %w", err)
-		}
-		options.TLS = tlsConfig
-	}
-	client, err := clientv3.New(options)
-	if err != nil {
-		return nil, fmt.Errorf("connect to etcd at %v: %w", config.ServerList, err)
-	}
-	return client, nil
-}
-
-// CheckVersion returns an error if any server of the client is too old to
+// CheckVersion returns an error if a server of the client is too old to
 // support watch progress requests reliably: reads from the watch cache could be
-// stale or block forever.
+// stale or block forever. It requires a response of one server; others may be down.
 func CheckVersion(ctx context.Context, client *clientv3.Client) error {
-	var errs []error
-	for _, server := range client.Endpoints() {
-		errs = append(errs, checkServer(ctx, client, server))
-	}
-	return errors.Join(errs...)
-}
-
-func checkServer(ctx context.Context, client clientv3.Maintenance, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
+	servers := client.Endpoints()
+	unreachable, old := make([]error, len(servers)), make([]error, len(servers))
+	var running sync.WaitGroup
+	for i, server := range servers {
+		running.Go(func() { unreachable[i], old[i] = checkServer(ctx, client, server) })
+	}
+	running.Wait()
+	if slices.Contains(unreachable, nil) {
+		return errors.Join(old...)
+	}
+	return errors.Join(unreachable...)
+}
+
+func checkServer(ctx context.Context, client clientv3.Maintenance, server string) (unreachable, old error) {
 	status, err := client.Status(ctx, server)
 	if err != nil {
-		return fmt.Errorf("read version of etcd at %s: %w", server, err)
+		return fmt.Errorf("read version of etcd at %s: %w", server, err), nil
 	}
 	if err := supportsWatchProgress(status.Version); err != nil {
-		return fmt.Errorf("etcd at %s: %w", server, err)
+		return nil, fmt.Errorf("etcd at %s: %w", server, err)
 	}
-	return nil
+	return nil, nil
 }
 
 // supportsWatchProgress returns an error for releases in which a progress request

@@ -43,6 +43,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
+	explainFull := func() string { return etcd.ExplainFull(opts.Recommended.Etcd.StorageConfig.Transport.ServerList) }
 	if opts.Storage.Embedded {
 		klog.FromContext(ctx).Info("Starting embedded etcd", "dataDir", opts.Storage.DataDir)
 		embedded, err := etcd.StartEmbedded(ctx, opts.Storage.DataDir)
@@ -50,6 +51,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 			return err
 		}
 		defer embedded.Close()
+		explainFull = embedded.ExplainFull
 		go func() {
 			select {
 			case err := <-embedded.Failed():
@@ -64,6 +66,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 		return err
 	}
 	defer config.Etcd.Close()
+	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, explainFull)
 	complete, err := config.Complete()
 	if err != nil {
 		return err
