@@ -50,14 +50,21 @@ func put(t *testing.T, client *clientv3.Client, key string) error {
 	return err
 }
 
-// fill writes keys until one is refused, and returns how many were written.
-func fill(t *testing.T, client *clientv3.Client) int {
+// fill writes keys until they are refused and maintenance cannot help, and
+// returns how many were written.
+func fill(t *testing.T, embedded *Embedded, client *clientv3.Client) (count int) {
 	t.Helper()
-	for count := range testQuota / valueSize {
-		if err := put(t, client, fmt.Sprintf("/key/%d", count)); errors.Is(err, rpctypes.ErrNoSpace) {
-			return count
-		} else if err != nil {
+	for start := time.Now(); time.Since(start) < 2*time.Minute; {
+		err := put(t, client, fmt.Sprintf("/key/%d", count))
+		switch {
+		case err == nil:
+			count++
+		case !errors.Is(err, rpctypes.ErrNoSpace):
 			t.Fatal(err)
+		case strings.Contains(embedded.ExplainFull(), "delete ServiceExports"):
+			return count
+		default:
+			time.Sleep(100 * time.Millisecond)
 		}
 	}
 	t.Fatal("the quota was not enforced")
@@ -80,26 +87,17 @@ func awaitWritable(t *testing.T, client *clientv3.Client) time.Duration {
 	}
 }
 
-// awaitExplanation waits until the refusal of writes is explained by a text.
-func awaitExplanation(t *testing.T, embedded *Embedded, want string) {
-	t.Helper()
-	for start := time.Now(); !strings.Contains(embedded.ExplainFull(), want); time.Sleep(100 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("explained by %q", embedded.ExplainFull())
-		}
-	}
-}
-
 // R171, R172: a full etcd refuses writes, and serves reads, watches and deletions. Once
 // enough is deleted it accepts writes again by itself.
 func TestFullEtcdServesReadsAndDeletionsAndRecovers(t *testing.T) {
 	embedded, client, _ := startSmall(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	count := fill(t, client)
+	count := fill(t, embedded, client)
 	watch := client.Watch(ctx, "/key/0")
 
-	if response, err := client.Get(ctx, "/key/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || response.Count != int64(count) {
+	// etcd stores the write during which it runs out of space, although it returns an error.
+	if response, err := client.Get(ctx, "/key/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || response.Count < int64(count) {
 		t.Errorf("read %d of %d keys, %v", response.Count, count, err)
 	}
 	if _, err := client.Delete(ctx, "/key/0"); err != nil {
@@ -108,7 +106,6 @@ func TestFullEtcdServesReadsAndDeletionsAndRecovers(t *testing.T) {
 	if response := <-watch; response.Err() != nil || len(response.Events) != 1 || response.Events[0].Type != clientv3.EventTypeDelete {
 		t.Errorf("watch: %+v", response)
 	}
-	awaitExplanation(t, embedded, "delete ServiceExports") // after a compaction
 	// Deleting a single key does not help: etcd must not flap.
 	if err := put(t, client, "/key/0"); !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Errorf("write to a full etcd: %v", err)
@@ -142,14 +139,14 @@ func TestHistoryIsCompacted(t *testing.T) {
 // An etcd that was full when it was stopped is full when it is started, and recovers all the same.
 func TestFullEtcdRecoversAfterRestart(t *testing.T) {
 	dir := t.TempDir()
-	_, client, stop := startSmall(t, dir)
-	count := fill(t, client)
+	embedded, client, stop := startSmall(t, dir)
+	count := fill(t, embedded, client)
 	stop()
 	_, client, _ = startSmall(t, dir)
 	if err := put(t, client, "/more"); !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Fatalf("write after the restart: %v", err)
 	}
-	if response, err := client.Delete(t.Context(), "/key/", clientv3.WithPrefix()); err != nil || response.Deleted != int64(count) {
+	if response, err := client.Delete(t.Context(), "/key/", clientv3.WithPrefix()); err != nil || response.Deleted < int64(count) {
 		t.Fatalf("deleted %d of %d keys, %v", response.Deleted, count, err)
 	}
 	awaitWritable(t, client)
