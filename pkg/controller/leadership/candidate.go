@@ -1,0 +1,155 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leadership decides which replica may write. A replica that loses its Lease,
+// or gives it up because it is not able to lead, stops writing and campaigns again
+// later; its process and its caches remain.
+package leadership
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// releaseTimeout limits the request that releases a Lease. Without it, the Lease expires.
+const releaseTimeout = 2 * time.Second
+
+// Timing is how often a Lease is renewed, and when it expires. A leader that cannot renew
+// its Lease stops writing when RetryPeriod and RenewDeadline have passed, which must be
+// before LeaseDuration has.
+type Timing struct {
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// Validate returns an error for a timing with which two replicas could write at a time.
+func (t Timing) Validate() error {
+	if t.RetryPeriod <= 0 || t.RenewDeadline <= 2*t.RetryPeriod {
+		return fmt.Errorf("renew deadline %s must be more than twice the retry period %s, which must be positive", t.RenewDeadline, t.RetryPeriod)
+	}
+	if t.LeaseDuration <= t.RenewDeadline+t.RetryPeriod {
+		return fmt.Errorf("lease duration %s must be longer than renew deadline %s and retry period %s together: otherwise a leader without connection writes after its Lease expired",
+			t.LeaseDuration, t.RenewDeadline, t.RetryPeriod)
+	}
+	return nil
+}
+
+// Candidate campaigns for a Lease.
+type Candidate struct {
+	// Lock is the Lease; nil to lead without one. Its requests must have a timeout, as
+	// those of resourcelock.NewFromKubeconfig have.
+	Lock resourcelock.Interface
+	Timing
+	// Health decides when the candidate campaigns; nil for always.
+	Health *Health
+}
+
+// Run calls lead whenever this replica holds the Lease, and cancels its context when the
+// replica should not lead any more. The Lease is released after lead has returned. Run
+// returns when the context is canceled, or with the first error of lead.
+func (c *Candidate) Run(ctx context.Context, lead func(context.Context) error) error {
+	for ctx.Err() == nil {
+		able, cancel := c.awaitHealth(ctx)
+		err := c.campaign(able, lead)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitHealth returns a context that is canceled when the replica becomes unhealthy.
+func (c *Candidate) awaitHealth(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Health == nil {
+		return context.WithCancel(ctx)
+	}
+	return c.Health.Await(ctx)
+}
+
+// campaign acquires the Lease and leads, once. It returns when the context is canceled or
+// the Lease was lost, after lead has returned.
+func (c *Candidate) campaign(ctx context.Context, lead func(context.Context) error) error {
+	if c.Lock == nil {
+		return lead(ctx)
+	}
+	// The Lease is renewed until lead has returned: a leader that is told to stop still
+	// has requests in flight.
+	holding, drop := context.WithCancel(context.WithoutCancel(ctx))
+	defer drop()
+	lock := &observedLock{Interface: c.Lock}
+	stopAcquiring := context.AfterFunc(ctx, func() {
+		if !lock.acquired.Load() {
+			drop()
+		}
+	})
+	defer stopAcquiring()
+
+	led := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: c.Lock.Describe(),
+		LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
+		// The library would release the Lease before it tells the leader to stop, and wait
+		// for the response for another renew deadline.
+		ReleaseOnCancel: false,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(held context.Context) {
+				defer drop()
+				leading, stop := context.WithCancel(ctx)
+				defer stop()
+				defer context.AfterFunc(held, stop)()
+				led <- lead(leading)
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up leader election: %w", err)
+	}
+	elector.Run(holding)
+	if !lock.acquired.Load() {
+		return nil
+	}
+	err = <-led
+	c.release(ctx)
+	return err
+}
+
+// release lets another replica acquire the Lease at once, unless it was lost.
+func (c *Candidate) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	record, _, err := c.Lock.Get(ctx)
+	if err == nil && record.HolderIdentity != c.Lock.Identity() {
+		return
+	}
+	if err == nil {
+		now := metav1.Now()
+		err = c.Lock.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now, LeaderTransitions: record.LeaderTransitions,
+		})
+	}
+	if err != nil {
+		klog.FromContext(ctx).Info("Failed to release Lease; other replicas wait until it expires", "lease", c.Lock.Describe(), "err", err)
+	}
+}
+
+// observedLock observes that the elector acquired the Lease. The elector calls
+// OnStartedLeading in a goroutine that may not have begun when the elector returns.
+type observedLock struct {
+	resourcelock.Interface
+	acquired atomic.Bool
+}
+
+// RecordEvent implements resourcelock.Interface. The elector calls it whenever it has
+// acquired the Lease, before OnStartedLeading.
+func (l *observedLock) RecordEvent(event string) {
+	l.acquired.Store(true)
+	l.Interface.RecordEvent(event)
+}
