@@ -6,31 +6,27 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/internal/daemon"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/registration"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 )
@@ -62,52 +58,71 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.Kubernetes.EventsV1()})
 	defer broadcaster.Shutdown()
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("start recording Events: %w", err)
 	}
-	recorder := broadcaster.NewRecorder(scheme.Scheme, "mcs-controller")
-
-	registrations := registration.New(clients, opts.Namespace, recorder)
-	trust := newAuthority()
-	trusted := func(ca []byte) {
-		registrations.SetAuthority(ca)
-		trust.set(ca)
+	tasks, err := newTasks(opts, config, clients, broadcaster.NewRecorder(scheme.Scheme, "mcs-controller"))
+	if err != nil {
+		return err
 	}
-	if opts.ServingCAFile != "" {
-		ca, err := os.ReadFile(opts.ServingCAFile)
-		if err != nil {
-			return fmt.Errorf("read --serving-ca-file: %w", err)
-		}
-		trusted(ca)
-	} else {
-		certificates := servingcert.New(clients.Kubernetes, opts.Namespace, registration.Name, opts.ServingCertDir, clock.RealClock{}, trusted)
-		group.Go(func() error { return certificates.Run(ctx) })
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range tasks {
+		group.Go(func() error { return run(ctx) })
 	}
-	group.Go(func() error { return serveHealth(ctx, opts.HealthAddress, registrations) })
-	own := ownConfig(config, opts.APIServer, registration.Name+"."+opts.Namespace+".svc", trust)
-	group.Go(func() error {
-		return lead(ctx, opts, clients.Kubernetes, func(ctx context.Context) error {
-			leading, ctx := errgroup.WithContext(ctx)
-			leading.Go(func() error { return registrations.Run(ctx) })
-			leading.Go(func() error {
-				select {
-				case <-trust.known:
-					return materialize(ctx, clients.Kubernetes, own, opts, recorder)
-				case <-ctx.Done():
-					return nil
-				}
-			})
-			return leading.Wait()
-		})
-	})
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// task runs until its context is canceled.
+type task func(context.Context) error
+
+// newTasks returns what every replica does. Some of it is done only while the replica leads.
+func newTasks(opts *Options, config *rest.Config, clients registration.Clients, recorder events.EventRecorder) ([]task, error) {
+	serverName, trust, watches := registration.Name+"."+opts.Namespace+".svc", newAuthority(), newOpenWatches()
+	health := leadership.NewHealth(newReadiness(opts.APIServer, serverName, trust, watches).probe)
+	candidates, err := newCandidates(opts, config, health)
+	if err != nil {
+		return nil, err
+	}
+	own := ownConfig(config, opts.APIServer, serverName, trust)
+	own.Wrap(watches.wrap)
+	materializer, err := newMaterializer(opts, clients.Kubernetes, own, recorder)
+	if err != nil {
+		return nil, err
+	}
+	registrations := registration.New(clients, opts.Namespace, recorder)
+	tasks := []task{
+		health.Run,
+		registrations.Run,
+		func(ctx context.Context) error { return candidates.registration.Run(ctx, registrations.Lead) },
+		func(ctx context.Context) error { return serveHealth(ctx, opts.HealthAddress, registrations) },
+		func(ctx context.Context) error {
+			select {
+			case <-trust.known:
+				return materializer.run(ctx, candidates.materialization)
+			case <-ctx.Done():
+				return nil
+			}
+		},
+	}
+	trusted := func(ca []byte) {
+		registrations.SetAuthority(ca)
+		trust.set(ca)
+	}
+	if opts.ServingCAFile == "" {
+		certificates := servingcert.New(clients.Kubernetes, opts.Namespace, registration.Name, opts.ServingCertDir, clock.RealClock{}, trusted)
+		return append(tasks, certificates.Run), nil
+	}
+	ca, err := os.ReadFile(opts.ServingCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read --serving-ca-file: %w", err)
+	}
+	trusted(ca)
+	return tasks, nil
 }
 
 func newClients(config *rest.Config) (registration.Clients, error) {
@@ -121,58 +136,6 @@ func newClients(config *rest.Config) (registration.Clients, error) {
 		return clients, fmt.Errorf("create clients for the cluster: %w", err)
 	}
 	return clients, nil
-}
-
-// lead runs a function while this replica holds the Lease. Losing the Lease ends the
-// process, so that a partitioned leader cannot continue to write.
-func lead(ctx context.Context, opts *Options, client kubernetes.Interface, run func(context.Context) error) error {
-	if !opts.LeaderElection.LeaderElect {
-		return run(ctx)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	election := opts.LeaderElection
-	namespace := cmp.Or(election.ResourceNamespace, opts.Namespace)
-	lock, err := resourcelock.New(election.ResourceLock, namespace, election.ResourceName, client.CoreV1(), client.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
-	if err != nil {
-		return err
-	}
-	leading, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var led atomic.Bool
-	finished := make(chan error, 1)
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		LeaseDuration:   election.LeaseDuration.Duration,
-		RenewDeadline:   election.RenewDeadline.Duration,
-		RetryPeriod:     election.RetryPeriod.Duration,
-		ReleaseOnCancel: true,
-		Name:            election.ResourceName,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				led.Store(true)
-				finished <- run(ctx)
-				cancel()
-			},
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return err
-	}
-	elector.Run(leading)
-	if led.Load() {
-		if err := <-finished; err != nil {
-			return err
-		}
-	}
-	if ctx.Err() == nil {
-		return fmt.Errorf("lost Lease %s/%s", namespace, election.ResourceName)
-	}
-	return nil
 }
 
 // serveHealth answers the probes of the kubelet. The readiness probe reports why the API

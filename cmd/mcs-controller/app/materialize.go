@@ -12,64 +12,120 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/clusterid"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/credential"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/dataplane"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/exportstatus"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberlease"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
 
-// materialize runs the controllers that turn what mcs-apiserver computes into objects of
-// the cluster and that maintain its membership. Only the leader runs them.
-func materialize(ctx context.Context, client kubernetes.Interface, config *rest.Config, opts *Options, recorder events.EventRecorder) error {
+// materializer runs the controllers that turn what mcs-apiserver computes into objects of
+// the cluster and that maintain its membership. Its caches are up to date in every
+// replica, so that a new leader needs no list.
+type materializer struct {
+	opts     *Options
+	client   kubernetes.Interface
+	computed versioned.Interface
+	recorder events.EventRecorder
+	// host are caches of the cluster, installed those of the namespace of the
+	// installation, and members those of its member Secrets.
+	host, installed, members informers.SharedInformerFactory
+	// own are caches of the mcs-apiserver in the same Pod.
+	own mcsinformers.SharedInformerFactory
+}
+
+// controller runs until its context is canceled.
+type controller interface {
+	Run(context.Context) error
+}
+
+// informerFactory are caches with the same source.
+type informerFactory interface {
+	StartWithContext(context.Context)
+	WaitForCacheSyncWithContext(context.Context) cache.SyncResult
+	Shutdown()
+}
+
+// newMaterializer returns a materializer. config is the client configuration for the
+// mcs-apiserver in the same Pod.
+func newMaterializer(opts *Options, client kubernetes.Interface, config *rest.Config, recorder events.EventRecorder) (*materializer, error) {
 	computed, err := versioned.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("create client for mcs-apiserver: %w", err)
+		return nil, fmt.Errorf("create client for mcs-apiserver: %w", err)
 	}
-	host := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))
-	installed := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(opts.Namespace), informers.WithTransform(withoutManagedFields))
-	own := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
+	inNamespace := informers.WithNamespace(opts.Namespace)
+	onlyMembers := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = clusterset.MemberSecretSelector() })
+	trimmed := informers.WithTransform(withoutManagedFields)
+	return &materializer{
+		opts: opts, client: client, computed: computed, recorder: recorder,
+		host:      informers.NewSharedInformerFactoryWithOptions(client, 0, trimmed),
+		installed: informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, trimmed),
+		members:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyMembers),
+		own:       mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields)),
+	}, nil
+}
 
-	materialized, err := dataplane.New(client, clock.RealClock{}, host, own)
-	if err != nil {
+// run keeps the caches up to date, and runs the controllers while the candidate leads.
+func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate) error {
+	if _, err := m.controllers(); err != nil { // determines the caches
 		return err
 	}
-	statuses, err := exportstatus.New(computed, clock.RealClock{}, recorder, host, own)
-	if err != nil {
-		return err
-	}
-	leases, err := memberlease.New(client, opts.Namespace, installed, own)
-	if err != nil {
-		return err
-	}
-	id, err := clusterid.New(client, computed, opts.ClusterID, own)
-	if err != nil {
-		return err
-	}
-	credentials, err := credential.New(client, opts.Namespace, clock.RealClock{}, recorder)
-	if err != nil {
-		return err
-	}
-	// The first controller that fails stops the informers and all others.
-	group, ctx := errgroup.WithContext(ctx)
-	for _, factory := range []interface {
-		StartWithContext(context.Context)
-		Shutdown()
-	}{host, installed, own} {
-		factory.StartWithContext(ctx)
+	factories := []informerFactory{m.host, m.installed, m.members, m.own}
+	for _, factory := range factories {
 		defer factory.Shutdown()
 	}
-	for _, controller := range []interface {
-		Run(context.Context) error
-	}{materialized, statuses, leases, id, credentials} {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, factory := range factories {
+		factory.StartWithContext(ctx)
+	}
+	for _, factory := range factories {
+		if factory.WaitForCacheSyncWithContext(ctx).Err != nil {
+			return nil // the context is canceled
+		}
+	}
+	return candidate.Run(ctx, m.lead)
+}
+
+// lead runs the controllers. The first that fails stops all others.
+func (m *materializer) lead(ctx context.Context) error {
+	controllers, err := m.controllers()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, controller := range controllers {
 		group.Go(func() error { return controller.Run(ctx) })
 	}
 	return group.Wait()
+}
+
+// controllers returns the controllers that only the leader runs. They have no memory of
+// earlier terms: another replica may have led in between.
+func (m *materializer) controllers() ([]controller, error) {
+	materialized, err := dataplane.New(m.client, clock.RealClock{}, m.host, m.own)
+	if err != nil {
+		return nil, err
+	}
+	statuses, err := exportstatus.New(m.computed, clock.RealClock{}, m.recorder, m.host, m.own)
+	if err != nil {
+		return nil, err
+	}
+	return []controller{
+		materialized,
+		statuses,
+		memberlease.New(m.client, m.opts.Namespace, m.installed, m.own),
+		clusterid.New(m.client, m.computed, m.opts.ClusterID, m.own),
+		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets()),
+	}, nil
 }
 
 // withoutManagedFields removes managed fields, which are half of what caches hold.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/component-base/logs"
 
 	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 )
 
 // Options are the flags of mcs-controller.
@@ -47,10 +48,12 @@ func NewOptions() *Options {
 		APIServer:     "https://127.0.0.1:6443",
 		HealthAddress: ":8081",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
-			LeaderElect:   true,
-			LeaseDuration: metav1.Duration{Duration: 15 * time.Second},
-			RenewDeadline: metav1.Duration{Duration: 10 * time.Second},
-			RetryPeriod:   metav1.Duration{Duration: 2 * time.Second},
+			LeaderElect: true,
+			// Shorter than usual: giving up the Lease costs little, because the process
+			// and its caches remain.
+			LeaseDuration: metav1.Duration{Duration: 5 * time.Second},
+			RenewDeadline: metav1.Duration{Duration: 3 * time.Second},
+			RetryPeriod:   metav1.Duration{Duration: time.Second},
 			ResourceLock:  "leases",
 			ResourceName:  "mcs-controller",
 		},
@@ -98,7 +101,19 @@ func (o *Options) Validate() error {
 	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
 	}
+	if err := o.timing().Validate(); err != nil && o.LeaderElection.LeaderElect {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: %w", err))
+	}
 	return errors.Join(errs...)
+}
+
+// timing returns the timing of the Lease for materialization.
+func (o *Options) timing() leadership.Timing {
+	return leadership.Timing{
+		LeaseDuration: o.LeaderElection.LeaseDuration.Duration,
+		RenewDeadline: o.LeaderElection.RenewDeadline.Duration,
+		RetryPeriod:   o.LeaderElection.RetryPeriod.Duration,
+	}
 }
 
 // hostConfig returns the client configuration for the cluster. It has no client-side rate

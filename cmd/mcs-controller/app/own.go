@@ -73,8 +73,14 @@ func ownConfig(host *rest.Config, server, serverName string, trust *authority) *
 	config.BearerToken, config.BearerTokenFile = host.BearerToken, host.BearerTokenFile
 	config.Host, config.APIPath, config.QPS, config.UserAgent = server, "", -1, host.UserAgent
 	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = utilnet.SetTransportDefaults(&http.Transport{
-		DialContext: withPatience((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
+	config.Transport = ownTransport(serverName, trust, withPatience((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext))
+	return config
+}
+
+// ownTransport returns a transport that verifies the server with the current CA bundle.
+func ownTransport(serverName string, trust *authority, dial dial) *http.Transport {
+	return utilnet.SetTransportDefaults(&http.Transport{
+		DialContext: dial,
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			ServerName: serverName,
@@ -83,7 +89,6 @@ func ownConfig(host *rest.Config, server, serverName string, trust *authority) *
 			VerifyConnection:   func(state tls.ConnectionState) error { return trust.verify(serverName, state) },
 		},
 	})
-	return config
 }
 
 const (

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -29,23 +28,19 @@ type Controller struct {
 	host   kubernetes.Interface
 	client versioned.Interface
 	// wanted is the ID of --cluster-id, empty for the default.
-	wanted string
-	queue  loop.Queue
-	synced cache.InformerSynced
-	claims multiclusterlisters.ClusterClaimLister
+	wanted   string
+	queue    loop.Queue
+	handlers loop.Handlers
+	claims   multiclusterlisters.ClusterClaimLister
 }
 
 // New returns a controller. wanted is the ID to claim; the default is the UID of the
 // namespace kube-system, which no other cluster has.
-func New(host kubernetes.Interface, client versioned.Interface, wanted string, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+func New(host kubernetes.Interface, client versioned.Interface, wanted string, own mcsinformers.SharedInformerFactory) *Controller {
 	claims := own.Multicluster().V1().ClusterClaims()
 	c := &Controller{host: host, client: client, wanted: wanted, queue: loop.NewQueue("clusterid"), claims: claims.Lister()}
-	registration, err := claims.Informer().AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(claimKey) }))
-	if err != nil {
-		return nil, err
-	}
-	c.synced = registration.HasSynced
-	return c, nil
+	c.handlers = loop.Handlers{claims.Informer(): loop.OnChange(func(metav1.Object) { c.queue.Add(claimKey) })}
+	return c
 }
 
 // claimKey is the only key of the queue.
@@ -55,8 +50,7 @@ var claimKey = types.NamespacedName{Name: multicluster.ClusterIDClaim}
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "clusterid"))
 	c.queue.Add(claimKey) // without any claim there is no event
-	loop.Run(ctx, c.queue, 1, []cache.InformerSynced{c.synced}, c.sync)
-	return nil
+	return c.handlers.Run(ctx, c.queue, 1, c.sync)
 }
 
 func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {

@@ -116,10 +116,7 @@ func newCluster(claims ...*multiclusterv1.ClusterClaim) *cluster {
 // controller returns a controller that is not running, with claims in its cache.
 func (c *cluster) controller(t *testing.T, wanted string, cached ...*multiclusterv1.ClusterClaim) *Controller {
 	t.Helper()
-	controller, err := New(c.host, c.client, wanted, c.own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	controller := New(c.host, c.client, wanted, c.own)
 	t.Cleanup(controller.queue.ShutDown)
 	for _, claim := range cached {
 		if err := c.own.Multicluster().V1().ClusterClaims().Informer().GetIndexer().Add(claim); err != nil {

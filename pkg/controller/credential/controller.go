@@ -20,7 +20,6 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -42,8 +41,7 @@ type Controller struct {
 	clock     clock.PassiveClock
 	recorder  events.EventRecorder
 	queue     loop.Queue
-	informer  cache.SharedIndexInformer
-	synced    cache.InformerSynced
+	handlers  loop.Handlers
 	secrets   corev1listers.SecretNamespaceLister
 	// request requests a token from a member.
 	request func(ctx context.Context, secret *corev1.Secret, held token) (string, error)
@@ -59,37 +57,23 @@ type renewal struct {
 	token     string
 }
 
-// New returns a controller for the member Secrets in a namespace.
-func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock, recorder events.EventRecorder) (*Controller, error) {
-	informer := coreinformers.NewFilteredSecretInformer(client, namespace, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-		func(options *metav1.ListOptions) {
-			options.FieldSelector = clusterset.MemberSecretSelector()
-		})
+// New returns a controller for the member Secrets in a namespace, which are the only
+// Secrets of the informer.
+func New(client kubernetes.Interface, namespace string, clock clock.PassiveClock, recorder events.EventRecorder, members coreinformers.SecretInformer) *Controller {
 	c := &Controller{
 		client: client, namespace: namespace, clock: clock, recorder: recorder, queue: loop.NewQueue("credential"),
-		informer: informer, secrets: corev1listers.NewSecretLister(informer.GetIndexer()).Secrets(namespace), request: requestToken, renewals: map[string]renewal{},
+		secrets: members.Lister().Secrets(namespace), request: requestToken, renewals: map[string]renewal{},
 	}
-	registration, err := informer.AddEventHandler(loop.OnChange(func(object metav1.Object) {
+	c.handlers = loop.Handlers{members.Informer(): loop.OnChange(func(object metav1.Object) {
 		c.queue.Add(types.NamespacedName{Namespace: namespace, Name: object.GetName()})
-	}))
-	if err != nil {
-		return nil, err
-	}
-	c.synced = registration.HasSynced
-	return c, nil
+	})}
+	return c
 }
 
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "credential"))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.informer.RunWithContext(ctx)
-	}()
-	loop.Run(ctx, c.queue, workers, []cache.InformerSynced{c.synced}, c.sync)
-	<-ended
-	return nil
+	return c.handlers.Run(ctx, c.queue, workers, c.sync)
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {

@@ -26,9 +26,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -50,6 +52,7 @@ var key = types.NamespacedName{Namespace: "mcs-system", Name: "member-b"}
 type world struct {
 	*Controller
 	client *kubernetesfake.Clientset
+	cache  cache.Indexer
 	clock  *testingclock.FakePassiveClock
 	events chan string
 	// asked are the tokens with which the member was asked for another.
@@ -60,10 +63,9 @@ func newWorld(t *testing.T, secret *corev1.Secret, answer func() (string, error)
 	t.Helper()
 	recorder := events.NewFakeRecorder(10)
 	w := &world{client: kubernetesfake.NewClientset(secret.DeepCopy()), clock: testingclock.NewFakePassiveClock(epoch), events: recorder.Events}
-	var err error
-	if w.Controller, err = New(w.client, "mcs-system", w.clock, recorder); err != nil {
-		t.Fatal(err)
-	}
+	secrets := informers.NewSharedInformerFactory(w.client, 0).Core().V1().Secrets()
+	w.cache = secrets.Informer().GetIndexer()
+	w.Controller = New(w.client, "mcs-system", w.clock, recorder, secrets)
 	t.Cleanup(w.queue.ShutDown)
 	w.request = func(_ context.Context, _ *corev1.Secret, held token) (string, error) {
 		w.asked = append(w.asked, held)
@@ -75,7 +77,7 @@ func newWorld(t *testing.T, secret *corev1.Secret, answer func() (string, error)
 
 func (w *world) hold(t *testing.T, secret *corev1.Secret) {
 	t.Helper()
-	if err := w.informer.GetIndexer().Update(secret); err != nil {
+	if err := w.cache.Update(secret); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -262,10 +264,9 @@ func TestTokenIsRenewedAsLongAsTheSecretExists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig())))
 		client, recorder := kubernetesfake.NewClientset(), events.NewFakeRecorder(100)
-		c, err := New(client, "mcs-system", clock.RealClock{}, recorder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		factory := informers.NewSharedInformerFactory(client, 0)
+		c := New(client, "mcs-system", clock.RealClock{}, recorder, factory.Core().V1().Secrets())
+		factory.StartWithContext(ctx)
 		var start time.Time // of the bubble, as all of these
 		asked := make(chan time.Duration, 100)
 		var failing atomic.Bool
@@ -318,6 +319,7 @@ func TestTokenIsRenewedAsLongAsTheSecretExists(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		factory.Shutdown()
 	})
 }
 

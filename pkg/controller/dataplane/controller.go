@@ -47,7 +47,7 @@ type Controller struct {
 	client   kubernetes.Interface
 	clock    clock.PassiveClock
 	queue    loop.Queue
-	synced   []cache.InformerSynced
+	handlers loop.Handlers
 	refusals *refusals
 	imports  multiclusterxlisters.ServiceImportLister
 	wanting  cache.Indexer // the imports, indexed by their shared ClusterSet IPs
@@ -95,36 +95,22 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 		lost:           sets.New[string](),
 		refusals:       newRefusals(clock),
 	}
-	if err := services.Informer().AddIndexers(cache.Indexers{byAddress: indexByAddress}); err != nil {
-		return nil, err
+	c.handlers = loop.Handlers{
+		imports.Informer():        loop.OnChange(c.enqueueName),
+		exported.Informer():       loop.OnChange(c.enqueueImport),
+		exportedSlices.Informer(): loop.OnChange(c.enqueueImport),
+		services.Informer():       loop.OnChange(c.serviceChanged),
+		endpointSlices.Informer(): loop.OnChange(c.enqueueOwned),
+		members.Informer():        loop.OnChange(c.memberChanged),
 	}
-	if err := imports.Informer().AddIndexers(cache.Indexers{byWantedIP: indexByWantedIP}); err != nil {
-		return nil, err
-	}
-	for _, watched := range []struct {
-		informer cache.SharedIndexInformer
-		indexed  bool
-		handle   func(metav1.Object)
-	}{
-		{imports.Informer(), false, c.enqueueName},
-		{exported.Informer(), true, c.enqueueImport},
-		{exportedSlices.Informer(), true, c.enqueueImport},
-		{services.Informer(), false, c.serviceChanged},
-		{endpointSlices.Informer(), true, c.enqueueOwned},
-		{members.Informer(), false, c.memberChanged},
-	} {
-		if watched.indexed {
-			if err := watched.informer.AddIndexers(cache.Indexers{byImport: indexByImport, byCluster: indexByCluster}); err != nil {
-				return nil, err
-			}
-		}
-		registration, err := watched.informer.AddEventHandler(loop.OnChange(watched.handle))
-		if err != nil {
-			return nil, err
-		}
-		c.synced = append(c.synced, registration.HasSynced)
-	}
-	return c, nil
+	byOrigin := cache.Indexers{byImport: indexByImport, byCluster: indexByCluster}
+	return c, errors.Join(
+		loop.EnsureIndexers(services.Informer(), cache.Indexers{byAddress: indexByAddress}),
+		loop.EnsureIndexers(imports.Informer(), cache.Indexers{byWantedIP: indexByWantedIP}),
+		loop.EnsureIndexers(exported.Informer(), byOrigin),
+		loop.EnsureIndexers(exportedSlices.Informer(), byOrigin),
+		loop.EnsureIndexers(endpointSlices.Informer(), byOrigin),
+	)
 }
 
 // indexByImport returns the import that the labels of an object name.
@@ -208,8 +194,7 @@ func (c *Controller) addressesChanged(service *corev1.Service) {
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "dataplane"))
-	loop.Run(ctx, c.queue, workers, c.synced, c.sync)
-	return nil
+	return c.handlers.Run(ctx, c.queue, workers, c.sync)
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {

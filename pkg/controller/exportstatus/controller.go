@@ -48,7 +48,7 @@ type Controller struct {
 	client   versioned.Interface
 	recorder recorder.EventRecorder
 	queue    loop.Queue
-	synced   []cache.InformerSynced
+	handlers loop.Handlers
 	exports  multiclusterxlisters.ServiceExportLister
 	services corev1listers.ServiceLister
 	members  clustersetlisters.MemberLister
@@ -72,7 +72,7 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		{exported.Informer(), ipallocator.Indexers()},
 		{exports.Informer(), ipallocator.Indexers()},
 	} {
-		if err := added.informer.AddIndexers(added.indexers); err != nil {
+		if err := loop.EnsureIndexers(added.informer, added.indexers); err != nil {
 			return nil, err
 		}
 	}
@@ -81,17 +81,11 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
 	}
 	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.queue.Add)
-	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+	c.handlers = loop.Handlers{
 		services.Informer(): loop.OnChange(c.enqueue),
 		exports.Informer():  loop.OnTransition(c.ownChanged),
 		exported.Informer(): loop.OnTransition(c.exportedChanged),
 		members.Informer():  loop.OnTransition(c.memberChanged),
-	} {
-		registration, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return nil, err
-		}
-		c.synced = append(c.synced, registration.HasSynced)
 	}
 	return c, nil
 }
@@ -172,10 +166,15 @@ func localMembership(object any) string {
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "exportstatus"))
-	if cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+	synced, detach, err := c.handlers.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	if cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
 		c.allocator.Start()
 	}
-	loop.Run(ctx, c.queue, workers, c.synced, c.sync)
+	loop.Run(ctx, c.queue, workers, synced, c.sync)
 	return nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	coordinationv1listers "k8s.io/client-go/listers/coordination/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
@@ -42,28 +41,22 @@ type Controller struct {
 	client    kubernetes.Interface
 	namespace string
 	queue     loop.Queue
-	synced    []cache.InformerSynced
+	handlers  loop.Handlers
 	members   clustersetlisters.MemberLister
 	leases    coordinationv1listers.LeaseLister
 }
 
 // New returns a controller for the Leases in a namespace. host is an informer factory for
 // that namespace.
-func New(client kubernetes.Interface, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+func New(client kubernetes.Interface, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) *Controller {
 	members := own.ClusterSet().V1alpha1().Members()
 	leases := host.Coordination().V1().Leases()
 	c := &Controller{client: client, namespace: namespace, queue: loop.NewQueue("memberlease"), members: members.Lister(), leases: leases.Lister()}
-	for informer, handle := range map[cache.SharedIndexInformer]func(metav1.Object){
-		members.Informer(): func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) },
-		leases.Informer():  c.leaseChanged,
-	} {
-		registration, err := informer.AddEventHandler(loop.OnChange(handle))
-		if err != nil {
-			return nil, err
-		}
-		c.synced = append(c.synced, registration.HasSynced)
+	c.handlers = loop.Handlers{
+		members.Informer(): loop.OnChange(func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) }),
+		leases.Informer():  loop.OnChange(c.leaseChanged),
 	}
-	return c, nil
+	return c
 }
 
 func (c *Controller) leaseChanged(object metav1.Object) {
@@ -80,8 +73,7 @@ func isMemberLease(lease *coordinationv1.Lease) bool {
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "memberlease"))
-	loop.Run(ctx, c.queue, 1, c.synced, c.sync)
-	return nil
+	return c.handlers.Run(ctx, c.queue, 1, c.sync)
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {

@@ -69,6 +69,7 @@ type Controller struct {
 	mu      sync.Mutex
 	ca      []byte
 	refused error
+	leading bool
 }
 
 // New returns a controller for the server behind a Service in a namespace.
@@ -102,7 +103,23 @@ func (c *Controller) Refused() error {
 	return c.refused
 }
 
-// Run runs the controller until the context is canceled. Only the leader runs it.
+// Lead lets this replica write the APIServices until the context is canceled.
+func (c *Controller) Lead(ctx context.Context) error {
+	c.setLeading(true)
+	defer c.setLeading(false)
+	c.queue.Add(queueKey)
+	<-ctx.Done()
+	return nil
+}
+
+func (c *Controller) setLeading(leading bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leading = leading
+}
+
+// Run runs the controller until the context is canceled. Every replica runs it, so that
+// each reports refusals; only the one that leads writes.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "registration"))
 	names := map[string]bool{}
@@ -125,7 +142,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 	c.mu.Lock()
-	ca := c.ca
+	ca, leading := c.ca, c.leading
 	c.mu.Unlock()
 	if len(ca) == 0 {
 		return nil
@@ -151,6 +168,9 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 		}
 	}
 	c.announce(ctx, refusals, registered)
+	if !leading {
+		return nil
+	}
 	if len(refusals) > 0 && !registered {
 		return nil // an incomplete API is not registered
 	}
