@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -215,10 +216,22 @@ func (i *Installation) StartController(ctx context.Context) error {
 	return err
 }
 
-// StartStandby starts a second mcs-controller beside the last replica. The
-// caller must stop it.
+// Standby is the name of a second mcs-controller.
+const Standby = "mcs-controller-standby"
+
+// StartStandby starts a second mcs-controller beside the last replica, and
+// returns when it campaigns for the Lease. The caller must stop it.
 func (i *Installation) StartStandby(ctx context.Context) (*process.Process, error) {
-	return i.startController(ctx, "mcs-controller-standby", healthPort+1, filepath.Join(i.Dir, "certificates-standby"), i.APIServers[len(i.APIServers)-1])
+	standby, err := i.startController(ctx, Standby, healthPort+1, filepath.Join(i.Dir, "certificates-standby"), i.APIServers[len(i.APIServers)-1])
+	if err != nil {
+		return standby, err
+	}
+	return standby, standby.Await(ctx, patience, func(context.Context) error {
+		if !strings.Contains(standby.LogTail(math.MaxInt), `lock="`+Namespace+`/mcs-controller"`) {
+			return errors.New("does not campaign yet")
+		}
+		return nil
+	})
 }
 
 func (i *Installation) startController(ctx context.Context, name string, port int, certificates string, server *Replica) (*process.Process, error) {
@@ -230,6 +243,7 @@ func (i *Installation) startController(ctx context.Context, name string, port in
 			"--kubeconfig=" + i.kubeconfig(), "--namespace=" + Namespace,
 			"--serving-cert-dir=" + certificates, "--apiserver=" + server.URL(), "--health-address=" + health,
 		}, i.ControllerFlags...),
+		Env: []string{"POD_NAME=" + name},
 		Log: filepath.Join(i.Dir, name+".log"),
 	})
 	if err != nil {

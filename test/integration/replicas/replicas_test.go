@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,15 @@ var clusters *fleet.Fleet
 func TestMain(m *testing.M) {
 	fleet.Main(m, &clusters, fleet.Config{
 		Names: []string{"east"}, ClusterSet: "everywhere",
-		Configure: func(_ string, _ *controlplane.Config, installed *installation.Config) { installed.Replicas = 2 },
+		Configure: func(_ string, plane *controlplane.Config, installed *installation.Config) {
+			installed.Replicas = 2
+			var errs [2]error
+			plane.APIServerFlags, errs[0] = auditFlags(plane.Dir, filepath.Join(plane.Dir, "audit.log"))
+			installed.APIServerFlags, errs[1] = auditFlags(installed.Dir, "-") // with the other output
+			if err := errors.Join(errs[:]...); err != nil {
+				panic(err)
+			}
+		},
 	})
 }
 

@@ -6,15 +6,18 @@ package replicas
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 // exportReady exports a service and waits until its import is ready.
@@ -47,9 +50,46 @@ func versions(t *testing.T, ns string) map[string]string {
 	return found
 }
 
-// One controller is active. When it is killed, another takes over within the lease
-// duration and does not write existing objects.
-func TestStandbyTakesOverWithoutWriting(t *testing.T) {
+// startStandby starts a second mcs-controller beside the second replica. When the test
+// ends, the first one is running and leads.
+func startStandby(t *testing.T) {
+	t.Helper()
+	standby := expect.Must(east().StartStandby(t.Context()))(t)
+	t.Cleanup(func() {
+		select {
+		case <-east().Controller.Exited():
+			expect.NoError(t, east().StartController(context.Background()))
+		default:
+		}
+		expect.NoError(t, standby.Stop(time.Minute))
+	})
+}
+
+// leader returns the replica that holds the Lease.
+func leader(ctx context.Context) (string, error) {
+	lease, err := east().Kubernetes.CoordinationV1().Leases(installation.Namespace).Get(ctx, "mcs-controller", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}
+
+func awaitLeader(t *testing.T, want string) {
+	t.Helper()
+	begun := time.Now()
+	expect.Eventually(t, want+" leads", func(ctx context.Context) error {
+		found, err := leader(ctx)
+		if err == nil && found != want {
+			err = fmt.Errorf("%q leads", found)
+		}
+		return err
+	})
+	t.Logf("%s leads after %s", want, time.Since(begun).Round(time.Millisecond))
+}
+
+// R156, R157: one controller is active. When it is killed, another takes over, without a
+// list and without writing existing objects.
+func TestStandbyTakesOverWithoutListingOrWriting(t *testing.T) {
 	const ns = "standby"
 	expect.NoError(t, east().Namespace(t.Context(), ns))
 	for i := range 10 {
@@ -59,27 +99,62 @@ func TestStandbyTakesOverWithoutWriting(t *testing.T) {
 	if len(before) != 20 {
 		t.Fatalf("%d objects, want 10 Services and 10 slices", len(before))
 	}
-	standby, err := east().StartStandby(t.Context())
-	expect.NoError(t, err)
+	startStandby(t)
 	killed := time.Now()
 	east().Controller.Kill()
-	<-east().Controller.Exited()
-	t.Cleanup(func() {
-		if err := standby.Stop(time.Minute); err != nil {
-			t.Error(err)
-		}
-		expect.NoError(t, east().StartController(context.Background()))
-	})
 	exportReady(t, ns, "after")
 	took := time.Since(killed)
 	t.Logf("standby took over after %s", took.Round(time.Millisecond))
-	if took > 30*time.Second { // lease duration of 15 s, and the time to start
-		t.Errorf("takeover took %s, want at most 30s", took)
+	if took > 15*time.Second { // lease duration of 5 s, and the retry period of the standby
+		t.Errorf("takeover took %s, want at most 15s", took)
 	}
 	after := versions(t, ns)
 	for name, version := range before {
 		if after[name] != version {
 			t.Errorf("%s was written: version %s became %s", name, version, after[name])
 		}
+	}
+	for server, log := range map[string]string{
+		"kube-apiserver": filepath.Join(east().Plane.Dir, "audit.log"),
+		"mcs-apiserver":  filepath.Join(east().Dir, "mcs-apiserver-2.log"),
+	} {
+		if len(lists(requests(t, log, time.Time{}))) == 0 {
+			t.Errorf("%s logged no list of a controller that started", server)
+		}
+		all := requests(t, log, killed)
+		if len(all) == 0 {
+			t.Errorf("%s logged no request of the new leader", server)
+		}
+		if found := lists(all); len(found) > 0 {
+			t.Errorf("%s served %d lists out of %d requests: %v", server, len(found), len(all), found)
+		}
+	}
+}
+
+// R155: leadership moves away from a controller whose own server is not ready, and the
+// controller can lead again later, in the same process.
+func TestLeadershipFollowsTheServerOfThePod(t *testing.T) {
+	const ns, first = "follow", "mcs-controller"
+	expect.NoError(t, east().Namespace(t.Context(), ns))
+	startStandby(t)
+	awaitLeader(t, first)
+
+	server := east().APIServers[0]
+	server.Kill()
+	awaitLeader(t, installation.Standby)
+	exportReady(t, ns, "without-the-first-server")
+
+	expect.NoError(t, server.Start())
+	expect.NoError(t, server.AwaitReady(t.Context()))
+	other := east().APIServers[1]
+	other.Kill()
+	awaitLeader(t, first)
+	exportReady(t, ns, "without-the-second-server")
+	expect.NoError(t, other.Start())
+	expect.NoError(t, other.AwaitReady(t.Context()))
+	select {
+	case <-east().Controller.Exited():
+		t.Error("controller that lost its server has exited")
+	default:
 	}
 }
