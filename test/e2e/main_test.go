@@ -7,17 +7,14 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
-	"github.com/mcs-apiserver/mcs-apiserver/test/framework/repository"
 )
 
 var (
@@ -27,77 +24,29 @@ var (
 	tookUp time.Duration
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(localcluster.RunTests(m, start)) }
 
-// run runs the tests on two clusters of their own, independent of any that were
-// started with make up in this checkout.
-func run(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	root, err := repository.Root()
-	if err != nil {
-		return 1, err
-	}
-	if set, err = localcluster.Open(root); err != nil {
-		return 1, err
-	}
-	if set.Dir, err = os.MkdirTemp("", "mcs-e2e-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, set.Down(ctx)) }()
+func start(ctx context.Context, clusters *localcluster.Set) (err error) {
+	set = clusters
 	started := time.Now()
 	if err := set.Up(ctx, "east", "west"); err != nil {
-		keep(set.Dir)
-		return 1, err
+		return err
 	}
 	tookUp = time.Since(started)
 	if err := set.Join(ctx, "e2e"); err != nil {
-		keep(set.Dir)
-		return 1, err
+		return err
 	}
 	if east, err = set.Cluster("east"); err != nil {
-		return 1, err
+		return err
 	}
-	if west, err = set.Cluster("west"); err != nil {
-		return 1, err
-	}
-	if code = m.Run(); code != 0 {
-		keep(set.Dir)
-	}
-	return code, nil
-}
-
-// keep saves the logs of clusters that are about to be removed.
-func keep(dir string) {
-	kept := dir + "-logs"
-	logs, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
-	for _, log := range logs {
-		data, err := os.ReadFile(log)
-		if err != nil {
-			continue
-		}
-		to := filepath.Join(kept, filepath.Base(filepath.Dir(log)), filepath.Base(log))
-		if os.MkdirAll(filepath.Dir(to), 0o755) == nil {
-			_ = os.WriteFile(to, data, 0o644)
-		}
-	}
-	fmt.Fprintln(os.Stderr, "component logs are in", kept)
+	west, err = set.Cluster("west")
+	return err
 }
 
 // kubectl runs kubectl in a cluster. It must succeed.
 func kubectl(t *testing.T, cluster *localcluster.Cluster, args ...string) string {
 	t.Helper()
-	output, err := cluster.Kubectl(t.Context(), args...)
-	if err != nil {
-		t.Fatalf("%s: kubectl %s: %v\n%s", cluster.Name, strings.Join(args, " "), err, output)
-	}
-	return output
+	return cluster.MustKubectl(t, args...)
 }
 
 // apply applies manifests to a namespace of a cluster.
@@ -109,11 +58,7 @@ func apply(t *testing.T, cluster *localcluster.Cluster, namespace, manifests str
 // namespace creates a namespace of the same name in both clusters for one test.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
-	for _, cluster := range []*localcluster.Cluster{east, west} {
-		kubectl(t, cluster, "create", "namespace", name)
-		t.Cleanup(func() { _, _ = cluster.Kubectl(context.Background(), "delete", "namespace", name, "--wait=false") })
-	}
-	return name
+	return localcluster.CreateNamespace(t, name, east, west)
 }
 
 // exec runs a command in a Pod and returns its output.
