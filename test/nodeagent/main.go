@@ -57,6 +57,7 @@ func run() error {
 func addFlags(flags *pflag.FlagSet, config *agent.Config) (kubeconfig *string) {
 	kubeconfig = flags.String("kubeconfig", "", "kubeconfig of a cluster administrator")
 	flags.StringVar(&config.NodeName, "node-name", "", "name of the Node")
+	flags.BoolVar(&config.Schedule, "schedule", true, "bind the Pods of the cluster to its nodes; true for one node of a cluster, false for the others")
 	flags.StringVar(&config.Zone, "zone", "", "label topology.kubernetes.io/zone of the Node")
 	flags.StringSliceVar(&config.NodeIPs, "node-ips", nil, "addresses of the Node, the primary family first")
 	flags.StringVar(&config.RootDir, "root-dir", "", "directory for all state: pods, claims, logs")

@@ -89,10 +89,12 @@ func serve(ctx context.Context, s *services, objects metadata.Interface) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	p := &pods{services: s, workers: map[types.UID]*worker{}}
-	binder := &binder{node: s.config.NodeName, client: s.client, events: s.events}
+	binder := &binder{client: s.client, events: s.events}
 	var parts sync.WaitGroup
 	parts.Go(func() { keeper.run(ctx) })
-	parts.Go(func() { binder.run(ctx) })
+	if s.config.Schedule {
+		parts.Go(func() { binder.run(ctx) })
+	}
 	parts.Go(func() { p.run(ctx) })
 	parts.Go(func() { watchObjects(ctx, objects, p.refresh) })
 	if s.config.API.CertFile != "" {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package agent replaces the kubelet, the container runtime and the scheduler: it
-// registers one Node, binds all Pods to it, and runs them as processes.
+// registers one Node, binds Pods to nodes, and runs those of its Node as processes.
 package agent
 
 import (
@@ -22,6 +22,8 @@ type Config struct {
 	Kubernetes *rest.Config
 	// NodeName is the name of the Node.
 	NodeName string
+	// Schedule makes the agent the scheduler of the cluster. One agent of a cluster must be.
+	Schedule bool
 	// Zone is the topology.kubernetes.io/zone of the Node, or empty.
 	Zone string
 	// NodeIPs are the addresses of the Node, the primary family first.

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
 
@@ -24,8 +25,18 @@ import (
 // statusPublisher writes the status of one Pod.
 type statusPublisher struct {
 	client kubernetes.Interface
-	// status is the last status in the API server.
-	status corev1.PodStatus
+	// status is the last known status in the API server, and version the resourceVersion of
+	// the Pod that had it.
+	status  corev1.PodStatus
+	version string
+}
+
+// observe notes a status that others have changed: the node lifecycle controller marks the Pods
+// of an unreachable node as not ready.
+func (p *statusPublisher) observe(pod *corev1.Pod) {
+	if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, p.version); err == nil && order > 0 {
+		p.status, p.version = *pod.Status.DeepCopy(), pod.ResourceVersion
+	}
 }
 
 // publish writes the status of the Pod if it differs from the last one.
@@ -44,7 +55,7 @@ func (p *statusPublisher) publish(ctx context.Context, pod *corev1.Pod, status c
 	if err != nil {
 		return err
 	}
-	p.status = written.Status
+	p.status, p.version = written.Status, written.ResourceVersion
 	return nil
 }
 

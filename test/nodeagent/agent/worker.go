@@ -71,7 +71,7 @@ func newWorker(s *services, pod *corev1.Pod) *worker {
 		services:  s,
 		wake:      make(chan struct{}, 1),
 		setup:     newPodSetup(s, pod),
-		publisher: &statusPublisher{client: s.client, status: *pod.Status.DeepCopy()},
+		publisher: &statusPublisher{client: s.client, status: *pod.Status.DeepCopy(), version: pod.ResourceVersion},
 		pod:       pod,
 		finished:  pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}
@@ -211,6 +211,7 @@ func (w *worker) takeStale() bool {
 // publishStatus writes the status of the Pod if it has changed.
 func (w *worker) publishStatus(ctx context.Context, pod *corev1.Pod) error {
 	now := time.Now()
+	w.publisher.observe(pod)
 	status := newStatus(w.publisher.status, pod, w.observe(now), now)
 	setAddresses(&status, w.setup.addresses, w.config.hostIPs())
 	return w.publisher.publish(ctx, pod, status)
