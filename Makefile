@@ -23,9 +23,10 @@ demo: deps build kubernetes test-tools ## Start two clusters and export a Servic
 	bin/test/clusterset demo
 
 CLUSTERS ?= east west
+NODES ?= 1
 .PHONY: up
-up: deps build kubernetes test-tools ## Start the clusters listed in CLUSTERS (default "east west") on this machine.
-	bin/test/clusterset up $(CLUSTERS)
+up: deps build kubernetes test-tools ## Start the clusters listed in CLUSTERS (default "east west") with NODES nodes each (default 1).
+	bin/test/clusterset up --nodes $(NODES) $(CLUSTERS)
 
 .PHONY: down
 down: test-tools ## Stop all clusters and remove their data.

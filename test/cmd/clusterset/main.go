@@ -47,10 +47,7 @@ func newCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&root, "root", root, "Root directory of the repository.")
 	cmd.PersistentFlags().StringVar(&dir, "dir", dir, "Directory for the state of the clusters. (default .local in the root directory)")
 	cmd.AddCommand(
-		&cobra.Command{
-			Use: "up CLUSTER...", Short: "Start clusters, in addition to the running ones", Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, names []string) error { return up(cmd.Context(), set, names) },
-		},
+		upCommand(set),
 		&cobra.Command{
 			Use: "down", Short: "Stop all clusters and remove their state", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,17 +73,31 @@ func newCommand() *cobra.Command {
 			return fabric.RunSlowLink(cmd.Context(), args[0], delay)
 		},
 	})
-	cmd.AddCommand(componentFaults(set)...)
+	cmd.AddCommand(clusterFaults(set)...)
 	cmd.AddCommand(linkFaults(set)...)
 	return cmd
 }
 
 type opener func() (*localcluster.Set, error)
 
-func up(ctx context.Context, open opener, names []string) error {
+func upCommand(open opener) *cobra.Command {
+	nodes := 1
+	cmd := &cobra.Command{
+		Use: "up CLUSTER...", Short: "Start clusters, in addition to the running ones", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error { return up(cmd.Context(), open, names, nodes) },
+	}
+	cmd.Flags().IntVar(&nodes, "nodes", nodes, "Number of nodes of each cluster that does not exist yet.")
+	return cmd
+}
+
+func up(ctx context.Context, open opener, names []string, nodes int) error {
 	set, err := open()
 	if err != nil {
 		return err
+	}
+	set.Nodes = map[string]int{}
+	for _, name := range names {
+		set.Nodes[name] = nodes
 	}
 	if err := set.Up(ctx, names...); err != nil {
 		return err
@@ -98,25 +109,27 @@ func up(ctx context.Context, open opener, names []string) error {
 	return nil
 }
 
-// componentFaults returns the commands that inject faults into one component of
-// a cluster.
-func componentFaults(open opener) []*cobra.Command {
+// clusterFaults returns the commands that inject faults into one component or node
+// of a cluster.
+func clusterFaults(open opener) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, fault := range []struct {
-		name, short string
-		run         func(context.Context, *localcluster.Cluster, string) error
+		use, short string
+		run        func(context.Context, *localcluster.Cluster, string) error
 	}{
-		{"kill", "Kill a component with SIGKILL", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Kill(component) }},
-		{"start", "Start a component that was killed", func(ctx context.Context, c *localcluster.Cluster, component string) error {
+		{"kill CLUSTER COMPONENT", "Kill a component with SIGKILL", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Kill(component) }},
+		{"start CLUSTER COMPONENT", "Start a component that was killed", func(ctx context.Context, c *localcluster.Cluster, component string) error {
 			return c.Start(ctx, component)
 		}},
-		{"pause", "Suspend a component", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Pause(component) }},
-		{"fill-disk", "Fill the disk of etcd or of the node agent", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FillDisk(component) }},
-		{"free-disk", "Free the disk again", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FreeDisk(component) }},
-		{"resume", "Resume a paused component", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Resume(component) }},
+		{"pause CLUSTER COMPONENT", "Suspend a component", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Pause(component) }},
+		{"fill-disk CLUSTER COMPONENT", "Fill the disk of etcd or of the node agent", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FillDisk(component) }},
+		{"free-disk CLUSTER COMPONENT", "Free the disk again", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.FreeDisk(component) }},
+		{"resume CLUSTER COMPONENT", "Resume a paused component", func(_ context.Context, c *localcluster.Cluster, component string) error { return c.Resume(component) }},
+		{"cut-node CLUSTER NODE", "Drop all packets from and to a node", func(_ context.Context, c *localcluster.Cluster, node string) error { return c.CutNode(node) }},
+		{"repair-node CLUSTER NODE", "Connect the node again", func(_ context.Context, c *localcluster.Cluster, node string) error { return c.RepairNode(node) }},
 	} {
 		commands = append(commands, &cobra.Command{
-			Use: fault.name + " CLUSTER COMPONENT", Short: fault.short, Args: cobra.ExactArgs(2),
+			Use: fault.use, Short: fault.short, Args: cobra.ExactArgs(2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				set, err := open()
 				if err != nil {

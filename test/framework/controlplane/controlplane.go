@@ -56,6 +56,8 @@ type Config struct {
 	ServiceCIDRs []string
 	// APIServerFlags are additional flags of the kube-apiserver.
 	APIServerFlags []string
+	// ControllerManagerFlags are additional flags of the kube-controller-manager.
+	ControllerManagerFlags []string
 	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
@@ -201,7 +203,7 @@ func (c *ControlPlane) controllerManager() process.Command {
 		"--use-service-account-credentials=true",
 		"--leader-elect=false",
 		"--controllers=*,-node-ipam-controller",
-	}, c.bind())...)
+	}, c.bind(), c.ControllerManagerFlags)...)
 }
 
 // AdminConfig returns a client configuration of the administrator without

@@ -29,7 +29,7 @@ func (c *Cluster) progress(format string, args ...any) {
 // up starts what is not running, installs DNS and mcs-apiserver, and returns when the cluster
 // is ready.
 func (c *Cluster) up(ctx context.Context) error {
-	for _, disk := range disksOf(c.dir) {
+	for _, disk := range c.disks() {
 		if err := disk.mount(); err != nil {
 			return err
 		}
@@ -39,10 +39,10 @@ func (c *Cluster) up(ctx context.Context) error {
 		return err
 	}
 	for _, component := range components {
-		if _, running := c.network.Daemon(component.Command).Running(); !running {
+		if _, running := component.daemon().Running(); !running {
 			c.progress("starting %s", component.Name)
 		}
-		if err := c.components.start(ctx, component); err != nil {
+		if err := component.start(ctx); err != nil {
 			return err
 		}
 	}
@@ -65,8 +65,8 @@ func (c *Cluster) down(ctx context.Context) error {
 		return err
 	}
 	c.progress("stopping")
-	errs := []error{c.components.stop(ctx, components), c.network.KillAll()}
-	for _, disk := range disksOf(c.dir) {
+	errs := []error{stop(ctx, components), c.network.KillAll()}
+	for _, disk := range c.disks() {
 		errs = append(errs, disk.unmount())
 	}
 	return errors.Join(errs...)
@@ -75,5 +75,8 @@ func (c *Cluster) down(ctx context.Context) error {
 // Component returns one of the cluster's components by its name.
 func (c *Cluster) Component(name string) (process.Daemon, error) {
 	component, err := c.components.find(name)
-	return c.network.Daemon(component.Command), err
+	if err != nil {
+		return process.Daemon{}, err
+	}
+	return component.daemon(), nil
 }

@@ -38,12 +38,33 @@ const (
 	Proxy             = "kube-proxy"
 )
 
-// nodeName is the same in every cluster, as is common: a node of one cluster
-// must not be mistaken for a node of another.
-const nodeName = "node-1"
+// onNode returns the name of a component of a node: node-agent and kube-proxy on the first
+// node, node-agent-2 and kube-proxy-2 on the second, and so on.
+func onNode(component string, node *fabric.Node) string {
+	if suffix := strings.TrimPrefix(node.Name(), "node"); suffix != "-1" {
+		return component + suffix
+	}
+	return component
+}
 
-// components are the programs of one cluster: its control plane, its node agent and
-// kube-proxy. They run in the network of the cluster.
+// component is a program of a cluster, and the node that it runs on.
+type component struct {
+	controlplane.Component
+	node *fabric.Node
+}
+
+func (c component) daemon() process.Daemon { return c.node.Daemon(c.Command) }
+
+// start starts the component unless it is running, and waits until it is ready.
+func (c component) start(ctx context.Context) error {
+	if err := c.daemon().Start(); err != nil {
+		return err
+	}
+	return c.daemon().Await(ctx, patience, c.Ready)
+}
+
+// components are the programs of one cluster: its control plane, and the node agent and the
+// kube-proxy of every node.
 type components struct {
 	admin   Admin
 	network *fabric.Network
@@ -54,58 +75,85 @@ type components struct {
 
 // prepare returns the cluster's control plane after creating its certificates.
 func (c *components) prepare() (*controlplane.ControlPlane, error) {
-	plane, err := controlplane.Prepare(controlplane.Config{
-		Bin: c.admin.bin, Dir: c.admin.dir,
-		Host: c.network.NodeIPs()[0], Advertise: c.network.NodeIPs()[0], ServiceCIDRs: c.network.ServiceCIDRs(),
+	host := c.network.ControlPlane().IPs()[0]
+	config := controlplane.Config{
+		Bin: c.admin.bin, Dir: c.admin.dir, Host: host, Advertise: host, ServiceCIDRs: c.network.ServiceCIDRs(),
 		APIServerFlags: []string{"--allow-privileged"},
-	})
+	}
+	if len(c.network.Nodes) > 1 {
+		config.ControllerManagerFlags = []string{"--node-monitor-grace-period=20s", "--node-monitor-period=2s"}
+	}
+	plane, err := controlplane.Prepare(config)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(c.admin.dir, "kubelet.crt")); err == nil {
-		return plane, nil
+	for _, node := range c.network.Nodes {
+		name := onNode("kubelet", node)
+		if _, err := os.Stat(filepath.Join(c.admin.dir, name+".crt")); err == nil {
+			continue
+		}
+		if err := plane.Issue(name, pki.Subject{Name: node.Name(), IPs: []net.IP{net.ParseIP(node.IPs()[0]), net.ParseIP(node.IPs()[1])}}); err != nil {
+			return nil, err
+		}
 	}
-	return plane, plane.Issue("kubelet", pki.Subject{Name: nodeName, IPs: []net.IP{net.ParseIP(c.network.NodeIPs()[0]), net.ParseIP(c.network.NodeIPs()[1])}})
+	return plane, nil
 }
 
 // all returns all components of the cluster with their readiness checks.
-func (c *components) all() ([]controlplane.Component, error) {
+func (c *components) all() ([]component, error) {
 	plane, err := c.prepare()
 	if err != nil {
 		return nil, err
 	}
-	file := func(name string) string { return filepath.Join(c.admin.dir, name) }
-	return append(plane.Components(),
-		// Before kube-proxy, which waits for its node.
-		controlplane.Component{
-			Command: process.Command{
-				Name: NodeAgent, Path: filepath.Join(c.root, "bin", "test", "node-agent"), Log: file("node-agent.log"),
-				Args: []string{
-					"--kubeconfig=" + c.admin.Kubeconfig(), "--node-name=" + nodeName, "--root-dir=" + file("node"),
-					"--images=" + c.images, "--pod-cidrs=" + strings.Join(c.network.PodCIDRs(), ","), "--node-ips=" + strings.Join(c.network.NodeIPs(), ","),
-					"--cluster-dns=" + strings.Join(c.network.DNSIPs(), ","), "--zone=" + c.zone,
-					"--tls-cert-file=" + file("kubelet.crt"), "--tls-private-key-file=" + file("kubelet.key"), "--client-ca-file=" + file("ca.crt"),
-				},
-			},
-			Ready: c.nodeReady,
-		},
-		controlplane.Component{
-			Command: process.Command{
-				Name: Proxy, Path: filepath.Join(c.admin.bin, "kube-proxy"), Log: file("kube-proxy.log"),
-				Args: []string{
-					"--kubeconfig=" + c.admin.Kubeconfig(), "--hostname-override=" + nodeName,
-					"--proxy-mode=nftables", "--cluster-cidr=" + strings.Join(c.network.PodCIDRs(), ","),
-					// Connection tracking is configured per machine, not per network namespace.
-					"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
-				},
-			},
-			Ready: controlplane.Healthy("http://" + c.network.NodeIPs()[0] + ":10256/livez"),
-		},
-	), nil
+	var all []component
+	for _, program := range plane.Components() {
+		all = append(all, component{program, c.network.ControlPlane()})
+	}
+	for _, node := range c.network.Nodes {
+		// The node agent first: kube-proxy waits for its node.
+		all = append(all, component{c.nodeAgent(node), node}, component{c.proxy(node), node})
+	}
+	return all, nil
 }
 
-// nodeReady returns an error unless the cluster's node is ready.
-func (c *components) nodeReady(ctx context.Context) error {
+// file returns the path of a file of the cluster.
+func (c *components) file(name string) string { return filepath.Join(c.admin.dir, name) }
+
+func (c *components) nodeAgent(node *fabric.Node) controlplane.Component {
+	name, kubelet := onNode(NodeAgent, node), onNode("kubelet", node)
+	return controlplane.Component{
+		Command: process.Command{
+			Name: name, Path: filepath.Join(c.root, "bin", "test", "node-agent"), Log: c.file(name + ".log"),
+			Args: []string{
+				"--kubeconfig=" + c.admin.Kubeconfig(), "--node-name=" + node.Name(), "--root-dir=" + c.file(onNode("node", node)),
+				"--images=" + c.images, "--pod-cidrs=" + strings.Join(node.PodCIDRs(), ","), "--node-ips=" + strings.Join(node.IPs(), ","),
+				"--cluster-dns=" + strings.Join(c.network.DNSIPs(), ","), "--zone=" + c.zone,
+				"--tls-cert-file=" + c.file(kubelet+".crt"), "--tls-private-key-file=" + c.file(kubelet+".key"), "--client-ca-file=" + c.file("ca.crt"),
+				fmt.Sprintf("--schedule=%t", node == c.network.ControlPlane()),
+			},
+		},
+		Ready: func(ctx context.Context) error { return c.nodeReady(ctx, node.Name()) },
+	}
+}
+
+func (c *components) proxy(node *fabric.Node) controlplane.Component {
+	name := onNode(Proxy, node)
+	return controlplane.Component{
+		Command: process.Command{
+			Name: name, Path: filepath.Join(c.admin.bin, "kube-proxy"), Log: c.file(name + ".log"),
+			Args: []string{
+				"--kubeconfig=" + c.admin.Kubeconfig(), "--hostname-override=" + node.Name(),
+				"--proxy-mode=nftables", "--cluster-cidr=" + strings.Join(c.network.PodCIDRs(), ","),
+				// Connection tracking is configured per machine, not per network namespace.
+				"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
+			},
+		},
+		Ready: controlplane.Healthy("http://" + node.IPs()[0] + ":10256/livez"),
+	}
+}
+
+// nodeReady returns an error unless a node is ready.
+func (c *components) nodeReady(ctx context.Context, name string) error {
 	config, err := c.admin.Config()
 	if err != nil {
 		return err
@@ -114,7 +162,7 @@ func (c *components) nodeReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	node, err := client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -127,10 +175,10 @@ func (c *components) nodeReady(ctx context.Context) error {
 }
 
 // find returns a component by its name.
-func (c *components) find(name string) (controlplane.Component, error) {
+func (c *components) find(name string) (component, error) {
 	components, err := c.all()
 	if err != nil {
-		return controlplane.Component{}, err
+		return component{}, err
 	}
 	var names []string
 	for _, component := range components {
@@ -139,23 +187,14 @@ func (c *components) find(name string) (controlplane.Component, error) {
 		}
 		names = append(names, component.Name)
 	}
-	return controlplane.Component{}, fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(names, ", "))
-}
-
-// start starts a component that is not running, and waits until it is ready.
-func (c *components) start(ctx context.Context, component controlplane.Component) error {
-	daemon := c.network.Daemon(component.Command)
-	if err := daemon.Start(); err != nil {
-		return err
-	}
-	return daemon.Await(ctx, patience, component.Ready)
+	return component{}, fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(names, ", "))
 }
 
 // stop stops components in reverse order.
-func (c *components) stop(ctx context.Context, components []controlplane.Component) error {
+func stop(ctx context.Context, components []component) error {
 	var errs []error
 	for _, component := range slices.Backward(components) {
-		errs = append(errs, c.network.Daemon(component.Command).Stop(ctx, stopPatience))
+		errs = append(errs, component.daemon().Stop(ctx, stopPatience))
 	}
 	return errors.Join(errs...)
 }

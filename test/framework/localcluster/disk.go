@@ -6,8 +6,10 @@ package localcluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -17,16 +19,21 @@ type disk string
 
 const diskSize = "1g"
 
-// disksOf maps each component that writes to a disk of its own to that disk.
-func disksOf(clusterDir string) map[string]disk {
-	return map[string]disk{Etcd: disk(filepath.Join(clusterDir, "etcd")), NodeAgent: disk(filepath.Join(clusterDir, "node"))}
+// disks maps each component that writes to a disk of its own to that disk.
+func (c *Cluster) disks() map[string]disk {
+	disks := map[string]disk{Etcd: disk(filepath.Join(c.dir, "etcd"))}
+	for _, node := range c.network.Nodes {
+		disks[onNode(NodeAgent, node)] = disk(filepath.Join(c.dir, onNode("node", node)))
+	}
+	return disks
 }
 
-// diskOf returns the disk of a component.
-func diskOf(clusterDir, component string) (disk, error) {
-	d, ok := disksOf(clusterDir)[component]
+// disk returns the disk of a component.
+func (c *Cluster) disk(component string) (disk, error) {
+	disks := c.disks()
+	d, ok := disks[component]
 	if !ok {
-		return "", fmt.Errorf("component %q has no disk: use %s or %s", component, Etcd, NodeAgent)
+		return "", fmt.Errorf("component %q has no disk: use one of %s", component, strings.Join(slices.Sorted(maps.Keys(disks)), ", "))
 	}
 	return d, nil
 }

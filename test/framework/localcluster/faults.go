@@ -5,6 +5,7 @@ package localcluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"syscall"
 
@@ -27,7 +28,7 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.components.start(ctx, component)
+	return component.start(ctx)
 }
 
 // Pause suspends a component; its connections stay open.
@@ -47,7 +48,7 @@ func (c *Cluster) signal(component string, signal syscall.Signal) error {
 // FillDisk fills the disk of a component: etcd's, or the node agent's, which
 // holds the volumes and logs of all Pods.
 func (c *Cluster) FillDisk(component string) error {
-	disk, err := diskOf(c.dir, component)
+	disk, err := c.disk(component)
 	if err != nil {
 		return err
 	}
@@ -56,11 +57,33 @@ func (c *Cluster) FillDisk(component string) error {
 
 // FreeDisk undoes FillDisk.
 func (c *Cluster) FreeDisk(component string) error {
-	disk, err := diskOf(c.dir, component)
+	disk, err := c.disk(component)
 	if err != nil {
 		return err
 	}
 	return disk.free()
+}
+
+// CutNode drops all packets from and to a node. Pods of the node keep running and reach each
+// other. The first node cannot be cut off: it runs the control plane.
+func (c *Cluster) CutNode(name string) error {
+	node, err := c.network.Node(name)
+	if err != nil {
+		return err
+	}
+	if node == c.network.ControlPlane() {
+		return fmt.Errorf("%s of cluster %q runs the control plane: choose another node", name, c.Name)
+	}
+	return node.Cut()
+}
+
+// RepairNode undoes CutNode.
+func (c *Cluster) RepairNode(name string) error {
+	node, err := c.network.Node(name)
+	if err != nil {
+		return err
+	}
+	return node.Reconnect()
 }
 
 // Impair applies a fault to the link between two clusters and replaces any

@@ -21,7 +21,7 @@ func (c *Cluster) Memory() (int, error) {
 	}
 	member := map[int]bool{}
 	for _, component := range components {
-		if pid, running := c.network.Daemon(component.Command).Running(); running {
+		if pid, running := component.daemon().Running(); running {
 			member[pid] = true
 		}
 	}

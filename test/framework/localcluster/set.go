@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package localcluster runs whole Kubernetes clusters on one machine, without
-// containers: real control planes, kube-proxy and CoreDNS, each cluster in a
-// network namespace of its own. Only the kubelet and its container runtime are
-// replaced: test/nodeagent runs Pods as processes.
+// containers: real control planes, kube-proxy and CoreDNS, each node in a
+// network namespace of its own. Only the kubelet, its container runtime and the
+// scheduler are replaced: test/nodeagent runs Pods as processes.
 //
 // Clusters outlive the process that started them. Their state is in one
 // directory, so that any later process can use, impair and stop them. Clusters
@@ -12,6 +12,7 @@
 package localcluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,15 +33,14 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster/fabric"
 )
 
-// maxClusters is limited by the numbering of the clusters' networks.
-const maxClusters = 50
-
 // Set is the clusters of one directory.
 type Set struct {
 	// Root is the root of the repository, with the programs in bin/.
 	Root string
 	// Dir holds the state of the clusters.
 	Dir string
+	// Nodes is the number of nodes of clusters that Up adds, by their names. It defaults to 1.
+	Nodes map[string]int
 	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
@@ -51,6 +51,8 @@ type state struct {
 	Subnet int
 	// Clusters are the names of all clusters; the index of a cluster is its number.
 	Clusters []string
+	// Nodes is the number of nodes of each cluster. It defaults to 1.
+	Nodes map[string]int `json:",omitempty"`
 	// Faults are the impaired links.
 	Faults []fabric.Fault
 }
@@ -88,7 +90,7 @@ func (s *Set) fabric(subnet int) *fabric.Fabric {
 func (s *Set) stateFile() string { return filepath.Join(s.Dir, "clusters.json") }
 
 func (s *Set) load() (state, error) {
-	var state state
+	state := state{Nodes: map[string]int{}}
 	data, err := os.ReadFile(s.stateFile())
 	if errors.Is(err, os.ErrNotExist) {
 		return state, nil
@@ -123,7 +125,7 @@ func (s *Set) clustersOf(state state) []*Cluster {
 	var clusters []*Cluster
 	for number, name := range state.Clusters {
 		admin := Admin{bin: filepath.Join(s.Root, "bin", "kubernetes"), dir: filepath.Join(s.Dir, name)}
-		network := fabric.Network(name, number, admin.dir)
+		network := fabric.Network(name, number, max(1, state.Nodes[name]), admin.dir)
 		clusters = append(clusters, &Cluster{
 			Name:       name,
 			Admin:      admin,
@@ -200,12 +202,17 @@ func (s *Set) addClusters(names []string) (state, error) {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 			return state, fmt.Errorf("invalid cluster name %q: %s", name, problems[0])
 		}
+		nodes := cmp.Or(s.Nodes[name], 1)
+		if nodes < 1 || nodes > fabric.MaxNodes {
+			return state, fmt.Errorf("invalid number of nodes %d of cluster %q: must be between 1 and %d", nodes, name, fabric.MaxNodes)
+		}
 		if !slices.Contains(state.Clusters, name) {
 			state.Clusters = append(state.Clusters, name)
+			state.Nodes[name] = nodes
 		}
 	}
-	if len(state.Clusters) > maxClusters {
-		return state, fmt.Errorf("too many clusters: %d, at most %d are supported", len(state.Clusters), maxClusters)
+	if len(state.Clusters) > fabric.MaxClusters {
+		return state, fmt.Errorf("too many clusters: %d, at most %d are supported", len(state.Clusters), fabric.MaxClusters)
 	}
 	if state.Subnet == 0 {
 		if state.Subnet, err = fabric.FreeSubnet(); err != nil {

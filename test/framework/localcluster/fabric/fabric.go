@@ -1,15 +1,16 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fabric connects local clusters, and impairs the links between them. Each cluster
-// has a network namespace. A switch in another one, the fabric, connects the clusters and this
-// machine; the machine reaches the nodes only. Every cluster has routes to the Pods of every
-// other cluster, and none to their Services. Cluster N of the fabric with subnet S has these
-// addresses:
+// Package fabric connects local clusters, and impairs the links between them. Each node has a
+// network namespace. A switch in another one, the fabric, connects the nodes and this machine;
+// the machine reaches the nodes only. Every node has routes to the Pods of all nodes of all
+// clusters, and none to the Services of other clusters. Node M of cluster N of the fabric with
+// subnet S has these addresses, where M and N count from 0:
 //
 //	this machine  10.250.S.1    fd00:250:S::1
 //	fabric        10.250.S.2    default route, drops all packets
-//	node N        10.250.S.1N   fd00:250:S::1N
+//	node          10.250.S.(10+N+50M)   fd00:250:S::(10+N+50M)
+//	Pods of node  10.(100+N).(64M).0/18   fd00:100:N:0:M::/80
 //	Pods of N     10.(100+N).0.0/16   fd00:100:N::/64
 //	Services of N 10.(150+N).0.0/16   fd00:150:N::/112
 package fabric
@@ -33,17 +34,21 @@ type Fabric struct {
 	Clusterset string
 }
 
-// Network returns the network of a cluster. The directory is for the logs and PID files of
-// the programs in the network.
-func (f *Fabric) Network(cluster string, number int, dir string) *Network {
-	return &Network{Cluster: cluster, fabric: f, number: number, dir: dir}
+// Network returns the network of a cluster with a number of nodes. The directory is for the
+// logs and PID files of the programs in the network.
+func (f *Fabric) Network(cluster string, number, nodes int, dir string) *Network {
+	network := &Network{Cluster: cluster, fabric: f, number: number, dir: dir}
+	for i := range nodes {
+		network.Nodes = append(network.Nodes, &Node{network: network, number: i})
+	}
+	return network
 }
 
 // namespacePrefix returns the prefix of the names of all network namespaces of the fabric.
 func (f *Fabric) namespacePrefix() string { return "mcs-" + f.ID + "-" }
 
 // namespace returns the network namespace of the switch. The dot keeps it distinct from the
-// namespace of any cluster.
+// namespace of any node.
 func (f *Fabric) namespace() string { return f.namespacePrefix() + "the.fabric" }
 
 // hostEnd returns the interface through which this machine reaches the clusters.
@@ -77,21 +82,25 @@ func (f *Fabric) Build(networks []*Network) error {
 			return err
 		}
 	}
+	var nodes []*Node
 	for _, network := range networks {
-		if namespaceExists(network.namespace()) {
+		nodes = append(nodes, network.Nodes...)
+	}
+	for _, node := range nodes {
+		if namespaceExists(node.namespace()) {
 			continue
 		}
-		if err := network.connect(); err != nil {
+		if err := node.connect(); err != nil {
 			return err
 		}
 	}
-	for _, from := range networks {
-		for _, to := range networks {
+	for _, from := range nodes {
+		for _, to := range nodes {
 			if from == to {
 				continue
 			}
 			for family, cidr := range to.PodCIDRs() {
-				if err := from.run("ip", "route", "replace", cidr, "via", to.NodeIPs()[family]); err != nil {
+				if err := from.run("ip", "route", "replace", cidr, "via", to.IPs()[family]); err != nil {
 					return err
 				}
 			}

@@ -45,20 +45,31 @@ func (f Fault) Impairs() bool { return f.Cut || f.Delay > 0 || f.Loss > 0 }
 
 // ApplyFaults configures the cluster's end of its links to all peers.
 func (n *Network) ApplyFaults(ctx context.Context, peers []*Network, faults []Fault) error {
+	for _, node := range n.Nodes {
+		if err := node.applyFaults(ctx, peers, faults); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) applyFaults(ctx context.Context, peers []*Network, faults []Fault) error {
 	var drops []string
 	for _, peer := range peers {
-		if peer.Cluster == n.Cluster {
+		if peer.Cluster == n.network.Cluster {
 			continue
 		}
 		var fault Fault
 		for _, candidate := range faults {
-			if candidate.Concerns(n.Cluster, peer.Cluster) {
+			if candidate.Concerns(n.network.Cluster, peer.Cluster) {
 				fault = candidate
 			}
 		}
 		drops = append(drops, dropRules(fault, peer)...)
-		if err := (slowLink{n, peer}).delay(ctx, fault.Delay); err != nil {
-			return err
+		for _, node := range peer.Nodes {
+			if err := (slowLink{n, node}).delay(ctx, fault.Delay); err != nil {
+				return err
+			}
 		}
 	}
 	rules := []string{"table inet mcs_faults", "delete table inet mcs_faults", "table inet mcs_faults {"}
@@ -77,7 +88,11 @@ func (n *Network) ApplyFaults(ctx context.Context, peers []*Network, faults []Fa
 func dropRules(fault Fault, peer *Network) []string {
 	var rules []string
 	for family, keyword := range []string{"ip", "ip6"} {
-		networks := "{ " + peer.NodeIPs()[family] + ", " + peer.PodCIDRs()[family] + " }"
+		addresses := []string{peer.PodCIDRs()[family]}
+		for _, node := range peer.Nodes {
+			addresses = append(addresses, node.IPs()[family])
+		}
+		networks := "{ " + strings.Join(addresses, ", ") + " }"
 		switch {
 		case fault.Cut:
 			rules = append(rules, keyword+" saddr "+networks+" drop", keyword+" daddr "+networks+" drop")

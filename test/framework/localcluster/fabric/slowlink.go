@@ -31,17 +31,17 @@ const (
 	stopPatience  = 20 * time.Second
 )
 
-// slowLink is one direction of the link between two clusters.
-type slowLink struct{ from, to *Network }
+// slowLink is one direction of the link between two nodes.
+type slowLink struct{ from, to *Node }
 
 // device returns the TUN interface for packets to the peer.
-func (l slowLink) device() string { return fmt.Sprintf("slow%d", l.to.number) }
+func (l slowLink) device() string { return fmt.Sprintf("slow%d", l.to.host()) }
 
 // daemon returns the program that delays packets to the peer.
 func (l slowLink) daemon(delay time.Duration) process.Daemon {
-	name := "slow-link-" + l.to.Cluster
+	name := fmt.Sprintf("slow-link-%s-to-%s-%s", l.from.Name(), l.to.network.Cluster, l.to.Name())
 	return l.from.Daemon(process.Command{
-		Name: name, Path: l.from.fabric.Clusterset, Log: filepath.Join(l.from.dir, name+".log"),
+		Name: name, Path: l.from.network.fabric.Clusterset, Log: filepath.Join(l.from.network.dir, name+".log"),
 		Args: []string{"slow-link", l.device(), delay.String()},
 	})
 }
@@ -88,7 +88,7 @@ func (l slowLink) delay(ctx context.Context, delay time.Duration) error {
 // device is empty.
 func (l slowLink) route(device string) error {
 	var usual, wanted [][]string
-	for family, node := range l.to.NodeIPs() {
+	for family, node := range l.to.IPs() {
 		pods := l.to.PodCIDRs()[family]
 		usual = append(usual, []string{node, "dev", "eth0"}, []string{pods, "via", node, "dev", "eth0"})
 		wanted = append(wanted, []string{node, "dev", device}, []string{pods, "dev", device})
