@@ -174,7 +174,8 @@ func (c CompletedConfig) groups(resources []virtualResource, stores map[schema.G
 	groups := &apiGroups{storage: map[string]map[string]map[string]rest.Storage{}}
 	options := frozenLocations{c.generic.RESTOptionsGetter}
 	services := serviceexport.NewServiceGetter(c.generic.SharedInformerFactory.Core().V1().Services().Lister(), c.client.CoreV1())
-	exports, err := serviceexport.NewStorage(Scheme, options, services, computed.preview)
+	origins := serviceexport.NewOriginGetter(c.generic.SharedInformerFactory.Core().V1().Namespaces().Lister(), c.client.CoreV1())
+	exports, err := serviceexport.NewStorage(Scheme, options, services, origins, computed.preview)
 	if err != nil {
 		return nil, err
 	}

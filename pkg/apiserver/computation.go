@@ -25,6 +25,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/leftovers"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
@@ -38,6 +39,7 @@ type computation struct {
 	kubernetes   informers.SharedInformerFactory
 	multicluster mcsinformers.SharedInformerFactory
 	secrets      cache.SharedIndexInformer
+	leftovers    *leftovers.Collector
 	// records are closed after the projection has ended.
 	records *records
 	running sync.WaitGroup
@@ -57,6 +59,9 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 			options.FieldSelector = clusterset.MemberSecretSelector()
 		}),
 		records: &records{options: c.generic.RESTOptionsGetter},
+	}
+	if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
+		return nil, err
 	}
 	computed.projection, err = projection.New(projection.Config{
 		Kubernetes:   computed.kubernetes,
@@ -85,6 +90,7 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.kubernetes.Start(ctx.Done())
 	c.multicluster.StartWithContext(ctx)
 	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
+	c.running.Go(func() { c.leftovers.Run(ctx) })
 	synced := make(chan struct{})
 	c.running.Go(func() {
 		c.projection.Run(ctx, func() { close(synced) })

@@ -29,8 +29,8 @@ type Storage struct {
 }
 
 // NewStorage returns the storage of ServiceExports.
-func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, services ServiceGetter, preview Preview) (*Storage, error) {
-	export := &strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, services: services, preview: preview}
+func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, services ServiceGetter, origins OriginGetter, preview Preview) (*Storage, error) {
+	export := &strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, services: services, origins: origins, preview: preview}
 	for _, group := range []string{multicluster.XGroupName, multicluster.GroupName} {
 		for _, version := range scheme.PrioritizedVersionsForGroup(group) {
 			export.versions = append(export.versions, fieldpath.APIVersion(version.String()))

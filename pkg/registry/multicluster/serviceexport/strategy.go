@@ -26,6 +26,9 @@ import (
 // ServiceGetter looks up a Service of this cluster.
 type ServiceGetter func(ctx context.Context, namespace, name string) (*corev1.Service, error)
 
+// OriginGetter returns the origin of objects that are created in a namespace.
+type OriginGetter func(ctx context.Context, namespace string) (multicluster.Origin, error)
+
 // Preview returns warnings for the writer of a valid export, such as conflicts
 // with the exports of other clusters.
 type Preview func(ctx context.Context, export *multicluster.ServiceExport) []string
@@ -35,6 +38,7 @@ type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	services ServiceGetter
+	origins  OriginGetter
 	preview  Preview
 	// versions are all API versions with which clients can apply an export.
 	versions []fieldpath.APIVersion
@@ -65,17 +69,21 @@ func (s *strategy) resetFields(paths ...fieldpath.Path) map[fieldpath.APIVersion
 	return fields
 }
 
-func (*strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
+func (s *strategy) PrepareForCreate(ctx context.Context, object runtime.Object) {
 	export := object.(*multicluster.ServiceExport)
 	export.Status = multicluster.ServiceExportStatus{}
 	export.Generation = 1
-	keepDecision(export, nil)
+	var own map[string]string
+	if origin, err := s.origins(ctx, export.Namespace); err == nil { // otherwise it is unknown
+		own = map[string]string{multicluster.OriginAnnotation: origin.String()}
+	}
+	keepAnnotations(export, own, multicluster.ClusterSetIPDecisionAnnotation, multicluster.OriginAnnotation)
 }
 
 func (*strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
 	export.Status = oldExport.Status
-	keepDecision(export, oldExport.Annotations)
+	keepAnnotations(export, oldExport.Annotations, multicluster.ClusterSetIPDecisionAnnotation, multicluster.OriginAnnotation)
 	if !apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) {
 		export.Generation = oldExport.Generation + 1
 	}
@@ -138,22 +146,24 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Ob
 	written := export.Annotations
 	metav1.ResetObjectMetaForStatus(&export.ObjectMeta, &oldExport.ObjectMeta)
 	export.Annotations = maps.Clone(export.Annotations)
-	keepDecision(export, written)
+	keepAnnotations(export, written, multicluster.ClusterSetIPDecisionAnnotation)
 }
 
-// keepDecision sets the recorded ClusterSet IP decision of an export to the one in
-// the annotations. It is part of the status, but the upstream type has no field
-// for it.
-func keepDecision(export *multicluster.ServiceExport, annotations map[string]string) {
-	decision, decided := annotations[multicluster.ClusterSetIPDecisionAnnotation]
-	if !decided {
-		delete(export.Annotations, multicluster.ClusterSetIPDecisionAnnotation)
-		return
+// keepAnnotations sets the annotations of an export with these keys to the given
+// ones. The server owns them: the decision about the ClusterSet IP is part of the
+// status, for which the upstream type has no field, and the origin never changes.
+func keepAnnotations(export *multicluster.ServiceExport, annotations map[string]string, keys ...string) {
+	for _, key := range keys {
+		value, kept := annotations[key]
+		if !kept {
+			delete(export.Annotations, key)
+			continue
+		}
+		if export.Annotations == nil {
+			export.Annotations = map[string]string{}
+		}
+		export.Annotations[key] = value
 	}
-	if export.Annotations == nil {
-		export.Annotations = map[string]string{}
-	}
-	export.Annotations[multicluster.ClusterSetIPDecisionAnnotation] = decision
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {

@@ -1,0 +1,99 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leftovers
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+)
+
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+func TestOnlyA404OfTheNamespaceIsItsAbsence(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"found", nil, false},
+		{"not found", apierrors.NewNotFound(namespaces, "shop"), true},
+		{"another name", apierrors.NewNotFound(namespaces, "other"), false},
+		{"another resource", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "shop"), false},
+		// What clients make of the 404 page of a proxy, or of an API that is not served.
+		{"not an API server", apierrors.NewGenericServerResponse(http.StatusNotFound, "get", namespaces, "shop", "404 page not found", 0, true), false},
+		{"forbidden", apierrors.NewForbidden(namespaces, "shop", nil), false},
+		{"no response", errors.New("connection refused"), false},
+	} {
+		if got := isAbsent(test.err, "shop"); got != test.want {
+			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
+// R184: a cache alone never leads to a deletion, and neither does a kube-apiserver
+// that fails or that serves another cluster.
+func TestLeftoversAreDeletedOnTheWordOfTheClusterOnly(t *testing.T) {
+	system := func(uid types.UID) runtime.Object {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid}}
+	}
+	for _, test := range []struct {
+		name string
+		// live is what the cluster has; the cache has no namespaces.
+		live    []runtime.Object
+		getErr  error
+		deleted bool
+		err     string
+	}{
+		{"gone", []runtime.Object{system(here)}, nil, true, ""},
+		{"cache is outdated", []runtime.Object{system(here), namespace("old", 5)}, nil, false, ""},
+		{"created again", []runtime.Object{system(here), namespace("new", 15)}, nil, true, ""},
+		{"kube-apiserver fails", []runtime.Object{system(here)}, apierrors.NewServiceUnavailable("down"), false, "get namespace shop"},
+		{"kube-apiserver lost its data", nil, nil, false, "get namespace kube-system"},
+		{"kube-apiserver of another cluster", []runtime.Object{system("there")}, nil, false, "serves another cluster"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			host, own := kubernetesfake.NewClientset(test.live...), mcsfake.NewSimpleClientset(export("here/old", 10))
+			if test.getErr != nil {
+				host.PrependReactor("get", "namespaces", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					return action.(clienttesting.GetAction).GetName() == "shop", nil, test.getErr
+				})
+			}
+			ownInformers := mcsinformers.NewSharedInformerFactory(own, 0)
+			c, err := New(host.CoreV1(), informers.NewSharedInformerFactory(kubernetesfake.NewClientset(), 0), own, ownInformers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.cluster = here
+			if err := ownInformers.MulticlusterX().V1beta1().ServiceExports().Informer().GetIndexer().Add(export("here/old", 10)); err != nil {
+				t.Fatal(err)
+			}
+			err = c.sync(t.Context(), types.NamespacedName{Name: "shop"})
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("got error %v, want %q", err, test.err)
+			}
+			left, err := own.MulticlusterXV1beta1().ServiceExports("shop").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if deleted := len(left.Items) == 0; deleted != test.deleted {
+				t.Errorf("deleted %t, want %t", deleted, test.deleted)
+			}
+		})
+	}
+}
