@@ -144,11 +144,12 @@ func serveHealth(ctx context.Context, address string, registrations *registratio
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := registrations.Refused(); err != nil {
-			http.Error(w, "registration refused: "+err.Error(), http.StatusServiceUnavailable)
+		state, err := registrations.State()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		fmt.Fprintln(w, state)
 	})
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -31,6 +31,13 @@ const (
 	LostPolicyAnnotation = GroupName + "/lost-policy"
 )
 
+// DetachedConfigMap is the name of the ConfigMap that detaches the API: while it
+// exists in the namespace of the installation, mcs-controller removes the
+// APIServices instead of registering them. An object of its own, unlike an
+// annotation, is not reverted by tools that apply the manifests of the
+// installation.
+const DetachedConfigMap = "mcs-apiserver-detached"
+
 // PeerLabel is the label with the peer's cluster ID on all objects that
 // `kubectl mcs join` creates for a peer.
 const PeerLabel = GroupName + "/peer"

@@ -3,12 +3,12 @@
 
 // Package registration registers the API groups of mcs-apiserver with the aggregation
 // layer of the kube-apiserver, by means of APIServices. It never takes over a
-// group-version that a CRD or another server provides.
+// group-version that a CRD or another server provides. It removes the APIServices while
+// an administrator detaches the API.
 package registration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,9 +18,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
@@ -31,6 +33,7 @@ import (
 	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	aggregatorlisters "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 )
 
@@ -58,17 +61,19 @@ type Clients struct {
 
 // Controller reconciles the APIServices of mcs-apiserver.
 type Controller struct {
-	clients   Clients
-	service   types.NamespacedName
-	recorder  events.EventRecorder
-	informer  cache.SharedIndexInformer
-	lister    aggregatorlisters.APIServiceLister
-	queue     loop.Queue
-	announced string
+	clients  Clients
+	service  types.NamespacedName
+	recorder events.EventRecorder
+	informer cache.SharedIndexInformer
+	lister   aggregatorlisters.APIServiceLister
+	// marks is a trigger only: whether the API is detached is read from the
+	// kube-apiserver.
+	marks cache.SharedIndexInformer
+	queue loop.Queue
 
 	mu      sync.Mutex
 	ca      []byte
-	refused error
+	state   state
 	leading bool
 }
 
@@ -81,7 +86,10 @@ func New(clients Clients, namespace string, recorder events.EventRecorder) *Cont
 		recorder: recorder,
 		informer: informer,
 		lister:   aggregatorlisters.NewAPIServiceLister(informer.GetIndexer()),
-		queue:    loop.NewQueue("registration"),
+		marks: coreinformers.NewFilteredConfigMapInformer(clients.Kubernetes, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, clusterset.DetachedConfigMap).String()
+		}),
+		queue: loop.NewQueue("registration"),
 	}
 }
 
@@ -94,13 +102,12 @@ func (c *Controller) SetAuthority(ca []byte) {
 	c.queue.Add(queueKey)
 }
 
-// Refused returns an error while another server provides the API and none of it could
-// be registered. Once a part is registered, the remaining conflicts do not count: the
-// Pod would become unready, and the registered part unavailable.
-func (c *Controller) Refused() error {
+// State describes the registration for probes. The error says why the API cannot be
+// registered.
+func (c *Controller) State() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refused
+	return c.state.probe()
 }
 
 // Lead lets this replica write the APIServices until the context is canceled.
@@ -133,10 +140,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	})); err != nil {
 		return err
 	}
-	done := make(chan struct{})
-	go func() { defer close(done); c.informer.RunWithContext(ctx) }()
+	if _, err := c.marks.AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(queueKey) })); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	for _, informer := range []cache.SharedIndexInformer{c.informer, c.marks} {
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
 	loop.Run(ctx, c.queue, 1, []cache.InformerSynced{c.informer.HasSynced}, c.sync)
-	<-done
+	running.Wait()
 	return nil
 }
 
@@ -144,12 +156,7 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 	c.mu.Lock()
 	ca, leading := c.ca, c.leading
 	c.mu.Unlock()
-	if len(ca) == 0 {
-		return nil
-	}
 	existing := map[served]*apiregistrationv1.APIService{}
-	registered := false
-	var refusals []string
 	for _, gv := range groupVersions {
 		apiService, err := c.lister.Get(gv.apiServiceName())
 		if apierrors.IsNotFound(err) {
@@ -158,22 +165,77 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 			return err
 		}
 		existing[gv] = apiService
-		registered = registered || apiService.Spec.Service != nil && isService(apiService.Spec.Service, c.service)
+	}
+	switch detached, err := c.isDetached(ctx); {
+	case err != nil:
+		return err
+	case detached:
+		c.announce(ctx, detachedState(c.service.Namespace))
+		if !leading {
+			return nil
+		}
+		return c.withdraw(ctx, existing)
+	}
+	registrable, err := c.check(ctx, existing)
+	if err != nil || !registrable || !leading || len(ca) == 0 {
+		return err
+	}
+	return c.register(ctx, existing, ca)
+}
+
+// isDetached reports whether an administrator detached the API. It asks the
+// kube-apiserver: an informer may learn of the ConfigMap later than of the APIServices
+// that were deleted after it was created.
+func (c *Controller) isDetached(ctx context.Context) (bool, error) {
+	_, err := c.clients.Kubernetes.CoreV1().ConfigMaps(c.service.Namespace).Get(ctx, clusterset.DetachedConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("check whether the API is detached: %w", err)
+	}
+	return true, nil
+}
+
+// withdraw deletes the APIServices of mcs-apiserver.
+func (c *Controller) withdraw(ctx context.Context, existing map[served]*apiregistrationv1.APIService) error {
+	for _, apiService := range existing {
+		if !isOurs(apiService, c.service) {
+			continue
+		}
+		err := c.clients.Aggregator.ApiregistrationV1().APIServices().Delete(ctx, apiService.Name, metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(apiService.UID)),
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete APIService %s: %w", apiService.Name, err)
+		}
+	}
+	return nil
+}
+
+// check reports which group-versions other servers provide, and whether the others can
+// be registered.
+func (c *Controller) check(ctx context.Context, existing map[served]*apiregistrationv1.APIService) (bool, error) {
+	registered := false
+	var refusals []string
+	for _, gv := range groupVersions {
+		apiService := existing[gv]
+		registered = registered || isOurs(apiService, c.service)
 		if owner := conflict(apiService, c.service); owner != (conflictOwner{}) {
 			crds, err := c.crdsServing(ctx, gv.GroupVersion)
 			if err != nil {
-				return err
+				return false, err
 			}
 			refusals = append(refusals, refusal(gv, owner, crds))
 		}
 	}
-	c.announce(ctx, refusals, registered)
-	if !leading {
-		return nil
-	}
-	if len(refusals) > 0 && !registered {
-		return nil // an incomplete API is not registered
-	}
+	c.announce(ctx, registeredState(refusals, registered))
+	return len(refusals) == 0 || registered, nil // an incomplete API is not registered
+}
+
+// register creates or updates the APIServices of the group-versions that no other server
+// provides.
+func (c *Controller) register(ctx context.Context, existing map[served]*apiregistrationv1.APIService, ca []byte) error {
 	owner, err := c.owner(ctx)
 	if err != nil {
 		return err
@@ -251,25 +313,18 @@ func crdServes(crd *unstructured.Unstructured, gv schema.GroupVersion) bool {
 	})
 }
 
-// announce reports refusals in the log, in an Event of the Deployment, and through
-// readiness, once per change.
-func (c *Controller) announce(ctx context.Context, refusals []string, registered bool) {
-	message := strings.Join(refusals, "; ")
+// announce reports a state through probes, and once in the log and in an Event of the
+// Deployment.
+func (c *Controller) announce(ctx context.Context, now state) {
 	c.mu.Lock()
-	c.refused = nil
-	if message != "" && !registered {
-		c.refused = errors.New(message)
-	}
+	before := c.state
+	c.state = now
 	c.mu.Unlock()
-	if message == c.announced {
-		return
-	}
-	c.announced = message
-	if message == "" {
+	if now == before || now.event == "" {
 		return
 	}
 	logger := klog.FromContext(ctx)
-	logger.Error(nil, "Refused to register the API", "reason", message)
+	logger.Error(nil, "API is not completely registered", "reason", now.event, "message", now.message)
 	deployment, err := c.clients.Kubernetes.AppsV1().Deployments(c.service.Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if err != nil {
 		logger.Error(err, "Failed to get the Deployment to record an Event", "deployment", Name, "namespace", c.service.Namespace)
@@ -278,5 +333,5 @@ func (c *Controller) announce(ctx context.Context, refusals []string, registered
 	regarding := &corev1.ObjectReference{
 		APIVersion: "apps/v1", Kind: "Deployment", Namespace: deployment.Namespace, Name: deployment.Name, UID: deployment.UID,
 	}
-	c.recorder.Eventf(regarding, nil, corev1.EventTypeWarning, "RegistrationRefused", "Register", "%s", message)
+	c.recorder.Eventf(regarding, nil, corev1.EventTypeWarning, now.event, "Register", "%s", now.message)
 }

@@ -106,7 +106,7 @@ func TestEveryReplicaReportsRefusedRegistration(t *testing.T) {
 		if err := c.sync(t.Context(), queueKey); err != nil {
 			t.Error(err)
 		}
-		if c.Refused() == nil {
+		if _, err := c.State(); err == nil {
 			t.Errorf("refusal is not reported (leading: %t)", leading)
 		}
 		if names := registered(); len(names) > 0 {

@@ -66,6 +66,11 @@ func conflict(existing *apiregistrationv1.APIService, service types.NamespacedNa
 	return conflictOwner{} // served by mcs-apiserver, or handed over by removing the label
 }
 
+// isOurs reports whether an APIService, which may be nil, refers to mcs-apiserver.
+func isOurs(existing *apiregistrationv1.APIService, service types.NamespacedName) bool {
+	return existing != nil && existing.Spec.Service != nil && isService(existing.Spec.Service, service)
+}
+
 func isService(reference *apiregistrationv1.ServiceReference, service types.NamespacedName) bool {
 	return reference.Namespace == service.Namespace && reference.Name == service.Name
 }

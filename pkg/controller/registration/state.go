@@ -1,0 +1,55 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+// Reasons of the Events that say why the API, or a part of it, is not registered.
+const (
+	eventRefused  = "RegistrationRefused"
+	eventDetached = "Detached"
+)
+
+// state is what the controller reports about the registration. The zero value means
+// that there is nothing to report.
+type state struct {
+	// event is the reason of an Event with the message.
+	event, message string
+	// unready makes the Pod unready.
+	unready bool
+}
+
+// probe returns the response to a probe, as text or as an error.
+func (s state) probe() (string, error) {
+	switch {
+	case s.unready:
+		return "", errors.New("registration refused: " + s.message)
+	case s.event == eventDetached:
+		return s.message, nil
+	}
+	return "ok", nil
+}
+
+// registeredState reports refusals to register group-versions. Once a part is
+// registered, the remaining conflicts do not count as unready: the registered part would
+// become unavailable.
+func registeredState(refusals []string, registered bool) state {
+	if len(refusals) == 0 {
+		return state{}
+	}
+	return state{event: eventRefused, message: strings.Join(refusals, "; "), unready: !registered}
+}
+
+// detachedState reports that an administrator detached the API. The Pod stays ready, so
+// that a new version can be rolled out before the API is attached again.
+func detachedState(namespace string) state {
+	return state{event: eventDetached, message: fmt.Sprintf("API is detached by ConfigMap %s/%s, so that ServiceExports and ServiceImports are not served; "+
+		"run `kubectl mcs attach` or delete the ConfigMap to register the API again", namespace, clusterset.DetachedConfigMap)}
+}
