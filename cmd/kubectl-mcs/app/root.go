@@ -17,7 +17,9 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attach"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/detach"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/join"
@@ -81,6 +83,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		export.NewCommand(f),
 		unexport.NewCommand(f),
 		explain.NewCommand(f),
+		detach.NewCommand(f),
+		attach.NewCommand(f),
 	)
 	return cmd
 }

@@ -22,3 +22,11 @@ func SingleServiceArg(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// SingleContextArg validates the arguments of commands that take one context.
+func SingleContextArg(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s requires exactly one context, got %d: `kubectl config get-contexts` lists all contexts", cmd.CommandPath(), len(args))
+	}
+	return nil
+}

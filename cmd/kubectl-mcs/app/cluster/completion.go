@@ -45,6 +45,14 @@ func (f *Factory) Complete(ctx context.Context, list NameLister) ([]cobra.Comple
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteContext completes the argument of a command that takes one context.
+func (f *Factory) CompleteContext(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.CompleteContexts(cmd, args, toComplete)
+}
+
 // CompleteContexts completes contexts that are not among the arguments yet.
 func (f *Factory) CompleteContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	config, err := f.kubeconfig()

@@ -52,7 +52,7 @@ func Diagnose(name string, err error, advice Advice) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted: %w", err)
 	case apierrors.IsNotFound(err) && !IsObjectNotFound(err):
-		return fmt.Errorf("mcs-apiserver is not installed, or did not register its API: install it, check `kubectl --context %s describe deployment -n mcs-system mcs-apiserver`, or choose another context (%w)", name, err)
+		return fmt.Errorf("mcs-apiserver is not installed, is detached, or did not register its API: install it, attach it with `kubectl mcs attach %[1]s`, check `kubectl --context %[1]s describe deployment -n mcs-system mcs-apiserver`, or choose another context (%[2]w)", name, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the kube-apiserver rejects your credentials: log in again, or correct the user of the context (%w)", err)
 	case apierrors.IsForbidden(err):

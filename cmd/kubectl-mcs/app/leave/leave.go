@@ -61,13 +61,8 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return f.CompleteContexts(cmd, args, toComplete)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		ValidArgsFunction: f.CompleteContext,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the other clusters, from which the cluster is removed.")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")

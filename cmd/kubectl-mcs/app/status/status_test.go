@@ -44,7 +44,7 @@ func TestFailedClustersDoNotHideOthers(t *testing.T) {
 	}
 	for i, want := range []string{
 		"east: cluster east in ClusterSet production",
-		"bare: cannot query cluster: mcs-apiserver is not installed, or did not register its API: install it, check `kubectl --context bare describe deployment -n mcs-system mcs-apiserver`, or choose another context",
+		"bare: cannot query cluster: mcs-apiserver is not installed, is detached, or did not register its API: install it, attach it with `kubectl mcs attach bare`, check `kubectl --context bare describe deployment -n mcs-system mcs-apiserver`, or choose another context",
 		"west: cluster west in ClusterSet production",
 		"strict: cannot query cluster: permission denied: ask for a role with this permission",
 		"down: cannot query cluster: mcs-apiserver is installed but not available: `kubectl --context down describe deployment -n mcs-system mcs-apiserver` shows its state",

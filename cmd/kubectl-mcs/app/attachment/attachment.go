@@ -1,0 +1,212 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attachment observes and changes whether the API of mcs-apiserver is
+// registered with a cluster. It requires nothing of mcs-apiserver and
+// mcs-controller, which may both be down.
+package attachment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
+)
+
+const (
+	// service is the name of the Service that the APIServices refer to.
+	service = "mcs-apiserver"
+	// defaultNamespace is used if nothing shows where mcs-apiserver is installed.
+	defaultNamespace = "mcs-system"
+	// observeTimeout limits how long the observation may take, unless the user sets a
+	// timeout.
+	observeTimeout = 30 * time.Second
+	pollInterval   = 500 * time.Millisecond
+)
+
+var advice = cluster.Advice{
+	Forbidden:   "detach and attach require permission to change APIServices, and ConfigMaps in the namespace of mcs-apiserver",
+	ServerError: cluster.KubernetesAdminAdvice.ServerError,
+}
+
+// Attachment is the registration of the API with one cluster.
+type Attachment struct {
+	*cluster.Cluster
+	// Namespace is the namespace of the installation.
+	Namespace string
+	// Registered are the names of the APIServices of mcs-apiserver.
+	Registered []string
+	// Detached is true if mcs-controller must not register the API.
+	Detached bool
+
+	aggregator aggregator.Interface
+}
+
+// Observe observes the cluster of a context.
+func Observe(ctx context.Context, f *cluster.Factory, name string) (*Attachment, error) {
+	c, err := f.ForContext(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel, err := f.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	if err != nil {
+		return nil, err
+	}
+	client, err := aggregator.NewForConfig(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("context %q: %w", c.Context, err)
+	}
+	a := &Attachment{Cluster: c, aggregator: client}
+	states, err := a.list(ctx)
+	if err != nil {
+		return nil, c.WrapError(err, advice)
+	}
+	for _, state := range states {
+		a.Registered, a.Namespace = append(a.Registered, state.name), state.namespace
+	}
+	slices.Sort(a.Registered)
+	// The namespace is unknown while nothing is registered.
+	marks, err := c.Kubernetes.CoreV1().ConfigMaps(a.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, clusterset.DetachedConfigMap).String(),
+	})
+	if err != nil {
+		return nil, c.WrapError(err, advice)
+	}
+	for i := range marks.Items {
+		a.Detached, a.Namespace = true, marks.Items[i].Namespace
+	}
+	a.Namespace = cmp.Or(a.Namespace, defaultNamespace)
+	return a, nil
+}
+
+// Mark returns the ConfigMap that detaches the API.
+func (a *Attachment) Mark() string { return a.Namespace + "/" + clusterset.DetachedConfigMap }
+
+// SetMark prevents mcs-controller from registering the API.
+func (a *Attachment) SetMark(ctx context.Context) error {
+	_, err := a.Kubernetes.CoreV1().ConfigMaps(a.Namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterset.DetachedConfigMap, Labels: map[string]string{"app.kubernetes.io/name": service}},
+		Data: map[string]string{"README": "While this ConfigMap exists, mcs-controller does not register the API of mcs-apiserver.\n" +
+			"Run `kubectl mcs attach` or delete the ConfigMap to register the API again.\n"},
+	}, metav1.CreateOptions{})
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("context %q: mcs-apiserver is not installed: namespace %q does not exist", a.Context, a.Namespace)
+	}
+	return a.WrapError(err, advice)
+}
+
+// RemoveMark lets mcs-controller register the API.
+func (a *Attachment) RemoveMark(ctx context.Context) error {
+	err := a.Kubernetes.CoreV1().ConfigMaps(a.Namespace).Delete(ctx, clusterset.DetachedConfigMap, metav1.DeleteOptions{})
+	if err != nil && !cluster.IsObjectNotFound(err) {
+		return a.WrapError(err, advice)
+	}
+	return nil
+}
+
+// Unregister deletes the APIServices.
+func (a *Attachment) Unregister(ctx context.Context) error {
+	for _, name := range a.Registered {
+		err := a.aggregator.ApiregistrationV1().APIServices().Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !cluster.IsObjectNotFound(err) {
+			return a.WrapError(err, advice)
+		}
+	}
+	return nil
+}
+
+// WaitUntilAvailable waits until mcs-controller has registered the API and
+// mcs-apiserver serves it.
+func (a *Attachment) WaitUntilAvailable(ctx context.Context, timeout time.Duration) error {
+	problem := errors.New("no response from the kube-apiserver")
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
+		states, err := a.list(ctx)
+		switch {
+		case err == nil:
+			problem = unavailable(required(), states)
+		case ctx.Err() == nil: // an expired deadline tells less than the problem before it
+			problem = cluster.Diagnose(a.Context, err, advice)
+		}
+		return problem == nil, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("context %q: API is not available after %s: %w", a.Context, timeout, problem)
+	}
+	return err
+}
+
+// apiService is the state of an APIService of mcs-apiserver.
+type apiService struct {
+	name, namespace string
+	// problem is why the API is not available.
+	problem string
+}
+
+func (a *Attachment) list(ctx context.Context) ([]apiService, error) {
+	list, err := a.aggregator.ApiregistrationV1().APIServices().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var states []apiService
+	for i := range list.Items {
+		item := &list.Items[i]
+		if item.Spec.Service == nil || item.Spec.Service.Name != service {
+			continue
+		}
+		state := apiService{name: item.Name, namespace: item.Spec.Service.Namespace, problem: "not checked by the kube-apiserver yet"}
+		for _, condition := range item.Status.Conditions {
+			if condition.Type != "Available" {
+				continue
+			}
+			if state.problem = ""; condition.Status != "True" {
+				state.problem = condition.Message
+			}
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// required returns the names of the APIServices that this program uses.
+func required() []string {
+	var names []string
+	for _, gv := range scheme.Scheme.PrioritizedVersionsAllGroups() {
+		if gv.Group != "" { // options and Status, which are in every scheme
+			names = append(names, gv.Version+"."+gv.Group)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// unavailable returns why the API is not available.
+func unavailable(required []string, states []apiService) error {
+	for _, name := range required {
+		if !slices.ContainsFunc(states, func(state apiService) bool { return state.name == name }) {
+			return fmt.Errorf("APIService %s does not exist, because mcs-controller is not running or refused to register it", name)
+		}
+	}
+	for _, state := range states {
+		if state.problem != "" {
+			return fmt.Errorf("APIService %s is not available: %s", state.name, state.problem)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package detach implements `kubectl mcs detach`.
+package detach
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attachment"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+)
+
+// consequences are what an administrator has to know before and while the API is
+// detached.
+const consequences = `While the API is detached:
+  - ServiceExports, ServiceImports, Members and ClusterClaims are not served in this
+    cluster. They are neither deleted nor changed.
+  - Derived Services and imported EndpointSlices are kept. They are updated only while
+    mcs-apiserver and mcs-controller are running.
+  - Other clusters lose contact with this cluster. After their TTL for it (60s by default)
+    they withdraw its endpoints, unless their policy for lost members is Keep.
+  - CoreDNS serves clusterset.local from its cache, but not after a restart.
+  - Namespaces can be deleted. The ServiceExports of a deleted namespace are deleted
+    when mcs-apiserver is running again.
+`
+
+const long = `Remove the API of mcs-apiserver from a cluster in an emergency.
+
+An aggregated API that is unavailable affects the whole cluster: namespaces are not
+deleted, and clients that discover all APIs fail. If mcs-apiserver cannot be repaired
+quickly, this command deletes its APIServices, and creates a ConfigMap that prevents
+mcs-controller from registering them again. It also works if neither mcs-apiserver nor
+mcs-controller is running. Use attach to register the API again.
+
+` + consequences
+
+const example = `  # Detach the API of mcs-apiserver from the cluster of context west
+  kubectl mcs detach west
+
+  # Print the plan and its consequences without changing anything
+  kubectl mcs detach west --dry-run`
+
+type options struct {
+	*cluster.Factory
+	dryRun, yes bool
+}
+
+// NewCommand returns the command detach.
+func NewCommand(f *cluster.Factory) *cobra.Command {
+	o := &options{Factory: f}
+	cmd := &cobra.Command{
+		Use:               "detach CONTEXT",
+		Short:             "Remove the API of mcs-apiserver from a cluster in an emergency",
+		Long:              strings.TrimSpace(long),
+		Example:           example,
+		Args:              cluster.SingleContextArg,
+		ValidArgsFunction: f.CompleteContext,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "If true, do not ask for confirmation.")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, name string) error {
+	observed, err := attachment.Observe(ctx, o.Factory, name)
+	if err != nil {
+		return err
+	}
+	steps := planned(observed)
+	if len(steps) == 0 {
+		fmt.Fprintf(o.Streams.Out, "API of mcs-apiserver is already detached from the cluster of context %q.\n", name)
+		return nil
+	}
+	fmt.Fprintln(o.Streams.Out, "Plan:")
+	for _, step := range steps {
+		fmt.Fprintf(o.Streams.Out, "  %s: %s\n", name, step.description)
+	}
+	fmt.Fprintf(o.Streams.Out, "\n%s", consequences)
+	if o.dryRun {
+		return nil
+	}
+	fmt.Fprintln(o.Streams.Out)
+	if !o.yes {
+		if err := o.Confirm(fmt.Sprintf("Detach the API of mcs-apiserver from the cluster of context %q?", name)); err != nil {
+			return err
+		}
+	}
+	for _, step := range steps {
+		if err := o.Progress.Run(name+": "+step.description, func() error { return step.do(ctx) }); err != nil {
+			return fmt.Errorf("%w\ncompleted steps are not rolled back: run detach again to complete the others", err)
+		}
+	}
+	fmt.Fprintf(o.Streams.Out, "API of mcs-apiserver is detached from the cluster of context %q. To register it again, run `kubectl mcs attach %s`.\n", name, name)
+	return nil
+}
+
+// step is a change of the cluster.
+type step struct {
+	description string
+	do          func(context.Context) error
+}
+
+// planned returns the steps that detach the API. The mark comes first, so that
+// mcs-controller does not restore the APIServices.
+func planned(observed *attachment.Attachment) []step {
+	var steps []step
+	if !observed.Detached {
+		steps = append(steps, step{"create ConfigMap " + observed.Mark() + ", so that the API is not registered again", observed.SetMark})
+	}
+	if len(observed.Registered) > 0 {
+		steps = append(steps, step{"delete APIServices " + strings.Join(observed.Registered, ", "), observed.Unregister})
+	}
+	return steps
+}
