@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,6 +32,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/openapi"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterclaim"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceexport"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/opener"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
@@ -41,6 +43,10 @@ type Config struct {
 	// which are not API objects. EtcdPrefix is the prefix of all keys.
 	Etcd       *clientv3.Client
 	EtcdPrefix string
+	// Storage is where objects are stored. AcceptStorage opens it even if it is lost,
+	// or belongs to another cluster.
+	Storage       opener.Storage
+	AcceptStorage bool
 	// Namespace contains the Secrets of members.
 	Namespace string
 	// MemberTTL is how long a member can be unreachable before it is lost.
@@ -97,6 +103,7 @@ func (c *Config) Complete() (CompletedConfig, error) {
 type Server struct {
 	generic  *genericapiserver.GenericAPIServer
 	computed *computation
+	opening  *opening
 }
 
 // shutdownTimeout is how long the server waits for connections to close. HTTP/2
@@ -114,7 +121,13 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up virtual resources: %w", err)
 	}
+	opening := c.newOpening()
+	advised := adviceFor(resources)
 	c.generic.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
+		handler = withOpenStorage(handler, c.Storage.Gate(), func(resource schema.GroupResource) bool {
+			_, virtual := advised[resource]
+			return virtual && computed.computed.Load()
+		}, config.ShutdownInitiatedNotify())
 		handler = withReaders(handler, computed.projection.Members())
 		return genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
 	}
@@ -132,9 +145,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := server.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("install API groups: %w", err)
 	}
-	return &Server{server, computed}, errors.Join(
-		server.AddPostStartHook("storage-readiness", server.StorageReadinessHook.Hook),
+	return &Server{server, computed, opening}, errors.Join(
+		server.AddPostStartHook("storage", opening.start),
+		server.AddReadyzChecks(healthz.NamedCheck("storage", opening.ready)),
 		server.AddPostStartHook("virtual-resources", computed.start),
+		server.AddReadyzChecks(healthz.NamedCheck("virtual-resources", computed.ready)),
 	)
 }
 
@@ -204,5 +219,6 @@ var _ generic.RESTOptionsGetter = frozenLocations{}
 func (s *Server) Run(ctx context.Context) error {
 	err := s.generic.PrepareRun().RunWithContext(ctx)
 	s.computed.wait()
+	s.opening.wait()
 	return err
 }

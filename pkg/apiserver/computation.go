@@ -5,8 +5,11 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -29,6 +32,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
@@ -42,7 +46,11 @@ type computation struct {
 	leftovers    *leftovers.Collector
 	// records are closed after the projection has ended.
 	records *records
-	running sync.WaitGroup
+	// storage is closed until the records can be read.
+	storage *gate.Gate
+	// computed is true when all virtual resources were computed once.
+	computed atomic.Bool
+	running  sync.WaitGroup
 }
 
 func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual.Store) (*computation, error) {
@@ -59,6 +67,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 			options.FieldSelector = clusterset.MemberSecretSelector()
 		}),
 		records: &records{options: c.generic.RESTOptionsGetter},
+		storage: c.Storage.Gate(),
 	}
 	if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
 		return nil, err
@@ -84,25 +93,33 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 	return computed, err
 }
 
-// start is a post-start hook. The server is not ready before it returns.
+// start is a post-start hook. It does not wait for storage: a server that waits is
+// alive, but not ready.
 func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	ctx := klog.NewContext(hook.Context, klog.Background())
 	c.kubernetes.Start(ctx.Done())
 	c.multicluster.StartWithContext(ctx)
 	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
 	c.running.Go(func() { c.leftovers.Run(ctx) })
-	synced := make(chan struct{})
 	c.running.Go(func() {
-		c.projection.Run(ctx, func() { close(synced) })
-		c.multicluster.Shutdown()
+		defer c.multicluster.Shutdown()
+		if err := c.storage.Await(ctx); err != nil {
+			return // shutting down
+		}
+		c.projection.Run(ctx, func() {
+			klog.FromContext(ctx).Info("Computed all virtual resources")
+			c.computed.Store(true)
+		})
 	})
-	select {
-	case <-synced:
-		klog.FromContext(ctx).Info("Computed all virtual resources")
-		return nil
-	case <-ctx.Done():
-		return nil // shutting down; an error would end the process at once
+	return nil
+}
+
+// ready is a readiness check.
+func (c *computation) ready(*http.Request) error {
+	if !c.computed.Load() {
+		return errors.New("virtual resources have not been computed yet")
 	}
+	return nil
 }
 
 // wait returns when everything that start started has ended.

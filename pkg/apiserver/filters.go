@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,12 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 )
 
 // exporters knows which clusters export a Service.
@@ -99,6 +102,43 @@ func withVirtualRefusal(next http.Handler, resources []virtualResource, exporter
 		}}
 		responsewriters.ErrorNegotiated(refusal, Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 	})
+}
+
+// withOpenStorage answers requests for stored resources with 503 and the reason
+// while storage is closed, and likewise requests for virtual resources that were
+// never computed. The requests of this server itself wait instead: its informers
+// would retry up to a minute later. The filter runs after authentication.
+func withOpenStorage(next http.Handler, storage *gate.Gate, computed func(schema.GroupResource) bool, stopping <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if !ok || !info.IsResourceRequest || computed(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		err := storage.Usable()
+		if requester, ok := request.UserFrom(r.Context()); err != nil && ok && requester.GetName() == user.APIServerUser {
+			err = awaitStorage(r.Context(), storage, stopping)
+		}
+		if err != nil {
+			responsewriters.ErrorNegotiated(err, Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// awaitStorage waits until storage is open, the context ends or the server stops.
+func awaitStorage(ctx context.Context, storage *gate.Gate, stopping <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-stopping:
+		case <-ctx.Done():
+		}
+	}()
+	return storage.Await(ctx)
 }
 
 // readers records which clusters read from this one.

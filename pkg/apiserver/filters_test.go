@@ -5,14 +5,21 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 )
 
 // exportedBy are the clusters that export ns/web. Nothing else is exported.
@@ -123,4 +130,68 @@ func TestReadersAreRecorded(t *testing.T) {
 	if len(readers) != 1 || readers[0] != "mcs-apiserver cluster/"+clusterSet+"members" {
 		t.Errorf("recorded readers are %v", readers)
 	}
+}
+
+// R141: requests are answered with the reason while storage is closed, except for
+// virtual resources that have been computed.
+func TestRequestsFailWithTheReasonWhileStorageIsClosed(t *testing.T) {
+	storage := gate.New()
+	storage.Close(errors.New("namespace does not exist"))
+	filter := func(next http.Handler) http.Handler {
+		return withOpenStorage(next, storage, func(resource schema.GroupResource) bool { return resource.Resource == "serviceimports" }, nil)
+	}
+	exports := strings.Replace(imports, "serviceimports", "serviceexports", 1)
+	get := func(path string) (bool, *httptest.ResponseRecorder) {
+		return serve(t, filter, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	}
+	for _, path := range []string{exports, exports + "/web/status", exports + "?watch=1", clusterSet + "members"} {
+		passed, answer := get(path)
+		if passed || answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" || !strings.Contains(answer.Body.String(), "namespace does not exist") {
+			t.Errorf("%s: passed: %v, response %d %v %s", path, passed, answer.Code, answer.Header(), answer.Body)
+		}
+	}
+	for _, path := range []string{imports, "/livez", "/apis"} {
+		if passed, answer := get(path); !passed {
+			t.Errorf("%s: response %d %s", path, answer.Code, answer.Body)
+		}
+	}
+	storage.Open()
+	if passed, answer := get(exports); !passed {
+		t.Errorf("open: response %d %s", answer.Code, answer.Body)
+	}
+}
+
+// Informers of this server must not back off while storage is closed.
+func TestRequestsOfTheServerItselfWaitForStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage, stopping := gate.New(), make(chan struct{})
+		send := func() <-chan bool {
+			ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser})
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(imports, "serviceimports", "serviceexports", 1), nil)
+			result := make(chan bool, 1)
+			go func() {
+				passed, _ := serve(t, func(next http.Handler) http.Handler {
+					return withOpenStorage(next, storage, func(schema.GroupResource) bool { return false }, stopping)
+				}, r)
+				result <- passed
+			}()
+			return result
+		}
+		first := send()
+		time.Sleep(time.Hour)
+		if len(first) != 0 {
+			t.Fatal("the request did not wait")
+		}
+		storage.Open()
+		if passed := <-first; !passed {
+			t.Error("the request failed although storage was opened")
+		}
+		storage.Close(errors.New("lost"))
+		second := send()
+		synctest.Wait()
+		close(stopping)
+		if passed := <-second; passed {
+			t.Error("the request passed although storage is closed")
+		}
+	})
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"strconv"
@@ -64,6 +66,30 @@ func (r *Replica) Config() (*rest.Config, error) {
 	config.CAData, config.CAFile = nil, filepath.Join(r.installation.certificates(), servingcert.AuthorityFile)
 	config.ServerName = "localhost"
 	return config, nil
+}
+
+// Health returns the status and the text of a health endpoint, such as
+// /readyz/storage.
+func (r *Replica) Health(ctx context.Context, path string) (status int, text string, err error) {
+	config, err := r.Config()
+	if err != nil {
+		return 0, "", err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return 0, "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL()+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
 }
 
 // Running reports whether the replica was started and has not exited.

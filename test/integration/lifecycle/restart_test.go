@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/pki"
@@ -179,8 +180,10 @@ func TestExternalEtcd(t *testing.T) {
 	t.Cleanup(func() { // the next test starts the server with its embedded etcd
 		expect.NoError(t, installed.APIServers[0].Stop(30*time.Second))
 		installed.APIServerFlags = nil
+		expect.NoError(t, installed.Kubernetes.CoreV1().ConfigMaps(installation.Namespace).Delete(context.Background(), marker.Name, metav1.DeleteOptions{}))
 	})
-	installed.APIServerFlags = []string{"--etcd-servers=" + url, "--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key}
+	// The cluster was in use with other storage.
+	installed.APIServerFlags = []string{"--etcd-servers=" + url, "--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key, "--accept-storage"}
 	restart(t, installed)
 	client := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
 	if list, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {

@@ -152,6 +152,7 @@ func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	}
 	config := apiserver.NewConfig()
 	config.Etcd, config.EtcdPrefix = client, o.Recommended.Etcd.StorageConfig.Prefix
+	config.Storage, config.AcceptStorage = etcd.NewBackend(client, config.EtcdPrefix), o.Storage.Accept
 	config.Namespace, config.MemberTTL, config.LostPolicy = o.Members.Namespace, o.Members.TTL, clusterset.LostPolicy(o.Members.LostPolicy)
 	if config.ClusterSetIP, err = o.ClusterSetIP.config(); err != nil {
 		return nil, err

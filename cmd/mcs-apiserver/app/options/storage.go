@@ -21,6 +21,8 @@ const (
 // StorageOptions configures the embedded etcd.
 type StorageOptions struct {
 	DataDir string
+	// Accept opens storage that is lost or belongs to another cluster.
+	Accept bool
 	// Embedded is set on completion if --etcd-servers is not set.
 	Embedded bool
 }
@@ -30,6 +32,9 @@ func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"Data directory of the embedded etcd, which is used if --etcd-servers is not set. The embedded etcd serves "+
 			"this process only, so only one replica is possible. Ignored if --etcd-servers is set.")
+	flags.BoolVar(&o.Accept, "accept-storage", o.Accept,
+		"Accept the present content of the storage, even if objects were lost or if it belongs to another cluster. Otherwise "+
+			"mcs-apiserver does not become ready with such storage. Remove the flag when mcs-apiserver is ready.")
 }
 
 func (o *StorageOptions) complete(options *genericoptions.EtcdOptions) {

@@ -1,0 +1,63 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/opener"
+)
+
+// hostCluster is what the cluster knows about its storage.
+type hostCluster struct {
+	client kubernetes.Interface
+	// namespace is the namespace of the installation.
+	namespace string
+}
+
+var _ opener.Cluster = hostCluster{}
+
+// UID implements opener.Cluster.
+func (h hostCluster) UID(ctx context.Context) (types.UID, error) {
+	system, err := h.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return system.UID, nil
+}
+
+// Marker implements opener.Cluster.
+func (h hostCluster) Marker() marker.Place {
+	return marker.ConfigMap{Client: h.client, Namespace: h.namespace, Name: marker.Name}
+}
+
+// Traces implements opener.Cluster. mcs-controller writes derived Services and the
+// Leases of members only while the API is served. Secrets of members are not
+// evidence: they may be applied before the first start.
+func (h hostCluster) Traces(ctx context.Context) ([]string, error) {
+	options := metav1.ListOptions{LabelSelector: multicluster.ManagedByLabel + "=" + multicluster.ManagedBy, Limit: 2}
+	services, err := h.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := h.client.CoordinationV1().Leases(h.namespace).List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	var traces []string
+	for _, service := range services.Items {
+		traces = append(traces, "derived Service "+service.Namespace+"/"+service.Name)
+	}
+	for _, lease := range leases.Items {
+		traces = append(traces, "Lease "+lease.Namespace+"/"+lease.Name)
+	}
+	return traces, nil
+}
