@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package configmapstorage tests storage in ConfigMaps of the host cluster against
+// Package storage tests storage in ConfigMaps of the host cluster against
 // a real kube-apiserver, with the storage tests of k8s.io/apiserver among others.
-package configmapstorage
+package storage
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	dir, err := os.MkdirTemp("", "mcs-configmapstorage-")
+	dir, err := os.MkdirTemp("", "mcs-storage-")
 	if err != nil {
 		return 1, err
 	}
