@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// dialTimeout, keepaliveTime and keepaliveTimeout are those of k8s.io/apiserver:
-	// a server that stops responding is given up, and another one is used. A client must
-	// not check idle connections, because etcd would close them.
-	dialTimeout      = 20 * time.Second
-	keepaliveTime    = 30 * time.Second
-	keepaliveTimeout = 10 * time.Second
+	// dialTimeout is the same as in k8s.io/apiserver.
+	dialTimeout = 20 * time.Second
+	// A server that stops responding is given up, and another one is used. etcd
+	// accepts checks of a connection every 5 seconds, and none of an idle one.
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 5 * time.Second
 )
 
 // Connect returns a client. It outlives the context; the caller must close it.
