@@ -68,7 +68,7 @@ func TestNothingIsWrittenToStorageThatIsRefusedOrUnknown(t *testing.T) {
 		stored, copied *memoryPlace
 		lost           bool
 	}{
-		"lost":                {&memoryPlace{}, &memoryPlace{held: &Marker{"s1", here}}, true},
+		"lost":                {&memoryPlace{}, &memoryPlace{held: &Marker{StorageID: "s1", ClusterUID: here}}, true},
 		"storage unreachable": {&memoryPlace{err: unknown}, &memoryPlace{}, false},
 		"host unreachable":    {&memoryPlace{}, &memoryPlace{err: unknown}, false},
 	} {

@@ -28,6 +28,10 @@ type Marker struct {
 	StorageID string `json:"storageID"`
 	// ClusterUID is the UID of the cluster's namespace kube-system.
 	ClusterUID types.UID `json:"clusterUID"`
+	// MovedTo is set if the objects were moved to another storage. What is left is outdated.
+	MovedTo string `json:"movedTo,omitempty"`
+	// MovingFrom is set until all objects of another storage were moved into this one.
+	MovingFrom string `json:"movingFrom,omitempty"`
 }
 
 // Observed is the state before storage is used.
@@ -64,6 +68,7 @@ func IsLost(err error) bool {
 
 const (
 	acceptFlag    = "--accept-storage"
+	migrateFlag   = "--migrate-from"
 	restoreRemedy = "restore the storage from a backup, or accept its present content by restarting mcs-apiserver with " + acceptFlag
 )
 
@@ -92,13 +97,20 @@ func check(o Observed) error {
 	switch {
 	case o.Stored != nil && o.Stored.ClusterUID != o.ClusterUID:
 		return &LostError{fmt.Sprintf("storage holds the state of another cluster: the kube-system UID is %s there and %s here", o.Stored.ClusterUID, o.ClusterUID), restoreRemedy}
+	case o.Stored != nil && o.Stored.MovedTo != "":
+		return &LostError{"storage is outdated: its objects were moved to " + o.Stored.MovedTo,
+			"use that storage (--storage), or accept the outdated content by restarting mcs-apiserver with " + acceptFlag}
+	case o.Stored != nil && o.Stored.MovingFrom != "":
+		return &LostError{"storage is incomplete: moving objects from " + o.Stored.MovingFrom + " was interrupted",
+			"resume by restarting mcs-apiserver with " + migrateFlag + ", or accept what was moved so far by restarting it with " + acceptFlag}
 	case o.Stored != nil && o.Copy != nil && o.Copy.ClusterUID == o.ClusterUID && o.Stored.StorageID != o.Copy.StorageID:
 		return &LostError{fmt.Sprintf("storage %s is not the storage %s that this cluster has used before", o.Stored.StorageID, o.Copy.StorageID),
-			"copy the objects of the other storage into this one, or accept its present content by restarting mcs-apiserver with " + acceptFlag}
+			"move the objects of the other storage into this one by restarting mcs-apiserver with " + migrateFlag + ", or accept its present content by restarting it with " + acceptFlag}
 	case o.Stored == nil && o.Copy != nil && o.Copy.ClusterUID == o.ClusterUID:
 		return &LostError{fmt.Sprintf("storage %s was lost: its marker is missing", o.Copy.StorageID), restoreRemedy}
 	case o.Stored == nil && o.Copy == nil && o.Empty && len(o.Traces) > 0:
-		return &LostError{"storage is empty, but the cluster was in use: found " + strings.Join(o.Traces, ", "), restoreRemedy}
+		return &LostError{"storage is empty, but the cluster was in use: found " + strings.Join(o.Traces, ", "),
+			"if the cluster used another storage (--storage), move its objects into this one by restarting mcs-apiserver with " + migrateFlag + "; otherwise " + restoreRemedy}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 const here, elsewhere = "here", "elsewhere"
 
 func TestStorageIsUsedOnlyIfItIsNewOrTheOneUsedBefore(t *testing.T) {
-	own := &Marker{"s1", here}
+	own := &Marker{StorageID: "s1", ClusterUID: here}
 	for what, c := range map[string]struct {
 		observed Observed
 		// refused is part of the error; empty if the storage is used.
@@ -26,11 +26,13 @@ func TestStorageIsUsedOnlyIfItIsNewOrTheOneUsedBefore(t *testing.T) {
 		"lost":                                 {Observed{Copy: own, Empty: true}, "storage s1 was lost", "new", "new"},
 		"lost and partly filled again":         {Observed{Copy: own}, "storage s1 was lost", "new", "new"},
 		"lost with its copy":                   {Observed{Empty: true, Traces: []string{"Service shop/derived-x"}}, "shop/derived-x", "new", "new"},
-		"of another cluster":                   {Observed{Stored: &Marker{"s1", elsewhere}, Copy: own}, "another cluster", "s1", ""},
-		"of another cluster, first start":      {Observed{Stored: &Marker{"s1", elsewhere}}, "another cluster", "s1", "s1"},
-		"everything restored in another one":   {Observed{Stored: &Marker{"s1", elsewhere}, Copy: &Marker{"s1", elsewhere}}, "another cluster", "s1", "s1"},
-		"installation restored in another one": {Observed{Copy: &Marker{"s1", elsewhere}, Empty: true}, "", "new", "new"},
-		"switched without copying":             {Observed{Stored: &Marker{"s2", here}, Copy: own}, "is not the storage s1", "", "s2"},
+		"of another cluster":                   {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: elsewhere}, Copy: own}, "another cluster", "s1", ""},
+		"of another cluster, first start":      {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: elsewhere}}, "another cluster", "s1", "s1"},
+		"everything restored in another one":   {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: elsewhere}, Copy: &Marker{StorageID: "s1", ClusterUID: elsewhere}}, "another cluster", "s1", "s1"},
+		"installation restored in another one": {Observed{Copy: &Marker{StorageID: "s1", ClusterUID: elsewhere}, Empty: true}, "", "new", "new"},
+		"moved to another storage":             {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: here, MovedTo: "etcd"}, Copy: own}, "outdated: its objects were moved to etcd", "s1", ""},
+		"not yet complete":                     {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: here, MovingFrom: "etcd"}, Copy: own}, "incomplete: moving objects from etcd was interrupted", "s1", ""},
+		"switched without copying":             {Observed{Stored: &Marker{StorageID: "s2", ClusterUID: here}, Copy: own}, "is not the storage s1", "", "s2"},
 	} {
 		c.observed.ClusterUID = here
 		decision, err := Evaluate(c.observed, "new", false)

@@ -39,10 +39,13 @@ func (o etcdOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 	return generic.RESTOptions{StorageConfig: o.config.ForResource(resource), Decorator: generic.UndecoratedStorage, ResourcePrefix: "/" + resource.Resource}, nil
 }
 
-// restOptions returns the options of storage in an etcd, below a prefix of its own.
-func restOptions(t *testing.T, server string, resource schema.GroupResource) generic.RESTOptions {
+// newPrefix returns a key prefix that no other test uses.
+func newPrefix() string { return fmt.Sprintf("/test-%d", prefixes.Add(1)) }
+
+// restOptions returns the options of storage in an etcd, below a prefix.
+func restOptions(t *testing.T, server, prefix string, resource schema.GroupResource) generic.RESTOptions {
 	t.Helper()
-	config := storagebackend.NewDefaultConfig(fmt.Sprintf("/test-%d", prefixes.Add(1)), newCodec())
+	config := storagebackend.NewDefaultConfig(prefix, newCodec())
 	config.Transport.ServerList = []string{server}
 	options, err := etcd.Limit(etcdOptions{*config}, func() string { return etcd.ExplainFull(config.Transport.ServerList) }).GetRESTOptions(resource, nil)
 	if err != nil {
@@ -59,7 +62,7 @@ func newEtcdSubject(t *testing.T, server string) *subject {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	options := restOptions(t, server, pods)
+	options := restOptions(t, server, newPrefix(), pods)
 	transformer := newReplaceableTransformer()
 	options.StorageConfig.Transformer = transformer
 	tested, destroy, err := options.Decorator(options.StorageConfig, "/pods/", nil,

@@ -30,6 +30,7 @@ func hangingLink(t *testing.T, address string) *tcplink.Link {
 
 // R173
 func TestHungEtcdLeadsToErrorsAndRecovers(t *testing.T) {
+	t.Parallel()
 	link := hangingLink(t, "127.0.0.1:12390")
 	s := newEtcdSubject(t, "http://"+link.Address())
 	expect.NoError(t, s.Create(t.Context(), key("before"), pod("before"), nil, 0))
@@ -55,6 +56,7 @@ func TestHungEtcdLeadsToErrorsAndRecovers(t *testing.T) {
 
 // A server that does not respond is given up, and another one is used.
 func TestClientLeavesHungServer(t *testing.T) {
+	t.Parallel()
 	link := hangingLink(t, "127.0.0.1:12391")
 	client, err := etcd.Connect(t.Context(), storagebackend.TransportConfig{ServerList: []string{"http://" + link.Address(), externalEtcd}})
 	expect.NoError(t, err)

@@ -16,8 +16,8 @@ func TestRecords(t *testing.T) {
 	resource := record.Resource("documents")
 	for name, newOptions := range map[string]func(*testing.T) generic.RESTOptions{
 		cluster:  func(t *testing.T) generic.RESTOptions { return newHarness(t).options(t, resource) },
-		external: func(t *testing.T) generic.RESTOptions { return restOptions(t, externalEtcd, resource) },
-		embedded: func(t *testing.T) generic.RESTOptions { return restOptions(t, embeddedEtcd, resource) },
+		external: func(t *testing.T) generic.RESTOptions { return restOptions(t, externalEtcd, newPrefix(), resource) },
+		embedded: func(t *testing.T) generic.RESTOptions { return restOptions(t, embeddedEtcd, newPrefix(), resource) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			recordtest.TestStore(t, func(t *testing.T) record.Store {
