@@ -100,7 +100,7 @@ func (m *memory) storage(name string) Storage {
 type memoryBackend struct{ *memory }
 
 func (m memoryBackend) Prepare(context.Context) error       { return nil }
-func (m memoryBackend) Marker() marker.Place                { return memoryMarker{m.memory} }
+func (m memoryBackend) Marker() marker.Place                { return memoryMarker(m) }
 func (m memoryBackend) Empty(context.Context) (bool, error) { return len(m.items) == 0, nil }
 func (m memoryBackend) Open(context.Context) error          { return m.check() }
 

@@ -100,7 +100,7 @@ func (p *place) seed(t *testing.T, count int) {
 		pod := pod(fmt.Sprintf("web-%d", i))
 		pod.UID, pod.CreationTimestamp, pod.Generation = types.UID(fmt.Sprintf("uid-%d", i)), created, int64(i)
 		pod.Labels, pod.Finalizers = map[string]string{"app": "web"}, []string{"example.com/finalizer"}
-		pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+		pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 		if i%2 == 0 {
 			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &created, ptr.To[int64](0)
 		}
