@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,10 +30,12 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/registration"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/storagenamespace"
 )
 
 const long = `mcs-controller runs beside mcs-apiserver. It creates and renews the serving
-certificate of mcs-apiserver and registers its API with the cluster. It materializes
+certificate of mcs-apiserver, registers its API with the cluster, and creates the
+namespace in which mcs-apiserver stores its objects. It materializes
 every ServiceImport as a derived Service and EndpointSlices for kube-proxy and DNS, and
 reports the state of ServiceExports in conditions and Events. It sets a default
 cluster ID, and renews the peer credentials of the members.`
@@ -108,6 +111,10 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 				return nil
 			}
 		},
+	}
+	if opts.StorageNamespace != "" {
+		account := types.NamespacedName{Namespace: opts.Namespace, Name: registration.Name}
+		tasks = append(tasks, storagenamespace.New(clients.Kubernetes, opts.StorageNamespace, account).Run)
 	}
 	trusted := func(ca []byte) {
 		registrations.SetAuthority(ca)

@@ -26,15 +26,16 @@ import (
 
 // Options are the flags of mcs-controller.
 type Options struct {
-	Kubeconfig     string
-	Namespace      string
-	ServingCertDir string
-	ServingCAFile  string
-	APIServer      string
-	ClusterID      string
-	HealthAddress  string
-	LeaderElection componentbaseconfig.LeaderElectionConfiguration
-	Logs           *logs.Options
+	Kubeconfig       string
+	Namespace        string
+	StorageNamespace string
+	ServingCertDir   string
+	ServingCAFile    string
+	APIServer        string
+	ClusterID        string
+	HealthAddress    string
+	LeaderElection   componentbaseconfig.LeaderElectionConfiguration
+	Logs             *logs.Options
 }
 
 // NewOptions returns the options with their defaults.
@@ -44,9 +45,10 @@ func NewOptions() *Options {
 		namespace = "mcs-system"
 	}
 	return &Options{
-		Namespace:     namespace,
-		APIServer:     "https://127.0.0.1:6443",
-		HealthAddress: ":8081",
+		Namespace:        namespace,
+		StorageNamespace: "mcs-storage",
+		APIServer:        "https://127.0.0.1:6443",
+		HealthAddress:    ":8081",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect: true,
 			// Shorter than usual: giving up the Lease costs little, because the process
@@ -68,6 +70,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path to the kubeconfig of the cluster. Not required in a Pod of that cluster.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"Namespace of the installation. Defaults to the environment variable POD_NAMESPACE if it is set.")
+	flags.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace,
+		"Namespace in which mcs-apiserver stores its objects. mcs-controller creates it and never deletes it. "+
+			"Must be empty if mcs-apiserver does not use --storage=cluster.")
 	flags.StringVar(&o.ServingCertDir, "serving-cert-dir", o.ServingCertDir,
 		"Directory of a serving certificate that mcs-controller creates, stores in a Secret and renews. "+
 			"The file serving.pem contains certificate and key for mcs-apiserver, the file ca.crt the CA bundle for its clients.")
@@ -100,6 +105,14 @@ func (o *Options) Validate() error {
 	}
 	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
+	}
+	if o.StorageNamespace != "" {
+		for _, problem := range validation.IsDNS1123Label(o.StorageNamespace) {
+			errs = append(errs, fmt.Errorf("--storage-namespace %q: %s", o.StorageNamespace, problem))
+		}
+	}
+	if o.StorageNamespace == o.Namespace {
+		errs = append(errs, fmt.Errorf("--storage-namespace %q: must not be the namespace of the installation, which is deleted when mcs-apiserver is uninstalled", o.StorageNamespace))
 	}
 	if err := o.timing().Validate(); err != nil && o.LeaderElection.LeaderElect {
 		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: %w", err))

@@ -21,6 +21,9 @@ func TestOptionsAreValidated(t *testing.T) {
 		{"no TLS", func(o *Options) { o.APIServer = "http://127.0.0.1:6443" }, "--apiserver"},
 		{"cluster ID", func(o *Options) { o.ClusterID = "a.b" }, "--cluster-id"},
 		{"namespace", func(o *Options) { o.Namespace = "A" }, "--namespace"},
+		{"storage namespace", func(o *Options) { o.StorageNamespace = "A" }, "--storage-namespace"},
+		{"no storage namespace", func(o *Options) { o.StorageNamespace = "" }, ""},
+		{"storage in the namespace of the installation", func(o *Options) { o.StorageNamespace = o.Namespace }, "uninstalled"},
 		{"timing", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 4 * time.Second }, "--leader-elect-lease-duration"},
 		{"timing without election", func(o *Options) {
 			o.LeaderElection.LeaseDuration.Duration = 4 * time.Second

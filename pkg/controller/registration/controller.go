@@ -34,7 +34,8 @@ import (
 )
 
 const (
-	// Name is the name of the Service and the Deployment of the installation.
+	// Name is the name of the Service, the Deployment and the service account of the
+	// installation.
 	Name = "mcs-apiserver"
 	// ownerClusterRole is the cluster-scoped object of the installation that owns the
 	// APIServices, so that they are deleted with it. The namespace cannot be the owner:
