@@ -80,7 +80,7 @@ func TestDefaultRolesIncludeTheResources(t *testing.T) {
 func TestServiceAccountIsConfined(t *testing.T) {
 	account := "--as=system:serviceaccount:mcs-system:mcs-apiserver"
 	for _, question := range [][]string{
-		{"create", "pods", "-A"}, {"update", "deployments", "-A"}, {"create", "namespaces"}, {"list", "secrets", "-A"}, {"get", "secrets/other", "-n", "default"}, {"delete", "secrets/other", "-n", "mcs-system"}, {"claim", "clusterclaims/clusterset.k8s.io"}, {"delete", "clusterclaims/id.k8s.io"},
+		{"create", "pods", "-A"}, {"update", "deployments", "-A"}, {"update", "namespaces"}, {"delete", "namespaces"}, {"list", "secrets", "-A"}, {"get", "secrets/other", "-n", "default"}, {"delete", "secrets/other", "-n", "mcs-system"}, {"claim", "clusterclaims/clusterset.k8s.io"}, {"delete", "clusterclaims/id.k8s.io"},
 		{"delete", "apiservices"}, {"update", "apiservices/v1.apps"}, {"get", "pods", "-A"}, {"create", "clusterroles"}, {"list", "configmaps", "-A"},
 	} {
 		output, err := suite.Kubectl(t.Context(), append([]string{"auth", "can-i", account}, question...)...)
