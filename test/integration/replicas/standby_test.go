@@ -32,6 +32,23 @@ func exportReady(t *testing.T, ns, name string) {
 	})
 }
 
+// kill kills a server and makes the survivor the only endpoint, as if the Pod of the
+// former were not ready. It returns when the kube-apiserver no longer uses the former.
+func kill(t *testing.T, server, survivor *installation.Replica) {
+	t.Helper()
+	server.Kill()
+	expect.NoError(t, east().Publish(t.Context(), survivor))
+	expect.Eventually(t, "requests to the survivor only", func(ctx context.Context) error {
+		const requests = 30 // each would go to the killed server with a probability of one half
+		for range requests {
+			if err := east().Kubernetes.Discovery().RESTClient().Get().AbsPath("/apis/multicluster.x-k8s.io/v1beta1/serviceimports").Do(ctx).Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // versions returns the resourceVersions of all derived Services and imported EndpointSlices.
 func versions(t *testing.T, ns string) map[string]string {
 	t.Helper()
@@ -139,19 +156,19 @@ func TestLeadershipFollowsTheServerOfThePod(t *testing.T) {
 	startStandby(t)
 	awaitLeader(t, first)
 
-	server := east().APIServers[0]
-	server.Kill()
+	server, other := east().APIServers[0], east().APIServers[1]
+	kill(t, server, other)
 	awaitLeader(t, installation.Standby)
 	exportReady(t, ns, "without-the-first-server")
 
 	expect.NoError(t, server.Start())
 	expect.NoError(t, server.AwaitReady(t.Context()))
-	other := east().APIServers[1]
-	other.Kill()
+	kill(t, other, server)
 	awaitLeader(t, first)
 	exportReady(t, ns, "without-the-second-server")
 	expect.NoError(t, other.Start())
 	expect.NoError(t, other.AwaitReady(t.Context()))
+	expect.NoError(t, east().Publish(t.Context(), east().APIServers...))
 	select {
 	case <-east().Controller.Exited():
 		t.Error("controller that lost its server has exited")
