@@ -73,7 +73,7 @@ func (c Config) identity(claims []*multiclusterv1.ClusterClaim, namespaces corev
 		case multicluster.ClusterIDClaim:
 			id, self.ID = claim, claim.Spec.Value
 		case multicluster.ClusterSetClaim:
-			clusterSet, self.ClusterSet = claim, claim.Spec.Value
+			clusterSet, self.ClusterSet, self.MembershipUID = claim, claim.Spec.Value, claim.UID
 		case multicluster.ClusterSetIPCIDRClaim:
 			claimed = claim.Spec.Value
 		}

@@ -18,6 +18,9 @@ import (
 type Cluster struct {
 	// ID and ClusterSet are the values of its ClusterClaims, empty without a claim.
 	ID, ClusterSet string
+	// MembershipUID is the UID of the ClusterClaim that names the ClusterSet. It
+	// changes whenever the cluster joins a ClusterSet.
+	MembershipUID types.UID
 	// IDClaimedAt is when the cluster claimed its ID in the ClusterSet.
 	IDClaimedAt time.Time
 	// UID is the UID of its kube-system Namespace.
