@@ -56,6 +56,12 @@ const (
 	ServiceImportReasonClusterSetIPUnavailable = "ClusterSetIPUnavailable"
 )
 
+// ImportLifeAnnotation on a ServiceImport is how many ServiceImports of the same
+// name there were before in its namespace, and the UID of the namespace, separated
+// by a slash. It is absent if there were none. On a derived Service it is that of
+// its ServiceImport.
+const ImportLifeAnnotation = ClusterSetKeyPrefix + "import-life"
+
 // IgnoreUnreachableMembersAnnotation on the ClusterClaim clusterset.k8s.io, with
 // the value "true", allows a cluster to join although some members are unreachable
 // and cannot confirm that the cluster ID is unique.

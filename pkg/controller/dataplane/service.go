@@ -53,6 +53,7 @@ func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta
 		spec.ClusterIP = corev1.ClusterIPNone
 	}
 	spec.InternalTrafficPolicy = ptr.To(ptr.Deref(wanted.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster))
+	setAnnotation(service, multicluster.ImportLifeAnnotation, serviceImport.Annotations[multicluster.ImportLifeAnnotation])
 	form.apply(service)
 	return service
 }
@@ -104,7 +105,10 @@ func mustReplace(existing *corev1.Service, serviceImport *multiclusterxv1beta1.S
 
 // sameService reports whether the Service does not have to be updated.
 func sameService(existing, desired *corev1.Service) bool {
-	return apiequality.Semantic.DeepEqual(existing.Labels, desired.Labels) && apiequality.Semantic.DeepEqual(existing.Spec, desired.Spec) &&
-		existing.Annotations[multicluster.ClusterSetIPProblemAnnotation] == desired.Annotations[multicluster.ClusterSetIPProblemAnnotation] &&
-		existing.Annotations[multicluster.TrafficDistributionProblemAnnotation] == desired.Annotations[multicluster.TrafficDistributionProblemAnnotation]
+	for _, annotation := range []string{multicluster.ImportLifeAnnotation, multicluster.ClusterSetIPProblemAnnotation, multicluster.TrafficDistributionProblemAnnotation} {
+		if existing.Annotations[annotation] != desired.Annotations[annotation] {
+			return false
+		}
+	}
+	return apiequality.Semantic.DeepEqual(existing.Labels, desired.Labels) && apiequality.Semantic.DeepEqual(existing.Spec, desired.Spec)
 }

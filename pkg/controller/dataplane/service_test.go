@@ -169,6 +169,25 @@ func TestForeignChangesOfTheServiceAreReverted(t *testing.T) {
 	}
 }
 
+// R163: mcs-apiserver recognizes the life of a withdrawn import by its derived
+// Service.
+func TestServiceHasTheLifeOfTheImport(t *testing.T) {
+	first := defaulted(desiredService(nil, newImport(), variant{}))
+	if _, marked := first.Annotations[multicluster.ImportLifeAnnotation]; marked {
+		t.Errorf("annotations are %v in the first life", first.Annotations)
+	}
+	next := newImport(func(s *multiclusterxv1beta1.ServiceImport) {
+		s.Annotations = map[string]string{multicluster.ImportLifeAnnotation: "1/uid"}
+	})
+	updated := desiredService(first, next, variant{})
+	if got := updated.Annotations[multicluster.ImportLifeAnnotation]; got != "1/uid" || sameService(first, updated) {
+		t.Errorf("the annotation is %q; it would be written: %t", got, !sameService(first, updated))
+	}
+	if again := desiredService(updated, next, variant{}); !sameService(updated, again) {
+		t.Error("it would be written again")
+	}
+}
+
 // R45: the API does not allow changing a Service to or from headless.
 func TestServiceIsReplacedWhenTheTypeChanges(t *testing.T) {
 	withIP, headless := newImport(), newImport(makeHeadless)
