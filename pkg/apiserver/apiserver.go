@@ -39,8 +39,8 @@ import (
 // Config is the configuration of a server.
 type Config struct {
 	Generic *genericapiserver.RecommendedConfig
-	// Etcd stores the identities of imports and the last known exports of members,
-	// which are not API objects. EtcdPrefix is the prefix of all keys.
+	// Etcd stores the last known exports of members, which are not API objects.
+	// EtcdPrefix is the prefix of all keys.
 	Etcd       *clientv3.Client
 	EtcdPrefix string
 	// Storage is where objects are stored. AcceptStorage opens it even if it is lost,

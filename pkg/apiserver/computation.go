@@ -72,11 +72,19 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 	if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
 		return nil, err
 	}
+	lives, err := computed.records.open("lives")
+	if err != nil {
+		return nil, err
+	}
 	computed.projection, err = projection.New(projection.Config{
 		Kubernetes:   computed.kubernetes,
 		Multicluster: computed.multicluster,
-		Identities:   importidentity.New(c.Etcd, path.Join(c.EtcdPrefix, identitiesLocation), clock.RealClock{}),
-		Stores:       stores,
+		Lives: importidentity.New(importidentity.Config{
+			Store: lives, Clock: clock.RealClock{},
+			Namespaces: computed.kubernetes.Core().V1().Namespaces().Lister(), GetNamespace: c.client.CoreV1().Namespaces().Get,
+		}),
+		Clock:  clock.RealClock{},
+		Stores: stores,
 
 		UseClusterSetIP:    c.ClusterSetIP.ByDefault,
 		ClusterSetIPRanges: c.ClusterSetIP.Ranges,

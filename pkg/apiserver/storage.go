@@ -37,13 +37,9 @@ var locations = map[schema.GroupResource]location{
 	},
 }
 
-// Key prefixes of state that is not an API object. They must not change either.
-const (
-	// identitiesLocation holds the identities of imports.
-	identitiesLocation = "virtual/births"
-	// memoryLocation holds the last known exports of members.
-	memoryLocation = "virtual/members"
-)
+// memoryLocation is the key prefix of the last known exports of members, which are
+// not API objects. It must not change either.
+const memoryLocation = "virtual/members"
 
 // frozenLocations sets the key prefix and the storage version of each resource.
 type frozenLocations struct {

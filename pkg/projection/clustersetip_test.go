@@ -55,7 +55,7 @@ func TestImportHasTheSharedClusterSetIP(t *testing.T) {
 				Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: clusterset.ClusterSetIP, UseClusterSetIP: test.wants, ClusterSetIP: test.decision,
 				IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
 			}}}}}
-			result := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, localState{derived: test.derived})
+			result := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, identified, exports, localState{derived: test.derived})
 			if got := strings.Join(result.Spec.IPs, " "); got != test.ips {
 				t.Errorf("the IPs are %s, want %s", got, test.ips)
 			}
@@ -86,7 +86,7 @@ func TestUnsupportedTrafficDistributionIsShown(t *testing.T) {
 		exports := []member.Export{{Export: clusterset.Export{Service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
 			Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: importType, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 		}}}}}
-		condition := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, exports, localState{derived: derived}).Status.Conditions[0]
+		condition := newImport(types.NamespacedName{Namespace: "shop", Name: "web"}, identified, exports, localState{derived: derived}).Status.Conditions[0]
 		if condition.Status != metav1.ConditionTrue || !strings.HasSuffix(condition.Message, problem) {
 			t.Errorf("%s: got condition %+v, want True with %q", importType, condition, problem)
 		}

@@ -73,9 +73,29 @@ func (p *Projection) namespaceChanged(object any) {
 	if namespace.Name == metav1.NamespaceSystem {
 		p.queue.Add(key{kind: claimsKey})
 	}
+	p.config.Lives.NamespaceChanged(namespace.UID)
+	p.enqueueNamespace(namespace.Name)
+}
+
+// enqueueNamespace enqueues everything that is exported or imported in a namespace.
+func (p *Projection) enqueueNamespace(namespace string) {
+	for _, service := range p.imports.services(namespace) {
+		p.enqueueService(service)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for service := range p.published.byNamespace[namespace.Name] {
+	for service := range p.published.byNamespace[namespace] {
 		p.enqueueService(service)
+	}
+}
+
+// livesChanged handles imports whose lives changed, or all in a namespace if there
+// are no names.
+func (p *Projection) livesChanged(namespace string, names []string) {
+	if len(names) == 0 {
+		p.enqueueNamespace(namespace)
+	}
+	for _, name := range names {
+		p.enqueueService(types.NamespacedName{Namespace: namespace, Name: name})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -34,9 +35,9 @@ import (
 )
 
 const (
-	// workers is the number of keys that are processed concurrently. Most of the
-	// time is spent writing identities to etcd, which batches them.
-	workers = 16
+	// workers is the number of keys that are processed concurrently. They wait for
+	// nothing but each other.
+	workers = 4
 	// retryDelay is the initial delay before a failed key is retried.
 	retryDelay    = 100 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
@@ -48,7 +49,9 @@ type Config struct {
 	Kubernetes informers.SharedInformerFactory
 	// Multicluster provides informers for the resources that this server stores.
 	Multicluster mcsinformers.SharedInformerFactory
-	Identities   *importidentity.Identities
+	// Lives are the lives of imports. The Projection runs them.
+	Lives *importidentity.Lives
+	Clock clock.PassiveClock
 	// Stores are the stores of all virtual resources. The Projection runs all of
 	// them and fills those that it computes, which must be present.
 	Stores map[schema.GroupResource]*virtual.Store
@@ -97,12 +100,14 @@ type Projection struct {
 	imported cache.Indexer
 	synced   []cache.InformerSynced
 	queue    workqueue.TypedRateLimitingInterface[key]
+	imports  lifecycles
 
 	mu        sync.Mutex
 	published publications
-	// unverified are the identities that were found at startup, until it is known
-	// which of them belong to imports that were deleted while no server ran.
-	unverified map[types.NamespacedName]types.UID
+	// unverified are the marks of the derived Services that were found at startup,
+	// by import, until it is known which of the imports were withdrawn while no
+	// server ran.
+	unverified map[types.NamespacedName]string
 	done       chan struct{}
 }
 
@@ -132,7 +137,8 @@ func New(config Config, members member.Config) (*Projection, error) {
 		imported:   slices.Informer().GetIndexer(),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryDelay, maxRetryDelay)),
-		done: make(chan struct{}),
+		imports: lifecycles{byNamespace: map[string]map[string]*importidentity.Lifecycle{}},
+		done:    make(chan struct{}),
 	}
 	registerMetrics()
 	members.ServiceChanged = p.enqueueService
@@ -172,17 +178,21 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced...) {
 		return
 	}
-	revision, err := p.config.Identities.Load(ctx)
+	version, err := p.config.Lives.Load(ctx)
 	if err != nil {
 		return
 	}
-	p.unverified = p.config.Identities.UIDs()
+	if p.unverified, err = p.derivedMarks(); err != nil {
+		klog.FromContext(ctx).Error(err, "Failed to list derived Services") // unreachable: the cache has synced
+	}
 	if err := p.process(ctx, key{kind: claimsKey}); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to read the ClusterClaims of this cluster, retrying")
 		p.queue.AddRateLimited(key{kind: claimsKey})
 	}
 	running.Go(func() { p.members.Run(ctx) })
-	running.Go(func() { p.config.Identities.Follow(ctx, revision, p.enqueueService) })
+	running.Go(func() {
+		p.config.Lives.Run(ctx, version, importidentity.Callbacks{Changed: p.livesChanged, Shown: p.imports.lives})
+	})
 	select {
 	case <-p.members.Ready():
 	case <-ctx.Done():

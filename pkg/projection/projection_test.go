@@ -44,7 +44,7 @@ func (c *cluster) exportedObjects() string {
 func (c *cluster) sync(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
-		must(c.t, c.syncService(c.t.Context(), types.NamespacedName{Namespace: "ns", Name: name}))
+		must(c.t, c.syncService(types.NamespacedName{Namespace: "ns", Name: name}))
 	}
 }
 
@@ -67,9 +67,12 @@ func TestExportIsPublishedAndImported(t *testing.T) {
 	if got := c.Clusters("ns", "web"); !cmp.Equal(got, []string{"a"}) {
 		t.Errorf("exporting clusters are %v", got)
 	}
+	c.runLives()
 	c.remove(exportFor("web"))
 	c.sync("web")
-	if c.exportedObjects() != "" || c.imported("web") != nil || len(c.config.Identities.UIDs()) != 0 {
+	c.awaitRecord()
+	c.sync("web")
+	if c.exportedObjects() != "" || c.imported("web") != nil {
 		t.Error("objects of a deleted export remain")
 	}
 }
@@ -93,8 +96,10 @@ func TestImportNeedsItsNamespace(t *testing.T) {
 	if c.imported("web") != nil {
 		t.Error("the import exists without its namespace")
 	}
-	c.add(namespace("ns"))
-	c.namespaceChanged(namespace("ns"))
+	next := namespace("ns")
+	next.UID = "uid-of-the-next"
+	c.add(next)
+	c.namespaceChanged(next)
 	if got := c.queued(); got != "ns/web" {
 		t.Errorf("queued Services are %q", got)
 	}
@@ -153,55 +158,6 @@ func TestEndpointsThatMoveToAnotherServiceAreNotLost(t *testing.T) {
 		if got := c.exportedObjects(); got != "api.a,web.a,s.a(api)" {
 			t.Errorf("processed in the order %v, published objects are %q", order, got)
 		}
-	}
-}
-
-// An import is not created again before the identity of the deleted one has been
-// collected.
-func TestDeletionSurvivesAnOutageOfEtcd(t *testing.T) {
-	c := newCluster(t)
-	c.add(service("web"), exportFor("web"))
-	c.sync("web")
-	first := c.imported("web").UID
-	c.remove(exportFor("web"))
-	outage, cancel := context.WithCancel(t.Context())
-	cancel()
-	if c.syncService(outage, web) == nil {
-		t.Fatal("an identity was collected without etcd")
-	}
-	if c.imported("web") != nil {
-		t.Error("the import still exists")
-	}
-	c.add(exportFor("web"))
-	c.sync("web")
-	if got := c.imported("web").UID; got == first {
-		t.Error("the recreated import has the UID of the deleted one")
-	}
-}
-
-// The identities of imports that were deleted while no server ran are collected;
-// those of other imports are kept.
-func TestIdentitiesOfDeletedImportsAreCollectedAtStartup(t *testing.T) {
-	c := newCluster(t)
-	for _, name := range []string{"web", "deleted"} {
-		c.add(service(name), exportFor(name))
-	}
-	ran(c)
-	uids := map[string]types.UID{"web": c.imported("web").UID, "deleted": c.imported("deleted").UID}
-
-	next := newCluster(t)
-	next.add(service("web"), exportFor("web"), service("deleted"))
-	stop := run(next)
-	eventually(t, "the identity is collected", func() bool { return len(next.config.Identities.UIDs()) == 1 })
-	stop()
-	if next.imported("web").UID != uids["web"] || next.imported("deleted") != nil {
-		t.Error("the existing import has another UID, or the deleted one exists")
-	}
-	last := newCluster(t)
-	last.add(service("web"), exportFor("web"), service("deleted"), exportFor("deleted"))
-	ran(last)
-	if last.imported("web").UID != uids["web"] || last.imported("deleted").UID == uids["deleted"] {
-		t.Error("the existing import has another UID, or the recreated one has its old UID")
 	}
 }
 

@@ -4,31 +4,29 @@
 package projection
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
 // syncService computes everything that depends on one Service: what is
 // published to other clusters, and what is imported into this one.
-func (p *Projection) syncService(ctx context.Context, service types.NamespacedName) error {
+func (p *Projection) syncService(service types.NamespacedName) error {
 	exports, err := p.exportAndPublish(service)
 	if err != nil {
 		return err
 	}
-	return p.projectImport(ctx, service, exports)
+	return p.projectImport(service, exports)
 }
 
 // exportAndPublish holds the lock throughout, because endpoints can move from
@@ -68,61 +66,85 @@ func (c Config) origin(self identity.Cluster) export.Origin {
 }
 
 // projectImport computes the ServiceImport of a Service.
-func (p *Projection) projectImport(ctx context.Context, service types.NamespacedName, exports []member.Export) error {
-	store, identities := p.stores.serviceImports, p.config.Identities
-	hosted, err := hostsImports(p.namespaces, service.Namespace)
+func (p *Projection) projectImport(service types.NamespacedName, exports []member.Export) error {
+	scope, err := p.scope(service.Namespace)
 	if err != nil {
 		return err
-	}
-	served, exists := store.Get(service.Namespace, service.Name)
-	if !hosted || len(exports) == 0 {
-		if exists {
-			identities.Tombstone(service, served.(*multicluster.ServiceImport).UID)
-			store.Delete(service.Namespace, service.Name)
-		}
-		return identities.Collect(ctx, service)
 	}
 	local, err := p.localState(service)
 	if err != nil {
 		return err
 	}
-	result := newImport(service, exports, local)
-	var previous []metav1.Condition
-	if exists {
-		previous = served.(*multicluster.ServiceImport).Status.Conditions
+	next, ending := p.nextIdentity(service, scope, local)
+	decision := p.imports.decide(service, next, ending, len(exports) > 0, p.config.Clock.Now())
+	if decision.End != nil {
+		p.config.Lives.End(service.Namespace, scope.NamespaceUID, service.Name, *decision.End)
 	}
-	if err := identities.Ensure(ctx, service, &result.ObjectMeta, result.Status.Conditions, previous); err != nil {
-		return err
+	if decision.Again > 0 {
+		p.queue.AddAfter(key{serviceKey, service}, decision.Again)
 	}
-	store.Set(result)
+	switch {
+	case decision.Show != nil:
+		p.stores.serviceImports.Set(newImport(service, *decision.Show, exports, local))
+	case decision.Delete:
+		p.stores.serviceImports.Delete(service.Namespace, service.Name)
+	}
 	return nil
 }
 
-// hostsImports reports whether a namespace can have imports: it exists and is
-// not being deleted.
-func hostsImports(namespaces corev1listers.NamespaceLister, name string) (bool, error) {
-	namespace, err := namespaces.Get(name)
+// scope returns the scope of the identities of the imports in a namespace. It
+// returns nil if the namespace has no imports: it does not exist or is being
+// deleted, or this cluster is not in a ClusterSet.
+func (p *Projection) scope(name string) (*importidentity.Scope, error) {
+	namespace, err := p.namespaces.Get(name)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return namespace.DeletionTimestamp == nil && namespace.Status.Phase != corev1.NamespaceTerminating, nil
+	self := p.members.Identity()
+	if namespace.DeletionTimestamp != nil || namespace.Status.Phase == corev1.NamespaceTerminating || !self.InClusterSet() {
+		return nil, nil
+	}
+	scope := &importidentity.Scope{NamespaceUID: namespace.UID, MembershipUID: self.MembershipUID, Since: namespace.CreationTimestamp.Time}
+	if self.IDClaimedAt.After(scope.Since) {
+		scope.Since = self.IDClaimedAt
+	}
+	return scope, nil
+}
+
+// nextIdentity returns the identity with which an import would be added now, and
+// whether the end of that life is being recorded.
+func (p *Projection) nextIdentity(service types.NamespacedName, scope *importidentity.Scope, local localState) (next *importidentity.Identity, ending bool) {
+	if scope == nil {
+		return nil, false
+	}
+	begun := importidentity.Marked(local.mark, scope.NamespaceUID)
+	life, ending := p.config.Lives.Life(service.Namespace, scope.NamespaceUID, service.Name, begun)
+	identity := scope.Identity(service.Name, life)
+	return &identity, ending
 }
 
 // localState returns the objects of this cluster that belong to an import.
 func (p *Projection) localState(service types.NamespacedName) (localState, error) {
-	derived, err := p.local.Service(service.Namespace, multicluster.DerivedServiceName(service.Namespace, service.Name))
-	if err != nil {
-		return localState{}, err
-	}
-	nameConflict := derived != nil && (derived.Labels[multicluster.ServiceNameLabel] != service.Name || derived.Labels[multicluster.ManagedByLabel] != multicluster.ManagedBy)
-	if nameConflict || derived != nil && derived.DeletionTimestamp != nil {
-		derived = nil
+	var local localState
+	found, err := p.local.Service(service.Namespace, multicluster.DerivedServiceName(service.Namespace, service.Name))
+	switch {
+	case err != nil:
+		return local, err
+	case found == nil:
+	case found.Labels[multicluster.ServiceNameLabel] != service.Name || found.Labels[multicluster.ManagedByLabel] != multicluster.ManagedBy:
+		local.conflicting = found
+	default:
+		local.mark = found.Annotations[multicluster.ImportLifeAnnotation]
+		if found.DeletionTimestamp == nil {
+			local.derived = found
+		}
 	}
 	slices, err := p.imported.IndexKeys(importIndex, service.String())
-	return localState{derived: derived, nameConflict: nameConflict, slices: len(slices) > 0}, err
+	local.slices = len(slices) > 0
+	return local, err
 }
 
 // Clusters returns the IDs of the clusters that export a Service, sorted.

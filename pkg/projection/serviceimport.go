@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
@@ -27,16 +28,17 @@ import (
 type localState struct {
 	// derived is the derived Service, or nil if it does not exist.
 	derived *corev1.Service
-	// nameConflict is true if a Service that mcs-controller does not manage has
-	// the name of the derived Service.
-	nameConflict bool
+	// mark is what the derived Service, which may be being deleted, is marked with.
+	mark string
+	// conflicting is a Service with the name of the derived Service that
+	// mcs-controller does not manage, or nil if there is none.
+	conflicting *corev1.Service
 	// slices is whether imported EndpointSlices exist.
 	slices bool
 }
 
 // newImport returns the import of a Service that at least one cluster exports.
-// Its UID, creation time and transition times are not set.
-func newImport(key types.NamespacedName, exports []member.Export, local localState) *multicluster.ServiceImport {
+func newImport(key types.NamespacedName, identity importidentity.Identity, exports []member.Export, local localState) *multicluster.ServiceImport {
 	var mergeables []merge.Export
 	for _, export := range exports {
 		mergeables = append(mergeables, merge.FromExported(export.Service))
@@ -46,8 +48,12 @@ func newImport(key types.NamespacedName, exports []member.Export, local localSta
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: maps.Clone(merged.Labels), Annotations: map[string]string{}},
 		Spec:       merged.Spec,
 	}
+	result.UID, result.CreationTimestamp = identity.UID, identity.Created
 	maps.Copy(result.Annotations, merged.Annotations)
 	result.Annotations[multicluster.DerivedServiceAnnotation] = multicluster.DerivedServiceName(key.Namespace, key.Name)
+	if mark := identity.Mark(); mark != "" {
+		result.Annotations[multicluster.ImportLifeAnnotation] = mark
+	}
 	for _, cluster := range merged.Clusters {
 		result.Status.Clusters = append(result.Status.Clusters, multicluster.ClusterStatus{Cluster: cluster})
 	}
@@ -57,9 +63,13 @@ func newImport(key types.NamespacedName, exports []member.Export, local localSta
 	}
 	annotateClusterSetIP(result, mergeables, merged.IP)
 	setAddresses(result, local.derived, merged.IP)
-	result.Status.Conditions = []metav1.Condition{ready(result, merged, local)}
+	result.Status.Conditions = []metav1.Condition{ready(result, merged, foundedAt(exports), local)}
 	if unreachable := membersReachable(exports); unreachable != nil {
 		result.Status.Conditions = append(result.Status.Conditions, *unreachable)
+	}
+	for i := range result.Status.Conditions {
+		condition := &result.Status.Conditions[i]
+		condition.LastTransitionTime = latest(condition.LastTransitionTime.Rfc3339Copy(), result.CreationTimestamp)
 	}
 	return result
 }
@@ -123,23 +133,48 @@ func clusterSetIP(decision *clusterset.ClusterSetIPDecision, family corev1.IPFam
 	return ""
 }
 
-// ready returns the condition Ready of an import.
-func ready(result *multicluster.ServiceImport, merged merge.Result, local localState) metav1.Condition {
+// foundedAt returns when the oldest export was created.
+func foundedAt(exports []member.Export) metav1.Time {
+	return slices.MinFunc(exports, func(a, b member.Export) int {
+		return a.Service.Spec.ExportedAt.Compare(b.Service.Spec.ExportedAt.Time)
+	}).Service.Spec.ExportedAt
+}
+
+// latest returns the later of two times.
+func latest(a, b metav1.Time) metav1.Time {
+	if a.Before(&b) {
+		return b
+	}
+	return a
+}
+
+// ready returns the condition Ready of an import. Its transition time is that of
+// its cause, as far as that is known, so that it is the same in every replica and
+// after a restart: the creation of the derived Service or, if the exports are the
+// cause, of the oldest export, which was created at foundedAt.
+func ready(result *multicluster.ServiceImport, merged merge.Result, foundedAt metav1.Time, local localState) metav1.Condition {
 	derived, families := local.derived, merged.Spec.IPFamilies
 	condition := metav1.Condition{Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending}
+	if derived != nil {
+		condition.LastTransitionTime = derived.CreationTimestamp
+	}
 	name := result.Annotations[multicluster.DerivedServiceAnnotation]
 	switch headless := result.Spec.Type == multicluster.Headless; {
-	case local.nameConflict:
+	case local.conflicting != nil:
 		condition.Message = fmt.Sprintf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", name)
+		condition.LastTransitionTime = local.conflicting.CreationTimestamp
 	case derived == nil:
 		condition.Message = fmt.Sprintf("waiting for mcs-controller to create derived Service %q", name)
 	case len(families) > 0 && len(result.Spec.IPFamilies) == 0:
 		condition.Reason = multicluster.ServiceImportReasonIPFamilyNotSupported
 		condition.Message = fmt.Sprintf("Service is exported with IP families %s, but this cluster supports only %s", families, derived.Spec.IPFamilies)
+		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
 	case headless != (derived.Spec.ClusterIP == corev1.ClusterIPNone):
 		condition.Message = fmt.Sprintf("type of the import changed; waiting for mcs-controller to replace derived Service %q", name)
+		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
 	case !headless && merged.IP == nil:
 		condition.Message = "waiting for the cluster of the founding export to allocate a shared ClusterSet IP; condition Ready of its ServiceExport has details"
+		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
 	case !headless && derived.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" && len(result.Spec.IPs) < len(result.Spec.IPFamilies):
 		condition.Reason = multicluster.ServiceImportReasonClusterSetIPUnavailable
 		condition.Message = derived.Annotations[multicluster.ClusterSetIPProblemAnnotation]
@@ -166,9 +201,11 @@ func derivedProblems(derived *corev1.Service) []string {
 }
 
 // membersReachable returns the condition MembersReachable, or nil if all
-// exporting clusters are reachable.
+// exporting clusters are reachable. Its transition time is when the first of the
+// unreachable clusters was last seen.
 func membersReachable(exports []member.Export) *metav1.Condition {
 	var stale, lost []string
+	var since metav1.Time
 	for _, export := range exports {
 		text := fmt.Sprintf("%s (last seen %s)", export.Service.Spec.Cluster, export.LastSeen.UTC().Format(time.RFC3339))
 		switch export.State {
@@ -176,12 +213,17 @@ func membersReachable(exports []member.Export) *metav1.Condition {
 			stale = append(stale, text)
 		case clusterset.MemberLost:
 			lost = append(lost, text)
+		default:
+			continue
+		}
+		if since.IsZero() || export.LastSeen.Before(since.Time) {
+			since = metav1.NewTime(export.LastSeen)
 		}
 	}
 	if len(stale)+len(lost) == 0 {
 		return nil
 	}
-	condition := &metav1.Condition{Type: multicluster.ServiceImportMembersReachable, Status: metav1.ConditionFalse, Reason: "MembersStale"}
+	condition := &metav1.Condition{Type: multicluster.ServiceImportMembersReachable, Status: metav1.ConditionFalse, Reason: "MembersStale", LastTransitionTime: since}
 	var parts []string
 	for _, group := range []struct {
 		name     string

@@ -4,6 +4,7 @@
 package projection
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,15 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
 var (
 	epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	web   = types.NamespacedName{Namespace: "ns", Name: "web"}
+	// identified is the identity of the import web, which was created at epoch.
+	identified = importidentity.Scope{NamespaceUID: "uid-ns", MembershipUID: "claim", Since: epoch}.Identity("web", importidentity.Life{})
 )
 
 const ipv4, ipv6 = corev1.IPv4Protocol, corev1.IPv6Protocol
@@ -99,7 +103,7 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "type of the import changed", nil, v4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			result := newImport(web, []member.Export{test.export}, localState{derived: test.derived})
+			result := newImport(web, identified, []member.Export{test.export}, localState{derived: test.derived})
 			got := condition(result, multicluster.ServiceImportReady)
 			if got.Reason != test.reason || (got.Status == metav1.ConditionTrue) != (test.reason == "Ready") || !strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
@@ -119,7 +123,7 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 // The condition of an import whose derived Service cannot be created names the
 // conflicting Service.
 func TestNameConflictIsReported(t *testing.T) {
-	got := condition(newImport(web, []member.Export{exportOf("a")}, localState{nameConflict: true}), multicluster.ServiceImportReady)
+	got := condition(newImport(web, identified, []member.Export{exportOf("a")}, localState{conflicting: &corev1.Service{}}), multicluster.ServiceImportReady)
 	if got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, multicluster.DerivedServiceName(web.Namespace, web.Name)) || !strings.Contains(got.Message, "delete it") {
 		t.Errorf("got condition %+v", got)
 	}
@@ -133,7 +137,7 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 			"note": "x", multicluster.DerivedServiceAnnotation: "stolen", multicluster.ClusterSetKeyPrefix + "vip": "stolen",
 		}
 	})
-	result := newImport(web, []member.Export{export}, localState{})
+	result := newImport(web, identified, []member.Export{export}, localState{})
 	if diff := cmp.Diff(map[string]string{"app": "web"}, result.Labels); diff != "" {
 		t.Errorf("labels: %s", diff)
 	}
@@ -149,7 +153,7 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 // R24, R33: each exporting cluster is listed once, whatever its state; R34, R63:
 // the spec is the merged one.
 func TestImportListsEveryExportingCluster(t *testing.T) {
-	result := newImport(web, []member.Export{
+	result := newImport(web, identified, []member.Export{
 		exportOf("c", in(clusterset.MemberLost), headless), exportOf("a", in(clusterset.MemberLocal)), exportOf("b", in(clusterset.MemberStale)),
 	}, localState{slices: true})
 	want := []multicluster.ClusterStatus{{Cluster: "a"}, {Cluster: "b"}, {Cluster: "c"}}
@@ -162,7 +166,7 @@ func TestImportListsEveryExportingCluster(t *testing.T) {
 	if result.Status.EndpointSliceObjects != multicluster.EndpointSliceObjectsPresent {
 		t.Errorf("endpointSliceObjects is %s", result.Status.EndpointSliceObjects)
 	}
-	if got := newImport(web, []member.Export{exportOf("a")}, localState{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
+	if got := newImport(web, identified, []member.Export{exportOf("a")}, localState{}).Status.EndpointSliceObjects; got != multicluster.EndpointSliceObjectsAbsent {
 		t.Errorf("without imported EndpointSlices, endpointSliceObjects is %s", got)
 	}
 }
@@ -181,9 +185,56 @@ func TestMembersReachableNamesClustersAndTimes(t *testing.T) {
 			"stale: c (last seen 2026-01-01T00:00:00Z); lost: b (last seen 2026-01-01T00:00:00Z), d (last seen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := condition(newImport(web, test.exports, localState{}), multicluster.ServiceImportMembersReachable)
+			got := condition(newImport(web, identified, test.exports, localState{}), multicluster.ServiceImportMembersReachable)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.message) || test.reason != "" && got.Status != metav1.ConditionFalse {
 				t.Errorf("got %+v, want %s and %q", got, test.reason, test.message)
+			}
+		})
+	}
+}
+
+// R32: condition times are those of their causes, so that they are the same in every
+// replica and after a restart. They are never earlier than the import.
+func TestConditionTimesAreThoseOfTheirCauses(t *testing.T) {
+	const before, at, later = -time.Hour, time.Duration(0), time.Hour
+	created := func(service *corev1.Service, age time.Duration) *corev1.Service {
+		service.CreationTimestamp = metav1.NewTime(epoch.Add(age))
+		return service
+	}
+	v4 := []corev1.IPFamily{ipv4}
+	exportedAt := func(age time.Duration) func(*member.Export) {
+		return func(e *member.Export) { e.Service.Spec.ExportedAt = metav1.NewTime(epoch.Add(age)) }
+	}
+	seen := func(age time.Duration) func(*member.Export) {
+		return func(e *member.Export) { e.LastSeen = epoch.Add(age + time.Millisecond) }
+	}
+	const ready, reachable = multicluster.ServiceImportReady, multicluster.ServiceImportMembersReachable
+	for _, test := range []struct {
+		name      string
+		condition string
+		exports   []member.Export
+		local     localState
+		status    metav1.ConditionStatus
+		want      time.Duration
+	}{
+		{"ready since the derived Service exists", ready, []member.Export{exportOf("b", exportedAt(2*later))}, localState{derived: created(derivedWith(v4, "10.0.0.1"), later)}, "True", later},
+		{"not before the import", ready, []member.Export{exportOf("b")}, localState{derived: created(derivedWith(v4, "10.0.0.1"), before)}, "True", at},
+		{"no derived Service", ready, []member.Export{exportOf("b", exportedAt(later))}, localState{}, "False", at},
+		{"name conflict", ready, []member.Export{exportOf("b")}, localState{conflicting: created(&corev1.Service{}, later)}, "False", later},
+		{"waiting for an IP", ready, []member.Export{exportOf("b", exportedAt(2*later))}, localState{derived: created(derivedWith(v4), later)}, "False", later},
+		{"family of the oldest export not supported", ready, []member.Export{exportOf("b", families(ipv6), exportedAt(2*later)), exportOf("c", exportedAt(3*later))},
+			localState{derived: created(derivedWith(v4, "10.0.0.1"), later)}, "False", 2 * later},
+		{"type of an older export", ready, []member.Export{exportOf("b", headless, exportedAt(before))}, localState{derived: created(derivedWith(v4, "10.0.0.1"), later)}, "False", later},
+		{"first member unreachable", reachable, []member.Export{exportOf("b", in(clusterset.MemberLost), seen(2*later)), exportOf("c", in(clusterset.MemberStale), seen(later)), exportOf("d", seen(before))},
+			localState{}, "False", later},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for range 2 { // whatever the order of the exports
+				got := condition(newImport(web, identified, test.exports, test.local), test.condition)
+				if want := metav1.NewTime(epoch.Add(test.want)); got.LastTransitionTime != want.Rfc3339Copy() || got.Status != test.status {
+					t.Errorf("%s since %s, want %s since %s", got.Status, got.LastTransitionTime, test.status, want)
+				}
+				slices.Reverse(test.exports)
 			}
 		})
 	}

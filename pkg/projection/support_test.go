@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -30,9 +31,11 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record/recordtest"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
@@ -45,12 +48,24 @@ type cluster struct {
 	kubernetes   *fake.Clientset
 	multicluster *mcsfake.Clientset
 	secrets      cache.SharedIndexInformer
+	// records are the records of lives.
+	records *recordtest.Store
+	clock   *testingclock.FakePassiveClock
 }
 
 // newCluster returns cluster a of ClusterSet set, with namespace ns.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, kubernetes: fake.NewClientset(), multicluster: mcsfake.NewSimpleClientset()}
+	return newReplica(t, recordtest.New())
+}
+
+// newReplica returns another server of a cluster with these records.
+func newReplica(t *testing.T, records *recordtest.Store) *cluster {
+	t.Helper()
+	c := &cluster{
+		t: t, kubernetes: fake.NewClientset(), multicluster: mcsfake.NewSimpleClientset(),
+		records: records, clock: testingclock.NewFakePassiveClock(epoch.Add(time.Hour)),
+	}
 	c.secrets = coreinformers.NewSecretInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
 	versions := virtual.NewVersionSource(clock.RealClock{})
 	stores := map[schema.GroupResource]*virtual.Store{}
@@ -70,11 +85,15 @@ func newCluster(t *testing.T) *cluster {
 		})
 	}
 	var err error
+	host := informers.NewSharedInformerFactory(c.kubernetes, 0)
 	c.Projection, err = New(Config{
-		Kubernetes:   informers.NewSharedInformerFactory(c.kubernetes, 0),
+		Kubernetes:   host,
 		Multicluster: mcsinformers.NewSharedInformerFactory(c.multicluster, 0),
-		Identities:   newIdentities(t),
-		Stores:       stores,
+		Lives: importidentity.New(importidentity.Config{
+			Store: records, Clock: c.clock, Namespaces: host.Core().V1().Namespaces().Lister(), GetNamespace: c.kubernetes.CoreV1().Namespaces().Get,
+		}),
+		Clock:  c.clock,
+		Stores: stores,
 	}, member.Config{
 		Secrets: c.secrets, Memory: memory.New(store, "/"+t.Name()+"/members"), Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
 	})

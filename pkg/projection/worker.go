@@ -69,10 +69,10 @@ func (p *Projection) process(ctx context.Context, item key) (err error) {
 	}()
 	switch item.kind {
 	case serviceKey:
-		return p.syncService(ctx, item.name)
+		return p.syncService(item.name)
 	case memberKey:
 		p.syncMember(item.name.Name)
-		p.collectUnverified()
+		p.endUnverified()
 		return nil
 	case claimsKey:
 		return p.syncClaims(ctx)

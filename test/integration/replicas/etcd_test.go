@@ -8,12 +8,10 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
-
-// everyKey are options that count the keys with a prefix.
-var everyKey = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCountOnly()}
 
 // etcdClient returns a client of the etcd that the replicas share.
 func etcdClient(t *testing.T) *clientv3.Client {
@@ -22,4 +20,13 @@ func etcdClient(t *testing.T) *clientv3.Client {
 	expect.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// records returns the number of records about the lives of imports in a namespace,
+// or in all of them.
+func records(t *testing.T, namespace types.UID) int64 {
+	t.Helper()
+	found, err := etcdClient(t).Get(t.Context(), "/registry/mcs-apiserver/storage.mcs-apiserver.io/lives/"+string(namespace), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	expect.NoError(t, err)
+	return found.Count
 }

@@ -1,0 +1,241 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package importidentity
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// retryPeriod is the delay before the records are read again after a failure.
+	retryPeriod = time.Second
+	// flushDelay is how long the end of a life waits for others of its namespace, to
+	// be recorded with them.
+	flushDelay = 10 * time.Millisecond
+	// retryDelay is the initial delay before a failed write is retried.
+	retryDelay    = 100 * time.Millisecond
+	maxRetryDelay = 10 * time.Second
+	// timeout limits reads of namespaces; the store limits its own calls.
+	timeout = 10 * time.Second
+	// recorders is the number of namespaces that are written concurrently.
+	recorders = 4
+)
+
+// Store keeps one document per namespace, named by the UID of the namespace. All
+// replicas share it.
+type Store interface {
+	// List returns all documents, and the version to watch from.
+	List(ctx context.Context) (documents map[string][]byte, version string, err error)
+	// Update replaces a document by what update returns for the current one, which is
+	// nil if absent. Returning nil deletes the document, and returning the same bytes
+	// writes nothing. Update returns what is stored afterwards.
+	Update(ctx context.Context, name string, update func(current []byte) ([]byte, error)) (stored []byte, version string, err error)
+	// Watch calls observe for every change after a version, with nil for a deleted
+	// document. It returns nil when the context ends, and an error if the watch
+	// breaks.
+	Watch(ctx context.Context, from string, observe func(name string, data []byte, version string)) error
+}
+
+// Config is what Lives needs.
+type Config struct {
+	Store Store
+	Clock clock.PassiveClock
+	// Namespaces are those of this cluster. GetNamespace reads one without a cache.
+	Namespaces   corev1listers.NamespaceLister
+	GetNamespace func(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Namespace, error)
+}
+
+// Callbacks connect Lives with the imports of this replica.
+type Callbacks struct {
+	// Changed is called with names in a namespace whose lives changed; without names,
+	// those of all imports in it may have changed. It MUST NOT BLOCK.
+	Changed func(namespace string, names []string)
+	// Shown returns the lives of the imports that are shown in a namespace.
+	Shown func(namespace string, uid types.UID) map[string]int64
+}
+
+// Lives knows the present life of every name, and records when a life is over. It
+// is safe for concurrent use.
+type Lives struct {
+	config Config
+
+	mu sync.Mutex
+	// queue holds the namespaces whose records may have to be written or deleted. It
+	// is nil before Run.
+	queue workqueue.TypedRateLimitingInterface[types.UID]
+	// known are the documents as far as they have been heard of.
+	known map[types.UID]document
+	// ends are the lives whose end is being recorded.
+	ends map[types.UID]ends
+}
+
+// ends are lives that are over, by name.
+type ends struct {
+	namespace string
+	lives     map[string]int64
+}
+
+// New returns Lives. It starts nothing.
+func New(config Config) *Lives {
+	return &Lives{config: config, known: map[types.UID]document{}, ends: map[types.UID]ends{}}
+}
+
+// enqueueLocked enqueues a namespace. Run enqueues all that are known before.
+func (l *Lives) enqueueLocked(uid types.UID, delay time.Duration) {
+	if l.queue != nil {
+		l.queue.AddAfter(uid, delay)
+	}
+}
+
+// newQueue returns a queue of all namespaces that are known.
+func (l *Lives) newQueue() workqueue.TypedRateLimitingInterface[types.UID] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](retryDelay, maxRetryDelay))
+	for uid := range l.known {
+		l.queue.Add(uid)
+	}
+	for uid := range l.ends {
+		l.queue.Add(uid)
+	}
+	return l.queue
+}
+
+// Life returns the present life of a name in a namespace, and whether its end is
+// being recorded. The number is at least that of a life that is known to have
+// begun.
+func (l *Lives) Life(namespace string, uid types.UID, name string, begun int64) (life Life, ending bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	life = l.known[uid].life(name)
+	if begun > life.Number {
+		life.Number = begun
+		known := merge(l.known[uid], document{Namespace: namespace})
+		known.set(name, life)
+		l.known[uid] = known
+	}
+	number, found := l.ends[uid].lives[name]
+	return life, found && number >= life.Number
+}
+
+// End records that a life is over, and calls Changed when that is recorded. It
+// does not block.
+func (l *Lives) End(namespace string, uid types.UID, name string, number int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held, ok := l.ends[uid]
+	if !ok {
+		held = ends{namespace, map[string]int64{}}
+		l.ends[uid] = held
+	}
+	if before, found := held.lives[name]; !found || before < number {
+		held.lives[name] = number
+		l.enqueueLocked(uid, flushDelay)
+	}
+}
+
+// NamespaceChanged handles a namespace that may have been deleted. It does not
+// block.
+func (l *Lives) NamespaceChanged(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.known[uid]; ok {
+		l.enqueueLocked(uid, 0)
+	}
+}
+
+// Load reads all records, retrying until it succeeds or the context ends. It
+// returns the version to pass to Run.
+func (l *Lives) Load(ctx context.Context) (version string, err error) {
+	for {
+		version, err = l.list(ctx, func(string, []string) {})
+		if err == nil || ctx.Err() != nil {
+			return version, err
+		}
+		klog.FromContext(ctx).Error(err, "Failed to load the lives of ServiceImports, retrying")
+		if wait(ctx, retryPeriod) != nil {
+			return "", ctx.Err()
+		}
+	}
+}
+
+func wait(ctx context.Context, period time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(period):
+		return nil
+	}
+}
+
+// Run follows what other replicas record from a version that Load returned, and
+// records what End is called with, until the context ends.
+func (l *Lives) Run(ctx context.Context, version string, callbacks Callbacks) {
+	queue := l.newQueue()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer queue.ShutDown()
+	for range recorders {
+		running.Go(func() { l.work(ctx, queue, callbacks) })
+	}
+	for ctx.Err() == nil {
+		err := l.config.Store.Watch(ctx, version, func(name string, data []byte, _ string) {
+			l.observe(ctx, types.UID(name), data, callbacks.Changed)
+		})
+		for err != nil && wait(ctx, retryPeriod) == nil {
+			version, err = l.list(ctx, callbacks.Changed)
+			if err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Failed to reload the lives of ServiceImports, retrying")
+			}
+		}
+	}
+}
+
+// list reads all records.
+func (l *Lives) list(ctx context.Context, changed func(string, []string)) (version string, err error) {
+	documents, version, err := l.config.Store.List(ctx)
+	if err != nil {
+		return "", fmt.Errorf("list the lives of ServiceImports: %w", err)
+	}
+	for name, data := range documents {
+		l.observe(ctx, types.UID(name), data, changed)
+	}
+	return version, nil
+}
+
+// observe takes what is stored about a namespace. A document that was deleted
+// stays known until its namespace is gone, so that no life is used again.
+func (l *Lives) observe(ctx context.Context, uid types.UID, data []byte, changed func(string, []string)) {
+	heard, err := decode(data)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Ignoring the record of a namespace; it is replaced when the next life in it ends", "uid", uid)
+		return
+	}
+	if data == nil {
+		return
+	}
+	l.mu.Lock()
+	before := l.known[uid]
+	after := merge(before, heard)
+	l.known[uid] = after
+	if !l.exists(after.Namespace, uid) {
+		l.enqueueLocked(uid, 0)
+	}
+	l.mu.Unlock()
+	if names, all := changes(before, after); all || len(names) > 0 {
+		changed(after.Namespace, names)
+	}
+}

@@ -1,0 +1,128 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package importidentity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// work writes and deletes records until the queue is shut down.
+func (l *Lives) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], callbacks Callbacks) {
+	for {
+		uid, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if err := l.reconcile(ctx, uid, callbacks); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Failed to record the end of ServiceImports, retrying")
+			queue.AddRateLimited(uid)
+		} else {
+			queue.Forget(uid)
+		}
+		queue.Done(uid)
+	}
+}
+
+// reconcile records the ends of lives in a namespace, or deletes the record of a
+// namespace that is gone.
+func (l *Lives) reconcile(ctx context.Context, uid types.UID, callbacks Callbacks) error {
+	l.mu.Lock()
+	namespace, batch := l.known[uid].Namespace, maps.Clone(l.ends[uid].lives)
+	if len(batch) > 0 {
+		namespace = l.ends[uid].namespace
+	}
+	l.mu.Unlock()
+	gone, err := l.gone(ctx, namespace, uid)
+	switch {
+	case err != nil:
+		return fmt.Errorf("get namespace %q: %w", namespace, err)
+	case gone:
+		err = l.forget(ctx, uid)
+	case len(batch) > 0:
+		err = l.record(ctx, uid, namespace, batch, callbacks)
+	}
+	if err != nil {
+		return fmt.Errorf("update the lives of ServiceImports in namespace %q: %w", namespace, err)
+	}
+	if len(batch) > 0 {
+		callbacks.Changed(namespace, slices.Sorted(maps.Keys(batch)))
+	}
+	return nil
+}
+
+// gone reports whether a namespace is gone for certain: the cache may lag behind
+// the record of another replica.
+func (l *Lives) gone(ctx context.Context, name string, uid types.UID) (bool, error) {
+	if l.exists(name, uid) {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found, err := l.config.GetNamespace(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && found.UID != uid, err
+}
+
+// exists reports whether a namespace exists as far as the cache knows.
+func (l *Lives) exists(name string, uid types.UID) bool {
+	found, err := l.config.Namespaces.Get(name)
+	return err == nil && found.UID == uid
+}
+
+// forget deletes the record of a namespace.
+func (l *Lives) forget(ctx context.Context, uid types.UID) error {
+	if _, _, err := l.config.Store.Update(ctx, string(uid), func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, uid)
+	delete(l.ends, uid)
+	return nil
+}
+
+// record records that lives are over.
+func (l *Lives) record(ctx context.Context, uid types.UID, namespace string, batch map[string]int64, callbacks Callbacks) error {
+	stored, _, err := l.config.Store.Update(ctx, string(uid), func(current []byte) ([]byte, error) {
+		updated, err := decode(current)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Replacing the record of a namespace", "namespace", namespace)
+		}
+		l.mu.Lock()
+		updated = merge(updated, l.known[uid])
+		l.mu.Unlock()
+		updated.Namespace = namespace
+		for name, number := range batch {
+			updated.end(name, number, l.config.Clock.Now())
+		}
+		updated.compact(func() map[string]int64 { return callbacks.Shown(namespace, uid) })
+		return json.Marshal(updated)
+	})
+	if err != nil {
+		return err
+	}
+	l.observe(ctx, uid, stored, callbacks.Changed)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.ends[uid].lives
+	maps.DeleteFunc(held, func(name string, number int64) bool {
+		return batch[name] == number && l.known[uid].life(name).Number > number
+	})
+	if len(held) == 0 {
+		delete(l.ends, uid)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
+)
+
+// lifecycles are those of all imports that are shown. It is safe for concurrent
+// use.
+type lifecycles struct {
+	mu sync.Mutex
+	// byNamespace holds them by namespace and name.
+	byNamespace map[string]map[string]*importidentity.Lifecycle
+}
+
+// decide returns what to do about an import. See importidentity.Lifecycle.
+func (l *lifecycles) decide(service types.NamespacedName, next *importidentity.Identity, ending, exported bool, now time.Time) importidentity.Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	inNamespace := l.byNamespace[service.Namespace]
+	lifecycle := inNamespace[service.Name]
+	if lifecycle == nil {
+		lifecycle = &importidentity.Lifecycle{}
+	}
+	decision := lifecycle.Decide(next, ending, exported, now)
+	switch {
+	case lifecycle.Shown() == nil:
+		delete(inNamespace, service.Name)
+		if len(inNamespace) == 0 {
+			delete(l.byNamespace, service.Namespace)
+		}
+	case inNamespace == nil:
+		l.byNamespace[service.Namespace] = map[string]*importidentity.Lifecycle{service.Name: lifecycle}
+	default:
+		inNamespace[service.Name] = lifecycle
+	}
+	return decision
+}
+
+// services returns the imports that are shown in a namespace.
+func (l *lifecycles) services(namespace string) []types.NamespacedName {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	services := make([]types.NamespacedName, 0, len(l.byNamespace[namespace]))
+	for name := range l.byNamespace[namespace] {
+		services = append(services, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return services
+}
+
+// namespaces returns the namespaces in which imports are shown.
+func (l *lifecycles) namespaces() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	namespaces := make([]string, 0, len(l.byNamespace))
+	for namespace := range l.byNamespace {
+		namespaces = append(namespaces, namespace)
+	}
+	return namespaces
+}
+
+// lives returns the lives of the imports that are shown in a namespace.
+func (l *lifecycles) lives(namespace string, uid types.UID) map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lives := map[string]int64{}
+	for name, lifecycle := range l.byNamespace[namespace] {
+		if shown := lifecycle.Shown(); shown.Scope.NamespaceUID == uid {
+			lives[name] = shown.Life
+		}
+	}
+	return lives
+}
