@@ -102,3 +102,30 @@ func TestNextLifeIsTheSameInEveryReplica(t *testing.T) {
 		return nil
 	})
 }
+
+// R163: an import that was withdrawn while no server was running has another UID when
+// it is exported again.
+func TestEndDuringAnOutageIsRecordedAtStartup(t *testing.T) {
+	const ns, name = "outage", "web"
+	expect.NoError(t, east().Namespace(t.Context(), ns))
+	exportReady(t, ns, name)
+	before, err := east().Import(t.Context(), ns, name)
+	expect.NoError(t, err)
+	for _, replica := range east().APIServers {
+		replica.Kill()
+		<-replica.Exited()
+	}
+	expect.NoError(t, east().Kubernetes.CoreV1().Services(ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	for _, replica := range east().APIServers {
+		expect.NoError(t, replica.Start())
+		expect.NoError(t, replica.AwaitReady(t.Context()))
+	}
+	awaitSame(t, ns, 0)
+	_, err = east().Service(t.Context(), ns, name)
+	expect.NoError(t, err)
+	for _, after := range awaitSame(t, ns, 1) {
+		if strings.HasPrefix(after, string(before.UID)+" ") {
+			t.Errorf("the import has the UID %s again", before.UID)
+		}
+	}
+}
