@@ -73,11 +73,13 @@ func newMaterializer(opts *Options, client kubernetes.Interface, config *rest.Co
 	}, nil
 }
 
-// run keeps the caches up to date, and runs the controllers while the candidate leads.
+// run keeps the caches up to date, shares when the mcs-apiserver in the same Pod sees
+// members, and runs the controllers while the candidate leads.
 func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate) error {
 	if _, err := m.controllers(); err != nil { // determines the caches
 		return err
 	}
+	sightings := memberlease.New(m.client, clock.RealClock{}, m.opts.Namespace, m.installed, m.own)
 	factories := []informerFactory{m.host, m.installed, m.members, m.own}
 	for _, factory := range factories {
 		defer factory.Shutdown()
@@ -92,7 +94,10 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 			return nil // the context is canceled
 		}
 	}
-	return candidate.Run(ctx, m.lead)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return sightings.Run(ctx) })
+	group.Go(func() error { return candidate.Run(ctx, m.lead) })
+	return group.Wait()
 }
 
 // lead runs the controllers. The first that fails stops all others.
@@ -122,7 +127,6 @@ func (m *materializer) controllers() ([]controller, error) {
 	return []controller{
 		materialized,
 		statuses,
-		memberlease.New(m.client, m.opts.Namespace, m.installed, m.own),
 		clusterid.New(m.client, m.computed, m.opts.ClusterID, m.own),
 		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets()),
 	}, nil

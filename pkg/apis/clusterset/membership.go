@@ -29,6 +29,12 @@ const (
 	// LostPolicyAnnotation on the Secret overrides what happens to the endpoints
 	// of the member when the member is lost.
 	LostPolicyAnnotation = GroupName + "/lost-policy"
+	// ClusterUIDAnnotation on the Lease of a member is the UID of the cluster whose
+	// last sighting the Lease records.
+	ClusterUIDAnnotation = GroupName + "/cluster-uid"
+	// LostAnnotation on the Lease of a member, with the value "true", means that the
+	// member has counted as lost since it was last seen.
+	LostAnnotation = GroupName + "/lost"
 )
 
 // DetachedConfigMap is the name of the ConfigMap that detaches the API: while it

@@ -1,9 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memberlease maintains a Lease per member. Its renew time is when the member was
-// last known to be alive. The Leases outlive this process and the mcs-apiserver API, and
-// show the members with the cluster's own API.
+// Package memberlease maintains a Lease per member. Its renew time is when any replica last
+// saw the member. The replicas of mcs-apiserver share their sightings with these Leases,
+// which also outlive them.
 package memberlease
 
 import (
@@ -19,39 +19,44 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordinationv1listers "k8s.io/client-go/listers/coordination/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
-const (
-	// namePrefix distinguishes the Leases of members from others in the namespace.
-	namePrefix = "member-"
-	// renewEvery is the minimum time between two renewals of a Lease: there may be
-	// hundreds of members, and their TTL is much longer.
-	renewEvery = 10 * time.Second
-)
+// renewEvery is the minimum time between two renewals of a Lease, and between two writes
+// of this replica: there may be hundreds of members, their TTL is much longer, and replicas
+// that do not agree for a while must not write in turns.
+const renewEvery = 10 * time.Second
 
 // Controller reconciles the Leases of members.
 type Controller struct {
 	client    kubernetes.Interface
+	clock     clock.PassiveClock
 	namespace string
 	queue     loop.Queue
 	handlers  loop.Handlers
 	members   clustersetlisters.MemberLister
 	leases    coordinationv1listers.LeaseLister
+	// written are when this replica last wrote the Lease of a member. Only the worker
+	// uses it.
+	written map[string]time.Time
 }
 
 // New returns a controller for the Leases in a namespace. host is an informer factory for
 // that namespace.
-func New(client kubernetes.Interface, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) *Controller {
+func New(client kubernetes.Interface, clock clock.PassiveClock, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) *Controller {
 	members := own.ClusterSet().V1alpha1().Members()
 	leases := host.Coordination().V1().Leases()
-	c := &Controller{client: client, namespace: namespace, queue: loop.NewQueue("memberlease"), members: members.Lister(), leases: leases.Lister()}
+	c := &Controller{
+		client: client, clock: clock, namespace: namespace, queue: loop.NewQueue("memberlease"),
+		members: members.Lister(), leases: leases.Lister(), written: map[string]time.Time{},
+	}
 	c.handlers = loop.Handlers{
 		members.Informer(): loop.OnChange(func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) }),
 		leases.Informer():  loop.OnChange(c.leaseChanged),
@@ -60,29 +65,23 @@ func New(client kubernetes.Interface, namespace string, host informers.SharedInf
 }
 
 func (c *Controller) leaseChanged(object metav1.Object) {
-	if lease, ok := object.(*coordinationv1.Lease); ok && isMemberLease(lease) {
-		c.queue.Add(types.NamespacedName{Name: lease.Name[len(namePrefix):]})
+	if lease, ok := object.(*coordinationv1.Lease); ok {
+		if seen, ok := sighting.FromLease(lease); ok {
+			c.queue.Add(types.NamespacedName{Name: seen.Member})
+		}
 	}
 }
 
-// isMemberLease reports whether a Lease is managed by this controller.
-func isMemberLease(lease *coordinationv1.Lease) bool {
-	return lease.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && len(lease.Name) > len(namePrefix) && lease.Name[:len(namePrefix)] == namePrefix
-}
-
-// Run runs the controller until the context is canceled. Only the leader runs it.
+// Run runs the controller until the context is canceled. Every replica runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "memberlease"))
 	return c.handlers.Run(ctx, c.queue, 1, c.sync)
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
-	existing, err := c.leases.Leases(c.namespace).Get(namePrefix + key.Name)
+	existing, err := c.leases.Leases(c.namespace).Get(sighting.LeaseName(key.Name))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
-	}
-	if err != nil || !isMemberLease(existing) {
-		existing = nil
 	}
 	entry, err := c.members.Get(key.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -91,19 +90,39 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		entry = nil
 	}
-	client := c.client.CoordinationV1().Leases(c.namespace)
-	switch wanted := desired(existing, entry, c.namespace); {
-	case wanted == nil && existing == nil:
+	wanted := desired(existing, entry)
+	if wanted == existing {
 		return nil
+	}
+	if wait := c.written[key.Name].Add(renewEvery).Sub(c.clock.Now()); wait > 0 {
+		c.queue.AddAfter(key, wait)
+		return nil
+	}
+	if err := c.write(ctx, existing, wanted); err != nil {
+		return err
+	}
+	c.written[key.Name] = c.clock.Now()
+	if wanted == nil {
+		delete(c.written, key.Name)
+	}
+	return nil
+}
+
+// write replaces a Lease, unless another replica has in the meantime: the loop then
+// compares again.
+func (c *Controller) write(ctx context.Context, existing, wanted *coordinationv1.Lease) error {
+	client := c.client.CoordinationV1().Leases(c.namespace)
+	switch {
 	case wanted == nil:
-		if err := client.Delete(ctx, existing.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		precondition := metav1.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion}
+		if err := client.Delete(ctx, existing.Name, metav1.DeleteOptions{Preconditions: &precondition}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete Lease of former member: %w", err)
 		}
 	case existing == nil:
 		if _, err := client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create Lease of member: %w", err)
 		}
-	case wanted != existing:
+	default:
 		if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("renew Lease of member: %w", err)
 		}
@@ -112,33 +131,36 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 }
 
 // desired returns the Lease of a member, nil if it should have none, or the existing one
-// if it does not have to be renewed. A member that has not been seen since the server
-// started keeps its Lease.
-func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, namespace string) *coordinationv1.Lease {
+// if it does not have to be written. Of the sightings of all replicas, the newest counts.
+func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member) *coordinationv1.Lease {
+	var held sighting.Sighting
+	if existing != nil {
+		var managed bool
+		if held, managed = sighting.FromLease(existing); !managed {
+			return existing
+		}
+	}
 	if entry == nil || entry.Status.State == clustersetv1alpha1.MemberLocal || entry.Status.State == clustersetv1alpha1.MemberRefused {
 		return nil
 	}
 	if entry.Status.LastSeen == nil {
-		return existing
+		return existing // not seen since the server started
 	}
-	seen := entry.Status.LastSeen.Time
-	if existing != nil && existing.Spec.RenewTime != nil && seen.Sub(existing.Spec.RenewTime.Time) < renewEvery &&
-		ptr.Deref(existing.Spec.LeaseDurationSeconds, 0) == entry.Status.TTLSeconds {
-		return existing
+	lost := entry.Status.State == clustersetv1alpha1.MemberLost
+	seen := sighting.Sighting{Member: entry.Name, UID: entry.Status.ClusterUID, At: entry.Status.LastSeen.Time, Lost: lost}
+	ttl := entry.Status.TTLSeconds
+	switch later := seen.At.Sub(held.At); {
+	case existing == nil, later >= renewEvery:
+		return sighting.Record(existing, seen, ttl)
+	case seen.UID != held.UID:
+		return existing // another replica just saw another cluster with this ID
+	case held.Lost && !lost && later > 0:
+		return sighting.Record(existing, seen, ttl)
+	case !held.Lost && lost && later >= 0: // the server knows the newest sighting
+		held.Lost = true
+		return sighting.Record(existing, held, ttl)
+	case ptr.Deref(existing.Spec.LeaseDurationSeconds, 0) != ttl:
+		return sighting.Record(existing, held, ttl)
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namePrefix + entry.Name}}
-	if existing != nil {
-		lease = existing.DeepCopy()
-	}
-	if lease.Labels == nil {
-		lease.Labels = map[string]string{}
-	}
-	lease.Labels[multicluster.ManagedByLabel] = multicluster.ManagedBy
-	lease.Spec.HolderIdentity = ptr.To(entry.Name)
-	lease.Spec.LeaseDurationSeconds = nil // 0 is invalid
-	if entry.Status.TTLSeconds > 0 {
-		lease.Spec.LeaseDurationSeconds = ptr.To(entry.Status.TTLSeconds)
-	}
-	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(seen))
-	return lease
+	return existing
 }

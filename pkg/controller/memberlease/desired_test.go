@@ -4,38 +4,60 @@
 package memberlease
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // member returns a member that was last seen so long after the epoch, never if negative.
 func member(state clustersetv1alpha1.MemberState, seen time.Duration, ttl int32) *clustersetv1alpha1.Member {
-	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{State: state, TTLSeconds: ttl}}
+	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{ClusterUID: "uid-east", State: state, TTLSeconds: ttl}}
 	if seen >= 0 {
 		entry.Status.LastSeen = ptr.To(metav1.NewTime(epoch.Add(seen)))
 	}
 	return entry
 }
 
-func lease(renewed time.Duration, ttl int32) *coordinationv1.Lease {
+func lease(renewed time.Duration, ttl int32, changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
 	result := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-east", Labels: map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("east"), RenewTime: ptr.To(metav1.NewMicroTime(epoch.Add(renewed)))},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "member-east", Labels: map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy},
+			Annotations: map[string]string{clusterset.ClusterUIDAnnotation: "uid-east"},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("east"), RenewTime: ptr.To(metav1.NewMicroTime(epoch.Add(renewed)))},
 	}
 	if ttl > 0 {
 		result.Spec.LeaseDurationSeconds = ptr.To(ttl)
 	}
+	for _, change := range changes {
+		change(result)
+	}
 	return result
+}
+
+func markedLost(lease *coordinationv1.Lease) { lease.Annotations[clusterset.LostAnnotation] = "true" }
+
+func of(uid string) func(*coordinationv1.Lease) {
+	return func(lease *coordinationv1.Lease) { lease.Annotations[clusterset.ClusterUIDAnnotation] = uid }
 }
 
 // R79: the renew time of a Lease is when its member was last known to be alive.
@@ -56,12 +78,19 @@ func TestDesiredLease(t *testing.T) {
 		{name: "never seen", entry: member(connecting, -1, 60)},
 		{name: "not seen since a restart", existing: lease(0, 60), entry: member(connecting, -1, 60), want: lease(0, 60), kept: true},
 		{name: "new", entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60)},
-		{name: "new and lost", entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60)},
+		{name: "new and lost", entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost)},
 		{name: "not seen since", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60), kept: true},
 		{name: "seen shortly after", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery-time.Second, 60), want: lease(time.Minute, 60), kept: true},
 		{name: "seen later", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery, 60), want: lease(time.Minute+renewEvery, 60)},
 		{name: "seen earlier by a server that lags behind", existing: lease(time.Minute, 60), entry: member(connected, 0, 60), want: lease(time.Minute, 60), kept: true},
-		{name: "lost by now", existing: lease(time.Minute, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "lost by now", existing: lease(time.Minute, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost)},
+		{name: "lost for long", existing: lease(time.Minute, 60, markedLost), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost), kept: true},
+		{name: "lost to a server that does not know of the newest sighting", existing: lease(time.Minute, 60), entry: member(lost, 0, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "not lost to a server that was just started", existing: lease(time.Minute, 60, markedLost), entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60, markedLost), kept: true},
+		{name: "found again", existing: lease(time.Minute, 60, markedLost), entry: member(connected, time.Minute+time.Second, 60), want: lease(time.Minute+time.Second, 60)},
+		{name: "lost after it was seen again", existing: lease(0, 60, markedLost), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost)},
+		{name: "another cluster with the same ID", existing: lease(0, 60, of("another"), markedLost), entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60)},
+		{name: "another cluster that was just seen", existing: lease(time.Minute, 60, of("another")), entry: member(lost, time.Minute+time.Second, 30), want: lease(time.Minute, 60, of("another")), kept: true},
 		{name: "another TTL", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 30), want: lease(time.Minute, 30)},
 		{name: "no TTL", existing: lease(time.Minute, 60), entry: member(connected, time.Minute, 0), want: lease(time.Minute, 0)},
 		{name: "still no TTL", existing: lease(time.Minute, 0), entry: member(connected, time.Minute, 0), want: lease(time.Minute, 0), kept: true},
@@ -73,7 +102,7 @@ func TestDesiredLease(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.existing.DeepCopy()
-			got := desired(test.existing, test.entry, "mcs-system")
+			got := desired(test.existing, test.entry)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("want (-), got (+): %s", diff)
 			}
@@ -90,25 +119,134 @@ func TestDesiredLease(t *testing.T) {
 func TestForeignMetadataOfALeaseIsPreserved(t *testing.T) {
 	existing := lease(0, 60)
 	existing.Labels["team"], existing.ResourceVersion = "platform", "7"
-	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60), "mcs-system")
+	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60))
 	if got.Labels["team"] != "platform" || got.ResourceVersion != "7" {
 		t.Errorf("%+v", got.ObjectMeta)
 	}
 }
 
-func TestOnlyLabeledLeasesWithThePrefixAreManaged(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		labels map[string]string
-		want   bool
-	}{
-		{"member-east", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, true},
-		{"member-east", nil, false},
-		{"member-", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
-		{"mcs-controller", map[string]string{multicluster.ManagedByLabel: multicluster.ManagedBy}, false},
-	} {
-		if got := isMemberLease(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: test.name, Labels: test.labels}}); got != test.want {
-			t.Errorf("%s %v: got %t", test.name, test.labels, got)
+func TestForeignLeaseIsLeftAlone(t *testing.T) {
+	foreign := lease(0, 60)
+	foreign.Labels = nil
+	for _, entry := range []*clustersetv1alpha1.Member{nil, member(clustersetv1alpha1.MemberConnected, time.Hour, 60)} {
+		if got := desired(foreign, entry); got != foreign {
+			t.Errorf("want the existing Lease, got %v", got)
 		}
 	}
+}
+
+// replicas are controllers that share the API of one cluster, each with a server of its own.
+type replicas struct {
+	client  *fake.Clientset
+	servers []*mcsfake.Clientset
+	stop    func()
+}
+
+func startReplicas(t *testing.T, count int) *replicas {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &replicas{client: fake.NewClientset()}
+	var running sync.WaitGroup
+	for range count {
+		server := mcsfake.NewSimpleClientset()
+		r.servers = append(r.servers, server)
+		host := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace("mcs-system"))
+		own := mcsinformers.NewSharedInformerFactory(server, 0)
+		controller := New(r.client, clock.RealClock{}, "mcs-system", host, own)
+		host.StartWithContext(ctx)
+		own.StartWithContext(ctx)
+		running.Go(func() {
+			_ = controller.Run(ctx)
+			host.Shutdown()
+			own.Shutdown()
+		})
+	}
+	r.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	return r
+}
+
+var members = clustersetv1alpha1.SchemeGroupVersion.WithResource("members")
+
+// show makes the server of a replica show a member.
+func (r *replicas) show(t *testing.T, replica int, entry *clustersetv1alpha1.Member) {
+	t.Helper()
+	err := r.servers[replica].Tracker().Update(members, entry, "")
+	if apierrors.IsNotFound(err) {
+		err = r.servers[replica].Tracker().Create(members, entry, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writes returns how many writes there were.
+func (r *replicas) writes() int {
+	count := 0
+	for _, action := range r.client.Actions() {
+		if verb := action.GetVerb(); verb != "list" && verb != "watch" && verb != "get" {
+			count++
+		}
+	}
+	return count
+}
+
+// R168: every replica renews the Lease, but not if another one just did.
+func TestReplicasRenewOneLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 2)
+		defer r.stop()
+		start := time.Now().Truncate(time.Second)
+		const minutes = 10
+		for time.Since(start) < minutes*time.Minute {
+			for replica := range r.servers {
+				if replica == 1 && time.Since(start) > minutes*time.Minute/2 {
+					break // it no longer reaches the member
+				}
+				entry := member(clustersetv1alpha1.MemberConnected, 0, 60)
+				entry.Status.LastSeen = ptr.To(metav1.NewTime(time.Now().Truncate(time.Second)))
+				r.show(t, replica, entry)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		lease, err := r.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if age := time.Since(lease.Spec.RenewTime.Time); age > 20*time.Second {
+			t.Errorf("the Lease was renewed %s ago", age)
+		}
+		// Both may try at once, and one of them fails.
+		if got, most := r.writes(), 2*minutes*6; got > most {
+			t.Errorf("%d writes in %d minutes, want at most %d", got, minutes, most)
+		}
+	})
+}
+
+// R168: replicas that do not agree do not write in turns all the time.
+func TestReplicasThatDisagreeWriteRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 2)
+		defer r.stop()
+		entry := member(clustersetv1alpha1.MemberConnected, 0, 60)
+		r.show(t, 0, entry)
+		refused := entry.DeepCopy()
+		refused.Status.State = clustersetv1alpha1.MemberRefused
+		r.show(t, 1, refused)
+		time.Sleep(time.Minute)
+		before := r.writes()
+		time.Sleep(10 * time.Minute)
+		if got := r.writes() - before; got > 2*60+2 {
+			t.Errorf("%d writes in ten minutes", got)
+		}
+		if err := r.servers[0].Tracker().Delete(members, "", "east"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := r.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the Lease of a former member: %v", err)
+		}
+	})
 }
