@@ -39,15 +39,17 @@ import (
 // Config is the configuration of a server.
 type Config struct {
 	Generic *genericapiserver.RecommendedConfig
-	// Etcd stores the last known exports of members, which are not API objects.
-	// EtcdPrefix is the prefix of all keys.
+	// Etcd is the client of Storage, and EtcdPrefix the prefix of all keys.
 	Etcd       *clientv3.Client
 	EtcdPrefix string
 	// Storage is where objects are stored. AcceptStorage opens it even if it is lost,
 	// or belongs to another cluster.
 	Storage       opener.Storage
 	AcceptStorage bool
-	// Namespace contains the Secrets of members.
+	// ReplicaID identifies this replica among those that share the storage. It is
+	// empty if this is the only one.
+	ReplicaID string
+	// Namespace contains the Secrets and Leases of members.
 	Namespace string
 	// MemberTTL is how long a member can be unreachable before it is lost.
 	MemberTTL time.Duration

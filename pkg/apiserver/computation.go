@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"path"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -31,6 +31,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/leftovers"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
@@ -42,8 +43,9 @@ type computation struct {
 	// The informers are started with the server and stopped after the projection.
 	kubernetes   informers.SharedInformerFactory
 	multicluster mcsinformers.SharedInformerFactory
-	secrets      cache.SharedIndexInformer
-	leftovers    *leftovers.Collector
+	// secrets and leases are those of members.
+	secrets, leases cache.SharedIndexInformer
+	leftovers       *leftovers.Collector
 	// records are closed after the projection has ended.
 	records *records
 	// storage is closed until the records can be read.
@@ -66,6 +68,9 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = clusterset.MemberSecretSelector()
 		}),
+		leases: coordinationinformers.NewFilteredLeaseInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.LabelSelector = sighting.Selector
+		}),
 		records: &records{options: c.generic.RESTOptionsGetter},
 		storage: c.Storage.Gate(),
 	}
@@ -73,6 +78,14 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		return nil, err
 	}
 	lives, err := computed.records.open("lives")
+	if err != nil {
+		return nil, err
+	}
+	memories, err := computed.records.open(membersRecords)
+	if err != nil {
+		return nil, err
+	}
+	election, err := c.election()
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +103,25 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		ClusterSetIPRanges: c.ClusterSetIP.Ranges,
 		ClusterSetIPCIDRs:  c.ClusterSetIP.CIDRs,
 	}, member.Config{
-		Secrets: computed.secrets,
-		Memory:  memory.New(c.Etcd, path.Join(c.EtcdPrefix, memoryLocation)),
-		Clock:   clock.RealClock{},
-		TTL:     c.MemberTTL,
+		Secrets:  computed.secrets,
+		Leases:   computed.leases,
+		Memory:   memories,
+		Election: election,
+		Clock:    clock.RealClock{},
+		TTL:      c.MemberTTL,
 
 		LostPolicy: c.LostPolicy,
 		Ranges:     c.ClusterSetIP.Ranges,
 	})
 	return computed, err
+}
+
+// election decides which replica records the exports of members.
+func (c CompletedConfig) election() (memory.Election, error) {
+	if c.ReplicaID == "" {
+		return memory.Unopposed, nil
+	}
+	return memory.ByLease(c.client.CoordinationV1(), c.Namespace, c.ReplicaID)
 }
 
 // start is a post-start hook. It does not wait for storage: a server that waits is
@@ -109,6 +132,7 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.multicluster.StartWithContext(ctx)
 	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
 	c.running.Go(func() { c.leftovers.Run(ctx) })
+	c.running.Go(func() { c.leases.RunWithContext(ctx) })
 	c.running.Go(func() {
 		defer c.multicluster.Shutdown()
 		if err := c.storage.Await(ctx); err != nil {

@@ -37,9 +37,8 @@ var locations = map[schema.GroupResource]location{
 	},
 }
 
-// memoryLocation is the key prefix of the last known exports of members, which are
-// not API objects. It must not change either.
-const memoryLocation = "virtual/members"
+// membersRecords is the kind of the records with the last known exports of members.
+const membersRecords = "members"
 
 // frozenLocations sets the key prefix and the storage version of each resource.
 type frozenLocations struct {

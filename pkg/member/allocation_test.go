@@ -14,7 +14,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 )
 
 // R127: CIDRs conflict also with those of a cluster that a hub relays, or that has
@@ -34,12 +33,11 @@ func TestAllocationCIDRsOfAllClustersCount(t *testing.T) {
 		expectCondition(t, w.Entry("a"), clusterset.MemberClusterSetIP, "False", "Overlaps", `"x"`)
 	})
 	t.Run("after a restart", func(t *testing.T) {
-		recorded := newMemory(t)
+		recorded := newHost()
 		w := newFixture(t, recorded)
 		b := w.join("b")
-		w.clock.Step(memory.ContactInterval)
 		w.probe(b, ownEntry("b", cidrs))
-		w.recorder.Flush(t.Context())
+		w.persist(t)
 		after := restart(t, recorded, time.Second)
 		after.SetIdentity(younger)
 		after.add("b")

@@ -71,9 +71,9 @@ func TestAllowedCIDRsApplyToWhatIsHeld(t *testing.T) {
 
 // allowed-cidrs may be tightened while the server is down.
 func TestAllowedCIDRsApplyToWhatIsRecalled(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, _ := exporting(t, recorded)
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	after := restart(t, recorded, time.Second)
 	after.add("b", func(s *secret.Spec) { s.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")} })
 	if got := after.addresses(); got != "[10.0.0.2]" {
@@ -87,7 +87,7 @@ func TestAllowedCIDRsApplyToWhatIsRecalled(t *testing.T) {
 // What an invalid Secret allows is not known: exports are kept until the Secret is
 // corrected, although none are used until then.
 func TestInvalidSecretRemovesNoExports(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w := newFixture(t, recorded)
 	update := func(cidrs string) *receiver {
 		w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretAllowedCIDRs, cidrs)))
@@ -98,7 +98,7 @@ func TestInvalidSecretRemovesNoExports(t *testing.T) {
 	w.probe(b, ownEntry("b", withExports(1)))
 	w.replace(t, b, exports.Services, exported("b", "web"))
 	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	update("10.0.0.1/32,10.0.0.2/33")
 	if got := w.addresses(); got != "[]" {
 		t.Errorf("endpoints are %s although the Secret is invalid", got)

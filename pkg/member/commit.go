@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
@@ -88,13 +89,13 @@ func (r recording) record(store *exports.Store, refs []exports.Ref) {
 		return
 	}
 	for _, ref := range refs {
-		if objects := store.Objects(ref); r.accepted || len(objects) == 0 {
-			r.recorder.Record(r.epoch, r.id, r.uid, ref, objects)
+		if service := store.Service(ref); r.accepted || service == nil {
+			r.recorder.Record(r.epoch, r.id, r.uid, ref, service)
 		}
 	}
 }
 
-// recordAll records everything that a peer exports.
+// recordAll records all Services that a peer exports.
 func (s *Set) recordAll(p *peer) {
 	p.updates.Lock()
 	defer p.updates.Unlock()
@@ -102,9 +103,16 @@ func (s *Set) recordAll(p *peer) {
 	store, recording := p.exports, p.recordingLocked(s.recorder)
 	present := s.peers[p.spec.Name] == p
 	s.mu.RUnlock()
-	if present {
-		recording.record(store, store.Refs())
+	if !present || !recording.accepted || recording.uid == "" {
+		return
 	}
+	services := map[exports.Ref]*clusterset.ExportedService{}
+	for _, ref := range store.Refs() {
+		if service := store.Service(ref); service != nil {
+			services[ref] = service
+		}
+	}
+	recording.recorder.RecordAll(recording.epoch, recording.id, recording.uid, services)
 }
 
 // enforcePolicy removes what the exports of a peer contain but its Secret, or

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
@@ -45,19 +44,20 @@ func (s *Set) evaluateLocked() {
 func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
 	before := p.acceptance
 	p.acceptance = result
-	state := p.stateLocked(now, s.config.TTL)
-	if state == clusterset.MemberLost && p.state != state {
-		s.recorder.RecordLost(p.id, p.uid, p.contactLocked())
-	}
-	p.state = state
+	p.state = p.stateLocked(now, s.config.TTL)
 	switch {
 	case result.Accepted && !before.Accepted:
-		if !p.lastSeen.IsZero() {
-			s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
-		}
+		s.recordContactLocked(p)
 		s.deferred = append(s.deferred, func() { s.recordAll(p) })
 	case before.Accepted && result.Left():
 		s.forgetLocked(p)
+	}
+}
+
+// recordContactLocked records that a member was heard from, if it was.
+func (s *Set) recordContactLocked(p *peer) {
+	if p.acceptance.Accepted && p.uid != "" && p.probes > 0 {
+		s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
 	}
 }
 

@@ -37,7 +37,7 @@ func TestValidationBlocksNothingElse(t *testing.T) {
 	large.Export("web")
 	other.Export("api")
 	blocked, release := make(chan struct{}), make(chan struct{})
-	r := newRunning(t, newMemory(t), secretFor("b", large.Kubeconfig("token-1")), secretFor("c", other.Kubeconfig("token-1")))
+	r := newRunning(t, newHost(), secretFor("b", large.Kubeconfig("token-1")), secretFor("c", other.Kubeconfig("token-1")))
 	r.newFeed = func(config feed.Config) source {
 		admit := config.Admit
 		config.Admit = func(object exports.Object) exports.Arrival {

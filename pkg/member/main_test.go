@@ -4,36 +4,55 @@
 package member
 
 import (
-	"context"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcdtest"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record/recordtest"
 )
 
-// store is the etcd of all tests. Each test uses a prefix of its own.
-var store *clientv3.Client
-
-func TestMain(m *testing.M) { etcdtest.Main(m, &store) }
-
-func newMemory(t *testing.T) *memory.Memory {
-	t.Helper()
-	t.Cleanup(func() { // a repeated run starts without records
-		if _, err := store.Delete(context.Background(), "/"+t.Name()+"/", clientv3.WithPrefix()); err != nil {
-			t.Error(err)
-		}
-	})
-	return memory.New(store, "/"+t.Name())
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// revision returns the revision of etcd, which grows with every write.
-func revision(t *testing.T) int64 {
-	t.Helper()
-	response, err := store.Get(t.Context(), "nothing")
-	if err != nil {
-		t.Fatal(err)
+// host is what outlives a Set: its storage, and what mcs-controller writes.
+type host struct {
+	*recordtest.Store
+	// imported are the endpoints in imported EndpointSlices.
+	imported map[exports.Ref][]*clusterset.ExportedEndpointSlice
+	// leases are the sightings in the Leases of members.
+	leases map[string]sighting.Sighting
+}
+
+func newHost() *host {
+	return &host{recordtest.New(), map[exports.Ref][]*clusterset.ExportedEndpointSlice{}, map[string]sighting.Sighting{}}
+}
+
+// endpoints returns what can be restored from imported EndpointSlices.
+func (h *host) endpoints(cluster string, service types.NamespacedName) []*clusterset.ExportedEndpointSlice {
+	return h.imported[exports.Ref{Cluster: cluster, Service: service}]
+}
+
+// materialize does what mcs-controller does with what a Set shows.
+func (h *host) materialize(f *fixture) {
+	clear(h.imported)
+	for _, service := range f.Services() {
+		for _, export := range f.Exports(service) {
+			for _, slice := range export.Slices {
+				imported := *slice
+				imported.Spec.Path = nil
+				ref := exports.Ref{Cluster: slice.Spec.Cluster, Service: service}
+				h.imported[ref] = append(h.imported[ref], &imported)
+			}
+		}
 	}
-	return response.Header.Revision
+	for _, name := range f.Names() {
+		if status := f.Entry(name).Status; status.LastSeen != nil {
+			h.leases[name] = sighting.Sighting{Member: name, UID: status.ClusterUID, At: status.LastSeen.Time, Lost: status.State == clusterset.MemberLost}
+		}
+	}
 }

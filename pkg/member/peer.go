@@ -51,8 +51,10 @@ type peer struct {
 	entry   *clusterset.Member
 	relayed map[string]*clusterset.Member
 	// probes counts the successful probes.
-	probes   int
-	lastSeen time.Time
+	probes int
+	// seenHere is when this replica last saw the member, and seenElsewhere when any
+	// replica did, as far as is known.
+	seenHere, seenElsewhere time.Time
 	// resumed is when this server started, if the member was not lost before: the
 	// downtime of this server is not the silence of the member.
 	resumed time.Time
@@ -102,11 +104,19 @@ func (p *peer) stateLocked(now time.Time, ttl time.Duration) clusterset.MemberSt
 	case !p.acceptance.Accepted:
 		return clusterset.MemberConnecting
 	}
-	last := p.lastSeen
-	if p.resumed.After(last) {
-		last = p.resumed
+	here := p.seenHere
+	if p.resumed.After(here) {
+		here = p.resumed
 	}
-	return liveness.State(now, last, p.ttlLocked(ttl))
+	return liveness.State(now, here, p.seenElsewhere, p.ttlLocked(ttl))
+}
+
+// lastSeenLocked returns when any replica last saw the peer.
+func (p *peer) lastSeenLocked() time.Time {
+	if p.seenElsewhere.After(p.seenHere) {
+		return p.seenElsewhere
+	}
+	return p.seenHere
 }
 
 func (p *peer) candidateLocked() acceptance.Candidate {
@@ -122,7 +132,7 @@ func (p *peer) allocationLocked() allocation.Claim {
 
 // contactLocked returns what is recorded of the peer besides its exports.
 func (p *peer) contactLocked() memory.Contact {
-	return memory.Contact{At: p.lastSeen, ClaimedAt: p.claimedAt, Secret: p.spec.Name, CIDRs: p.cidrs, Relayed: p.relayed}
+	return memory.Contact{ClaimedAt: p.claimedAt, Secret: p.spec.Name, CIDRs: p.cidrs, Relayed: p.relayed}
 }
 
 func (p *peer) feedLocked() view.Feed {
@@ -205,10 +215,11 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 			}
 			logger.Info("Member Secret added", "cluster", spec.ClusterID, "secret", spec.Name)
 			p = added
+			s.peers[spec.Name] = p
 			if p.remembered {
 				delete(s.recalled, spec.ClusterID)
+				s.resumeLocked(p)
 			}
-			s.peers[spec.Name] = p
 		}
 		s.startFeedLocked(p)
 		s.evaluateLocked()
@@ -226,14 +237,12 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 	if !ok || spec.ClusterID == "" || recalled.Secret != "" && recalled.Secret != spec.Name {
 		return p
 	}
-	p.uid, p.claimedAt, p.cidrs, p.lastSeen, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, recalled.LastSeen, true
-	if !recalled.Lost {
-		p.resumed = s.config.Clock.Now()
-	}
+	p.uid, p.claimedAt, p.cidrs, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, true
 	if spec.Problem != nil { // enforced as soon as the Secret is valid
 		policy.Relay, policy.AllowedCIDRs = route.Scope{All: true}, nil
 	}
-	p.exports, p.relayed = exports.Restore(recalled.Objects, policy), recalled.Relayed
+	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
+	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed
 	return p
 }
 

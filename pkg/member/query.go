@@ -28,7 +28,7 @@ func (s *Set) Exports(service types.NamespacedName) []Export {
 	var exports []Export
 	for cluster, route := range s.routes {
 		if export := route.Source.exports.Export(cluster, service); export != nil {
-			lastSeen := route.Source.lastSeen
+			lastSeen := route.Source.lastSeenLocked()
 			if route.Entry != nil {
 				lastSeen = route.LastSeen()
 			}

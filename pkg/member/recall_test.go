@@ -5,8 +5,6 @@ package member
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,9 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
@@ -28,43 +28,65 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 )
 
-func loaded(t *testing.T, recorded *memory.Memory) map[string]memory.Member {
+// loaded returns what a server with Secrets for all clusters would recall.
+func loaded(t *testing.T, recorded *host) map[string]memory.Member {
 	t.Helper()
-	members, err := memory.NewRecorder(recorded, nil).Load(t.Context())
+	return loadedWith(t, recorded, memory.NewRecorder(recorded, nil, nil), nil)
+}
+
+// loadedWith returns what a server would recall. Without Secrets, all clusters have
+// one.
+func loadedWith(t *testing.T, recorded *host, recorder *memory.Recorder, secrets []any) map[string]memory.Member {
+	t.Helper()
+	ids := clusterIDs(secrets)
+	if secrets == nil {
+		documents, _, err := recorded.List(t.Context())
+		must(t, err)
+		for name := range documents {
+			_, id, _ := strings.Cut(name, ".")
+			ids["member-"+id] = id
+		}
+	}
+	members, err := recorder.Load(t.Context(), ids)
 	must(t, err)
 	return members
 }
 
 func names(recorded memory.Member) string {
 	var names []string
-	for _, object := range recorded.Objects {
+	for _, object := range recorded.Services {
 		names = append(names, object.Name)
 	}
 	slices.Sort(names)
 	return strings.Join(names, ",")
 }
 
-// restart returns another Set with the same memory.
-func restart(t *testing.T, recorded *memory.Memory, passed time.Duration) *fixture {
+// restart returns another Set on the same host.
+func restart(t *testing.T, recorded *host, passed time.Duration, secrets ...any) *fixture {
 	t.Helper()
 	w := newFixture(t, recorded)
 	w.clock.Step(passed)
-	w.recalled = loaded(t, recorded)
+	w.recalled = loadedWith(t, recorded, w.recorder, secrets)
+	must(t, w.recorder.TakeOver(t.Context()))
+	for _, seen := range recorded.leases {
+		w.observeSighting(seen)
+	}
 	return w
 }
 
 func TestRecordedExportsAreRecalled(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, b := exporting(t, recorded)
 	h := w.join("h", hubFor("*"))
 	w.upsert(t, h, exported("x", "web", "x"))
-	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
-	w.clock.Step(memory.ContactInterval)
+	w.upsert(t, h, exportedSlice("x", "web", "web-7", "x"))
+	seen := metav1.NewTime(w.clock.Now())
+	relayed := relayedEntry("x", withExports(1), func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = &seen })
+	w.probe(h, ownEntry("h"), relayed)
 	w.probe(b, ownEntry("b", withExports(1)))
-	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 
-	after := restart(t, recorded, memory.ContactInterval)
+	after := restart(t, recorded, time.Minute)
 	after.add("b")
 	after.add("h", hubFor("*"))
 	if got := after.exporters("web"); got != "b,x" {
@@ -102,11 +124,11 @@ func TestStateAfterARestart(t *testing.T) {
 		{liveness.DefaultTTL, liveness.DefaultTTL, clusterset.MemberLost},
 		{liveness.DefaultTTL, 24 * time.Hour, clusterset.MemberLost},
 	} {
-		recorded := newMemory(t)
+		recorded := newHost()
 		w, _ := exporting(t, recorded)
 		w.clock.Step(test.silent)
 		w.tick()
-		w.recorder.Flush(t.Context())
+		w.persist(t)
 		after := restart(t, recorded, test.passed)
 		b := after.add("b")
 		if got := after.Entry("b").Status.State; got != test.want {
@@ -118,78 +140,88 @@ func TestStateAfterARestart(t *testing.T) {
 			t.Error("it counts as connected although no probe succeeded since")
 		}
 		after.probe(b, ownEntry("b", withExports(1)))
-		after.recorder.Flush(t.Context())
-		if loaded(t, recorded)["b"].Lost {
-			t.Error("it was seen again, but is recorded as lost")
+		if got := after.Entry("b").Status.State; got != connected {
+			t.Errorf("it was seen again, but is %s", got)
 		}
-		after.recorder.Forget("b")
-		after.recorder.Flush(t.Context())
 	}
 }
 
-// Rule 3: every replica records the same, and unchanged records are not written.
+// R165: every replica knows the same, and unchanged records are not written.
 func TestUnchangedContentIsNotWrittenAgain(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, b := exporting(t, recorded)
-	before := revision(t)
-	w.recorder.Flush(t.Context())
-	if got := revision(t) - before; got != 1 {
-		t.Errorf("one Service and one contact took %d writes, want 1", got)
+	w.persist(t)
+	if got := recorded.Version(); got != 2 {
+		t.Errorf("one Service and one contact took %d writes, want 2", got)
 	}
 	other, _ := exporting(t, recorded)
-	for _, replica := range []*fixture{w, other} {
+	for _, replica := range []*fixture{w, other, restart(t, recorded, time.Second)} {
+		if len(replica.peers) == 0 {
+			replica.add("b")
+		}
 		for _, p := range replica.peers {
 			replica.recordAll(p)
 		}
+		replica.persist(t)
 	}
-	before = revision(t)
-	w.recorder.Flush(t.Context())
-	other.recorder.Flush(t.Context())
-	if got := revision(t) - before; got != 0 {
-		t.Errorf("nothing changed, and that took %d writes", got)
-	}
+	w.upsert(t, b, exportedSlice("b", "web", "web-2"))
+	w.clock.Step(time.Hour)
 	w.probe(b, ownEntry("b", withExports(1)))
-	w.recorder.Flush(t.Context())
-	if got := revision(t) - before; got != 0 {
-		t.Errorf("a contact was written before it was due, in %d writes", got)
+	w.persist(t)
+	if got := recorded.Version(); got != 2 {
+		t.Errorf("no Service changed, and that took %d writes", got-2)
 	}
-	w.clock.Step(memory.ContactInterval)
-	w.probe(b, ownEntry("b", withExports(1)))
-	w.recorder.Flush(t.Context())
-	if got := revision(t) - before; got != 1 {
-		t.Errorf("a contact took %d writes, want 1", got)
+	w.probe(b, ownEntry("b", withExports(1), func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.1.0.0/16"} }))
+	w.persist(t)
+	if got := recorded.Version(); got != 3 {
+		t.Errorf("another allocation CIDR took %d writes, want 1", got-2)
 	}
 }
 
-// No record is better than an outdated one.
-func TestRecordOfAServiceThatGrewTooLargeIsRemoved(t *testing.T) {
-	recorded := newMemory(t)
-	w, b := exporting(t, recorded)
-	w.recorder.Flush(t.Context())
-	for i := range 40 {
-		slice := exportedSlice("b", "web", fmt.Sprintf("large-%d", i))
-		for range 500 {
-			slice.Spec.Endpoints = append(slice.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{
-				fmt.Sprintf("10.%d.%d.%d", rand.N(256), rand.N(256), rand.N(256))}, Zone: randomText(40)})
+// R166: endpoints come back with the path of their Service, however many members
+// relay it, and the first list after a restart changes nothing.
+func TestEndpointsAreRestored(t *testing.T) {
+	recorded := newHost()
+	w := newFixture(t, recorded)
+	for _, id := range []string{"g", "h"} {
+		hub := w.join(id, hubFor("*"))
+		w.upsert(t, hub, exported("x", "web", "x"))
+		w.upsert(t, hub, exportedSlice("x", "web", "web-1", "x"))
+		w.probe(hub, ownEntry(id), relayedEntry("x", withExports(1)))
+	}
+	w.persist(t)
+	after := restart(t, recorded, time.Second)
+	for _, id := range []string{"g", "h"} {
+		hub := after.add(id, hubFor("*"))
+		restored := hub.peer.exports.Export("x", types.NamespacedName{Namespace: "ns", Name: "web"}).Slices
+		if len(restored) != 1 || !slices.Equal(restored[0].Spec.Path, []string{"x", id}) {
+			t.Errorf("the endpoints of x that %s relays are %v", id, restored)
 		}
-		w.upsert(t, b, slice)
-	}
-	w.upsert(t, b, exported("b", "api"))
-	if !w.recorder.Flush(t.Context()) {
-		t.Fatal("it could not be written")
-	}
-	if got := names(loaded(t, recorded)["b"]); got != "api.b" {
-		t.Errorf("recorded are %q, want the other Service only", got)
+		after.notified()
+		after.replace(t, hub, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
+		if got := after.notified(); got != "" {
+			t.Errorf("the first list changed %s", got)
+		}
 	}
 }
 
-func randomText(length int) *string {
-	text := make([]byte, length)
-	for i := range text {
-		text[i] = byte('a' + rand.N(26))
+// What is restored passes the same validation as what is read.
+func TestInvalidEndpointsAreNotRestored(t *testing.T) {
+	recorded := newHost()
+	w, _ := exporting(t, recorded)
+	w.persist(t)
+	for _, slices := range recorded.imported {
+		slices[0].Spec.AddressType = "FQDN"
+		endpoint := slices[0].DeepCopy()
+		endpoint.Name, endpoint.Spec.AddressType = "other.b", "IPv4"
+		endpoint.Spec.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1"}}, {Addresses: []string{"10.0.0.3"}}}
+		recorded.imported[exports.Ref{Cluster: "b", Service: types.NamespacedName{Namespace: "ns", Name: "web"}}] = append(slices, endpoint)
 	}
-	result := string(text)
-	return &result
+	after := restart(t, recorded, time.Second)
+	after.add("b")
+	if got := after.addresses(); got != "[10.0.0.3]" {
+		t.Errorf("restored are %s, want [10.0.0.3]", got)
+	}
 }
 
 // R82, R101: a restart changes nothing for two clusters that claim one ID, also
@@ -201,11 +233,10 @@ func TestOlderClusterKeepsTheIDAfterARestart(t *testing.T) {
 		"the younger first": {second, func(*secret.Spec) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recorded := newMemory(t)
+			recorded := newHost()
 			w, _ := exporting(t, recorded)
-			w.recorder.Flush(t.Context())
-			after := restart(t, recorded, time.Second)
-			memory.ReleaseOrphans(after.recalled, clusterIDs([]any{secretFor("b", "")}))
+			w.persist(t)
+			after := restart(t, recorded, time.Second, secretFor("b", ""))
 			var other *receiver
 			for _, spec := range specs {
 				if f := after.add("b", spec); f.peer.spec.Name == "other" {
@@ -220,7 +251,7 @@ func TestOlderClusterKeepsTheIDAfterARestart(t *testing.T) {
 			}
 			expectCondition(t, after.Entry("secret.other"), clusterset.MemberAccepted, "False", acceptance.ReasonDuplicateID, `that of Secret "member-b", takes precedence`)
 			expectCondition(t, after.Entry("b"), clusterset.MemberAccepted, "True", acceptance.ReasonAccepted, "")
-			after.recorder.Flush(t.Context())
+			after.persist(t)
 			if got := loaded(t, recorded)["b"]; got.UID != "uid-b" || names(got) == "" {
 				t.Errorf("recorded is %+v", got)
 			}
@@ -230,11 +261,11 @@ func TestOlderClusterKeepsTheIDAfterARestart(t *testing.T) {
 
 // A Secret may be renamed while the server is down.
 func TestRenamedSecretRecallsItsMember(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, _ := exporting(t, recorded)
-	w.recorder.Flush(t.Context())
-	after := restart(t, recorded, time.Second)
-	memory.ReleaseOrphans(after.recalled, clusterIDs([]any{secretFor("c", "", func(s *corev1.Secret) { s.Name = "member-b" })}))
+	w.persist(t)
+	renamed := secretFor("b", "", func(s *corev1.Secret) { s.Name = "renamed" })
+	after := restart(t, recorded, time.Second, renamed, secretFor("c", "", func(s *corev1.Secret) { s.Name = "member-b" }))
 	after.add("b", func(s *secret.Spec) { s.Name = "renamed" })
 	if after.exporters("web") != "b" {
 		t.Errorf("web is exported by %q", after.exporters("web"))
@@ -244,15 +275,15 @@ func TestRenamedSecretRecallsItsMember(t *testing.T) {
 // What runs after the lock was released may find that the Secret was deleted in
 // the meantime: it must not record again what was removed.
 func TestRemovedMemberIsNotRecordedAgain(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, b := exporting(t, recorded)
 	w.upsert(t, b, exportedSlice("b", "web", "web-2"))
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	w.removeSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
 	w.recordAll(b.peer)
 	b.peer.spec.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}
 	w.enforcePolicy(b.peer)
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	if got, ok := loaded(t, recorded)["b"]; ok {
 		t.Errorf("%s is recorded of a member that was removed", names(got))
 	}

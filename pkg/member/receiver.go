@@ -138,7 +138,7 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 		p.probeError = err
 		changed := false
 		if err == nil {
-			p.lastSeen = now
+			p.seenHere = now
 			own := members[p.id]
 			if own != nil && (own.Status.State != clusterset.MemberLocal || own.Status.ClusterUID == "") {
 				own = nil // the entry of another cluster, or of an unknown one
@@ -147,9 +147,8 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 				r.resetLocked()
 			}
 			changed = p.observeLocked(own, members)
-			if p.acceptance.Accepted {
-				s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
-			}
+			s.shareSightingLocked(p)
+			s.recordContactLocked(p)
 		}
 		if changed || p.spec.Relay.Any() || p.state != p.stateLocked(now, s.config.TTL) {
 			s.evaluateLocked()

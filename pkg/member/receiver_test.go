@@ -13,11 +13,10 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 )
 
 // exporting returns a Set in which b exports web, with two endpoints.
-func exporting(t *testing.T, recorded *memory.Memory) (*fixture, *receiver) {
+func exporting(t *testing.T, recorded *host) (*fixture, *receiver) {
 	t.Helper()
 	w := newFixture(t, recorded)
 	b := w.join("b")

@@ -30,14 +30,25 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record"
 )
 
 // Config is what a Set needs.
 type Config struct {
 	// Secrets are the member Secrets in the namespace of the installation.
 	Secrets cache.SharedIndexInformer
-	Memory  *memory.Memory
-	Clock   clock.WithTicker
+	// Leases are those of members in the same namespace, with which the replicas
+	// share when they saw a member.
+	Leases cache.SharedIndexInformer
+	// Memory stores what members export across restarts, and Election decides which
+	// replica writes it.
+	Memory   record.Store
+	Election memory.Election
+	// Endpoints returns the endpoints of a Service of another cluster that were
+	// imported before a restart. The path of the result is not set.
+	Endpoints func(cluster string, service types.NamespacedName) []*clusterset.ExportedEndpointSlice
+	Clock     clock.WithTicker
 	// TTL is how long a member may be silent before it is lost, unless its Secret
 	// overrides it.
 	TTL time.Duration
@@ -67,7 +78,9 @@ type Set struct {
 	peers map[string]*peer
 	// recalled is the memory of members whose Secrets have not been read yet.
 	recalled map[string]memory.Member
-	routes   map[string]route.Route[*peer]
+	// sightings are those of all replicas, by member.
+	sightings map[string]sighting.Sighting
+	routes    map[string]route.Route[*peer]
 	// deferred is to be run as soon as mu is released.
 	deferred []func()
 	// evaluations counts how often all peers were evaluated.
@@ -90,12 +103,13 @@ type source interface {
 // New returns a Set without members.
 func New(config Config) *Set {
 	s := &Set{
-		config:   config,
-		recorder: memory.NewRecorder(config.Memory, config.Clock),
-		newFeed:  func(config feed.Config) source { return feed.New(config) },
-		peers:    map[string]*peer{},
-		routes:   map[string]route.Route[*peer]{},
-		ready:    make(chan struct{}),
+		config:    config,
+		recorder:  memory.NewRecorder(config.Memory, config.Election, config.Clock),
+		newFeed:   func(config feed.Config) source { return feed.New(config) },
+		peers:     map[string]*peer{},
+		sightings: map[string]sighting.Sighting{},
+		routes:    map[string]route.Route[*peer]{},
+		ready:     make(chan struct{}),
 	}
 	s.roster = newRoster(&s.config)
 	return s
@@ -123,18 +137,25 @@ func (s *Set) locked(change func()) (after func()) {
 // the context ends.
 func (s *Set) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, s.config.Secrets.HasSynced) {
+	sightings, err := s.config.Leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    s.leaseChanged,
+		UpdateFunc: func(_, object any) { s.leaseChanged(object) },
+	})
+	if err != nil {
+		logger.Error(err, "Failed to watch the Leases of members")
 		return
 	}
-	recalled, err := s.recorder.Load(ctx)
+	defer func() { _ = s.config.Leases.RemoveEventHandler(sightings) }()
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, s.config.Secrets.HasSynced, sightings.HasSynced) {
+		return
+	}
+	recalled, err := s.recorder.Load(ctx, clusterIDs(s.config.Secrets.GetStore().List()))
 	if err != nil {
 		return // the context has ended
 	}
-	memory.ReleaseOrphans(recalled, clusterIDs(s.config.Secrets.GetStore().List()))
 	s.locked(func() { s.base, s.recalled = ctx, recalled })()
 	defer s.running.Wait()
 	defer func() { s.locked(func() { s.base = nil })() }() // no feed is started from here on
-	s.running.Go(func() { s.recorder.Run(ctx) })
 	s.running.Go(func() { every(ctx, s.config.Clock, feed.ProbeInterval, s.tick) })
 	registration, err := s.config.Secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.upsertSecret(ctx, object) },
@@ -156,6 +177,7 @@ func (s *Set) Run(ctx context.Context) {
 		}
 		s.recalled = nil
 	})()
+	s.running.Go(func() { s.recorder.Run(ctx) })
 	close(s.ready)
 	<-ctx.Done()
 }

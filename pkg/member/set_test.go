@@ -5,11 +5,13 @@ package member
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -30,7 +32,7 @@ type running struct {
 	stop    func()
 }
 
-func start(t *testing.T, recorded *memory.Memory, secrets ...*corev1.Secret) *running {
+func start(t *testing.T, recorded *host, secrets ...*corev1.Secret) *running {
 	t.Helper()
 	r := newRunning(t, recorded, secrets...)
 	r.run(t)
@@ -38,15 +40,17 @@ func start(t *testing.T, recorded *memory.Memory, secrets ...*corev1.Secret) *ru
 }
 
 // newRunning returns a Set that does not run yet.
-func newRunning(t *testing.T, recorded *memory.Memory, secrets ...*corev1.Secret) *running {
+func newRunning(t *testing.T, recorded *host, secrets ...*corev1.Secret) *running {
 	t.Helper()
-	r := &running{fixture: &fixture{}, secrets: fake.NewClientset()}
+	r := &running{fixture: &fixture{host: recorded}, secrets: fake.NewClientset()}
 	for _, secret := range secrets {
 		_, err := r.secrets.CoreV1().Secrets("mcs-system").Create(t.Context(), secret, metav1.CreateOptions{})
 		must(t, err)
 	}
 	r.Set = New(Config{
-		Secrets: coreinformers.NewSecretInformer(r.secrets, "mcs-system", 0, cache.Indexers{}), Memory: recorded, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
+		Secrets: coreinformers.NewSecretInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
+		Leases:  coordinationinformers.NewLeaseInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
+		Memory:  recorded, Election: memory.Unopposed, Endpoints: recorded.endpoints, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
 		ServiceChanged: func(types.NamespacedName) {}, MemberChanged: func(string) {},
 	})
 	r.SetIdentity(self)
@@ -57,19 +61,13 @@ func newRunning(t *testing.T, recorded *memory.Memory, secrets ...*corev1.Secret
 func (r *running) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	informed, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(informed)
-		r.config.Secrets.RunWithContext(ctx)
-	}()
-	go func() {
-		defer close(ended)
-		r.Run(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { r.config.Secrets.RunWithContext(ctx) })
+	running.Go(func() { r.config.Leases.RunWithContext(ctx) })
+	running.Go(func() { r.Run(ctx) })
 	r.stop = func() {
 		cancel()
-		<-informed
-		<-ended
+		running.Wait()
 	}
 	t.Cleanup(r.stop)
 	<-r.Ready()
@@ -82,7 +80,7 @@ func (r *running) update(t *testing.T, secret *corev1.Secret) {
 }
 
 func TestMemberIsReadWhileItsSecretExists(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	server := membertest.NewServer(t, "b")
 	server.Export("web")
 	r := start(t, recorded, secretFor("b", server.Kubeconfig("token-1")))
@@ -114,7 +112,7 @@ func TestMemberIsReadWhileItsSecretExists(t *testing.T) {
 
 func TestEverythingIsReadFromAHub(t *testing.T) {
 	server := membertest.NewServer(t, "h")
-	r := start(t, newMemory(t), secretFor("h", server.Kubeconfig("token-1"), withData(clusterset.MemberSecretRelayFor, "x")))
+	r := start(t, newHost(), secretFor("h", server.Kubeconfig("token-1"), withData(clusterset.MemberSecretRelayFor, "x")))
 	eventually(t, "it is read", func() bool { return r.Settled() })
 	for _, request := range []string{"exportedservices ", "exportedendpointslices ", "members "} {
 		if !server.Requests().Has("mcs-apiserver cluster/a " + request) {
@@ -128,7 +126,7 @@ func TestEverythingIsReadFromAHub(t *testing.T) {
 func TestCredentialIsReplacedWithoutLosingExports(t *testing.T) {
 	server := membertest.NewServer(t, "b")
 	server.Export("web")
-	r := start(t, newMemory(t), secretFor("b", server.Kubeconfig("token-1")))
+	r := start(t, newHost(), secretFor("b", server.Kubeconfig("token-1")))
 	eventually(t, "it is read", func() bool { return r.exporters("web") == "b" && r.Settled() })
 	before := r.receiverOfB()
 	r.update(t, secretFor("b", server.Kubeconfig("token-1"), func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} }))
@@ -170,24 +168,21 @@ func (r *running) receiverOfB() *receiver {
 
 // A Secret may be deleted while the server is down.
 func TestRecordsWithoutASecretAreRemoved(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, _ := exporting(t, recorded)
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	r := start(t, recorded)
 	if r.exporters("web") != "" || len(r.Services()) != 0 {
 		t.Error("exports of a cluster without a Secret are used")
 	}
-	r.stop()
-	if got := loaded(t, recorded); len(got) != 0 {
-		t.Errorf("it is still recorded: %v", got)
-	}
+	eventually(t, "the records are deleted", func() bool { return len(loaded(t, recorded)) == 0 })
 }
 
 // The server restarts during a network partition.
 func TestRestartDuringAPartitionChangesNothing(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w, _ := exporting(t, recorded)
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	server := membertest.NewServer(t, "b")
 	server.Close()
 	r := start(t, recorded, secretFor("b", server.Kubeconfig("token-1")))
@@ -213,7 +208,7 @@ func TestSecretOfAnotherTypeIsIgnored(t *testing.T) {
 }
 
 func TestSecretThatChangesItsIDIsAnotherMember(t *testing.T) {
-	recorded := newMemory(t)
+	recorded := newHost()
 	w := newFixture(t, recorded)
 	secret := secretFor("b", membertest.ValidKubeconfig())
 	w.upsertSecret(t.Context(), secret)
@@ -221,9 +216,9 @@ func TestSecretThatChangesItsIDIsAnotherMember(t *testing.T) {
 	b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "set", ClaimedAt: epoch})
 	w.probe(b, ownEntry("b"))
 	w.upsert(t, b, exported("b", "web"))
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	w.upsertSecret(t.Context(), secretFor("c", membertest.ValidKubeconfig(), func(s *corev1.Secret) { s.Name = secret.Name }))
-	w.recorder.Flush(t.Context())
+	w.persist(t)
 	if w.exporters("web") != "" || w.Entry("b") != nil || w.Entry("c") == nil || len(loaded(t, recorded)) != 0 {
 		t.Error("something is left of the previous member of the Secret")
 	}

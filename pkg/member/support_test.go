@@ -22,7 +22,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
@@ -49,21 +48,37 @@ var (
 type fixture struct {
 	*Set
 	clock *testingclock.FakeClock
+	host  *host
 	// changed are the Services that were reported as changed since the last call
 	// of notified.
 	changed []string
 }
 
-func newFixture(t testing.TB, memory *memory.Memory) *fixture {
+func newFixture(t testing.TB, recorded *host) *fixture {
 	t.Helper()
-	f := &fixture{clock: testingclock.NewFakeClock(epoch.Add(24 * time.Hour))}
+	if recorded == nil {
+		recorded = newHost()
+	}
+	f := &fixture{clock: testingclock.NewFakeClock(epoch.Add(24 * time.Hour)), host: recorded}
 	f.Set = New(Config{
-		Memory: memory, Clock: f.clock, TTL: liveness.DefaultTTL,
+		Memory: recorded, Endpoints: recorded.endpoints, Clock: f.clock, TTL: liveness.DefaultTTL,
 		ServiceChanged: func(service types.NamespacedName) { f.changed = append(f.changed, service.String()) },
 		MemberChanged:  func(string) {},
 	})
 	f.SetIdentity(self)
+	if err := f.recorder.TakeOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return f
+}
+
+// persist writes what is to be remembered.
+func (f *fixture) persist(t testing.TB) {
+	t.Helper()
+	if !f.recorder.Flush(t.Context()) {
+		t.Fatal("it could not be written")
+	}
+	f.host.materialize(f)
 }
 
 // fakeFeed is a feed that reads nothing.
@@ -86,10 +101,11 @@ func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {
 	p := f.newPeer(spec)
 	var r *receiver
 	f.locked(func() {
+		f.peers[spec.Name] = p
 		if p.remembered {
 			delete(f.recalled, id)
+			f.resumeLocked(p)
 		}
-		f.peers[spec.Name] = p
 		r = f.connect(p)
 		f.evaluateLocked()
 	})()

@@ -29,6 +29,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	multiclusterlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
@@ -141,6 +142,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 		done:    make(chan struct{}),
 	}
 	registerMetrics()
+	members.Endpoints = p.importedEndpoints
 	members.ServiceChanged = p.enqueueService
 	members.MemberChanged = func(name string) { p.queue.Add(key{memberKey, types.NamespacedName{Name: name}}) }
 	p.members = member.New(members)
@@ -214,6 +216,25 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 // Done returns a channel that is closed when Run has returned.
 func (p *Projection) Done() <-chan struct{} { return p.done }
 
+// importedEndpoints restores the endpoints of a Service of another cluster from the
+// EndpointSlices that mcs-controller created for its import.
+func (p *Projection) importedEndpoints(cluster string, service types.NamespacedName) []*clusterset.ExportedEndpointSlice {
+	objects, err := p.imported.ByIndex(importIndex, service.String())
+	if err != nil {
+		return nil // unreachable: the index exists
+	}
+	slices := make([]*discoveryv1.EndpointSlice, 0, len(objects))
+	for _, object := range objects {
+		slices = append(slices, object.(*discoveryv1.EndpointSlice))
+	}
+	restored, errs := importedslice.Restore(cluster, slices)
+	for _, err := range errs {
+		klog.Background().Error(err, "Failed to restore endpoints, they are unknown until the member is read",
+			"cluster", cluster, "namespace", service.Namespace, "service", service.Name)
+	}
+	return restored
+}
+
 const importIndex = "import"
 
 // indexByImport indexes the EndpointSlices that mcs-controller created for imports.
@@ -222,9 +243,8 @@ func indexByImport(object any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("unexpected type %T, want EndpointSlice", object)
 	}
-	name := slice.Labels[multicluster.ServiceNameLabel]
-	if name == "" || slice.Labels[discoveryv1.LabelManagedBy] != multicluster.ManagedBy {
+	if !importedslice.IsImported(slice) {
 		return nil, nil
 	}
-	return []string{slice.Namespace + "/" + name}, nil
+	return []string{slice.Namespace + "/" + slice.Labels[multicluster.ServiceNameLabel]}, nil
 }

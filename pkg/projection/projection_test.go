@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 )
 
 func (c *cluster) imported(name string) *multicluster.ServiceImport {
@@ -209,5 +210,24 @@ func TestImportReflectsDerivedServiceAndSlices(t *testing.T) {
 		if ips := c.imported("web").Spec.IPs; len(ips) != 0 {
 			t.Errorf("with a derived Service that is %s the import has IPs %v", name, ips)
 		}
+	}
+}
+
+// R166: what can be restored of a member's endpoints is what mcs-controller imported.
+func TestImportedEndpointsAreRestored(t *testing.T) {
+	c := newCluster(t)
+	imported := func(name, cluster string) *discoveryv1.EndpointSlice {
+		made := slice(name, "derived-web")
+		made.Labels[multicluster.ServiceNameLabel], made.Labels[multicluster.SourceClusterLabel] = "web", cluster
+		made.Labels[discoveryv1.LabelManagedBy] = multicluster.ManagedBy
+		made.Annotations = map[string]string{multicluster.SourceSliceAnnotation: importedslice.Source{Name: name + "." + cluster}.Annotation()}
+		return made
+	}
+	broken := imported("broken", "b")
+	broken.Annotations[multicluster.SourceSliceAnnotation] = "{"
+	c.add(imported("web-1", "b"), imported("web-2", "c"), broken, slice("web-3", "web"))
+	restored := c.importedEndpoints("b", types.NamespacedName{Namespace: "ns", Name: "web"})
+	if len(restored) != 1 || restored[0].Name != "web-1.b" || len(restored[0].Spec.Endpoints) != 2 {
+		t.Errorf("restored are %v", restored)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -47,7 +49,8 @@ type cluster struct {
 	objects      []runtime.Object
 	kubernetes   *fake.Clientset
 	multicluster *mcsfake.Clientset
-	secrets      cache.SharedIndexInformer
+	// secrets and leases are those of members.
+	secrets, leases cache.SharedIndexInformer
 	// records are the records of lives.
 	records *recordtest.Store
 	clock   *testingclock.FakePassiveClock
@@ -67,6 +70,7 @@ func newReplica(t *testing.T, records *recordtest.Store) *cluster {
 		records: records, clock: testingclock.NewFakePassiveClock(epoch.Add(time.Hour)),
 	}
 	c.secrets = coreinformers.NewSecretInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
+	c.leases = coordinationinformers.NewLeaseInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
 	versions := virtual.NewVersionSource(clock.RealClock{})
 	stores := map[schema.GroupResource]*virtual.Store{}
 	for resource, object := range map[schema.GroupResource]struct {
@@ -95,7 +99,7 @@ func newReplica(t *testing.T, records *recordtest.Store) *cluster {
 		Clock:  c.clock,
 		Stores: stores,
 	}, member.Config{
-		Secrets: c.secrets, Memory: memory.New(store, "/"+t.Name()+"/members"), Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
+		Secrets: c.secrets, Leases: c.leases, Memory: recordtest.New(), Election: memory.Unopposed, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
 	})
 	must(t, err)
 	t.Cleanup(c.queue.ShutDown)
@@ -164,13 +168,11 @@ func (c *cluster) inform(ctx context.Context) {
 	}
 	c.config.Kubernetes.Start(ctx.Done())
 	c.config.Multicluster.Start(ctx.Done())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.secrets.RunWithContext(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { c.secrets.RunWithContext(ctx) })
+	running.Go(func() { c.leases.RunWithContext(ctx) })
 	c.t.Cleanup(func() {
-		<-ended
+		running.Wait()
 		c.config.Kubernetes.Shutdown()
 		c.config.Multicluster.Shutdown()
 	})

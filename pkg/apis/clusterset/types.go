@@ -154,8 +154,8 @@ const (
 	MemberConnecting MemberState = "Connecting"
 	// MemberConnected means that the member was seen recently.
 	MemberConnected MemberState = "Connected"
-	// MemberStale means that the member has not been seen recently. Its exports
-	// and endpoints are unchanged.
+	// MemberStale means that the member has not been seen recently, or only by
+	// another replica of mcs-apiserver. Its exports and endpoints are unchanged.
 	MemberStale MemberState = "Stale"
 	// MemberLost means that the member has not been seen for longer than its
 	// TTL.
@@ -208,7 +208,8 @@ type MemberStatus struct {
 	// ClusterSet is the ClusterSet that the cluster claims to belong to.
 	ClusterSet string
 	State      MemberState
-	// LastSeen is the time of the last successful response.
+	// LastSeen is the time of the last successful response to any replica of
+	// mcs-apiserver.
 	LastSeen *metav1.Time
 	// TTLSeconds is how long the member may be silent before it is considered
 	// lost.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 )
 
@@ -94,6 +95,20 @@ func Decode(object any) (Object, error) {
 		return Object{Kind: EndpointSlices, Cluster: slice.Spec.Cluster, Service: key, Name: slice.Name, Object: slice, Endpoints: endpoints}, nil
 	}
 	return Object{}, fmt.Errorf("unexpected type %T in a feed", object)
+}
+
+// FromImport returns endpoints of a Service that were restored from what was imported,
+// if they are valid.
+func FromImport(service *clusterset.ExportedService, slice *clusterset.ExportedEndpointSlice) (Object, error) {
+	restored := *slice
+	restored.Spec.Path = service.Spec.Path
+	if errs := validation.ValidateExportedEndpointSlice(&restored); len(errs) > 0 {
+		return Object{}, fmt.Errorf("restore endpoints %s/%s: %w", slice.Namespace, slice.Name, errs.ToAggregate())
+	}
+	return Object{
+		Kind: EndpointSlices, Cluster: restored.Spec.Cluster, Service: types.NamespacedName{Namespace: restored.Namespace, Name: restored.Spec.Service},
+		Name: restored.Name, Object: &restored, Endpoints: int32(len(restored.Spec.Endpoints)), //nolint:gosec // validated
+	}, nil
 }
 
 // essentialEndpoints returns endpoints as they are imported, which is also how

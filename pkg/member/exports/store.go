@@ -116,13 +116,15 @@ func (s *Store) Refs() []Ref {
 	return refs
 }
 
-// Objects returns the objects of one Service.
-func (s *Store) Objects(ref Ref) []Object {
+// Service returns a Service itself, nil if it is not exported.
+func (s *Store) Service(ref Ref) *clusterset.ExportedService {
 	held := s.clusters[ref.Cluster]
 	if held == nil {
 		return nil
 	}
-	return slices.Collect(maps.Values(held.services[ref.Service]))
+	name := clusterset.ObjectName(ref.Service.Name, ref.Cluster)
+	service, _ := held.services[ref.Service][Key{Services, ref.Service.Namespace, name}].Object.(*clusterset.ExportedService)
+	return service
 }
 
 // Counts returns how many Services and endpoints a cluster exports.

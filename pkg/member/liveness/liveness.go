@@ -22,14 +22,19 @@ const (
 	MinTTL = 2 * StaleAfter
 )
 
-// State returns the state of a member that was last seen at a time.
-func State(now, lastSeen time.Time, ttl time.Duration) clusterset.MemberState {
-	switch age := now.Sub(lastSeen); {
-	case lastSeen.IsZero():
+// State returns the state of a member that this replica last saw at a time, and that
+// any replica last saw at another. A member that only other replicas reach is stale
+// here: it is alive, but what is known of it may be outdated.
+func State(now, here, anywhere time.Time, ttl time.Duration) clusterset.MemberState {
+	if here.After(anywhere) {
+		anywhere = here
+	}
+	switch {
+	case anywhere.IsZero():
 		return clusterset.MemberConnecting
-	case age >= ttl:
+	case now.Sub(anywhere) >= ttl:
 		return clusterset.MemberLost
-	case age >= StaleAfter:
+	case now.Sub(here) >= StaleAfter:
 		return clusterset.MemberStale
 	}
 	return clusterset.MemberConnected

@@ -12,22 +12,41 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+const never = -1
+
+func before(silent time.Duration) time.Time {
+	if silent == never {
+		return time.Time{}
+	}
+	return epoch.Add(-silent)
+}
+
 func TestStateDependsOnTheLastContact(t *testing.T) {
 	for _, test := range []struct {
-		silent time.Duration
-		want   clusterset.MemberState
+		// here and elsewhere are how long the member has been silent; negative if it
+		// was never seen.
+		here, elsewhere time.Duration
+		want            clusterset.MemberState
 	}{
-		{0, clusterset.MemberConnected},
-		{StaleAfter - 1, clusterset.MemberConnected},
-		{StaleAfter, clusterset.MemberStale},
-		{time.Minute - 1, clusterset.MemberStale},
-		{time.Minute, clusterset.MemberLost},
+		{0, never, clusterset.MemberConnected},
+		{StaleAfter - 1, never, clusterset.MemberConnected},
+		{StaleAfter, never, clusterset.MemberStale},
+		{time.Minute - 1, never, clusterset.MemberStale},
+		{time.Minute, never, clusterset.MemberLost},
+		// R168
+		{0, time.Hour, clusterset.MemberConnected},
+		{StaleAfter, 0, clusterset.MemberStale},
+		{time.Hour, 0, clusterset.MemberStale},
+		{time.Hour, time.Minute - 1, clusterset.MemberStale},
+		{time.Hour, time.Minute, clusterset.MemberLost},
+		{never, 0, clusterset.MemberStale},
+		{never, time.Minute, clusterset.MemberLost},
 	} {
-		if got := State(epoch.Add(test.silent), epoch, time.Minute); got != test.want {
-			t.Errorf("after %s: %s, want %s", test.silent, got, test.want)
+		if got := State(epoch, before(test.here), before(test.elsewhere), time.Minute); got != test.want {
+			t.Errorf("silent for %s here, %s elsewhere: %s, want %s", test.here, test.elsewhere, got, test.want)
 		}
 	}
-	if got := State(epoch, time.Time{}, time.Minute); got != clusterset.MemberConnecting {
+	if got := State(epoch, time.Time{}, time.Time{}, time.Minute); got != clusterset.MemberConnecting {
 		t.Errorf("a member that was never seen is %s", got)
 	}
 }

@@ -1,92 +1,66 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package memory keeps what every member last exported across restarts of this
+// server: its ExportedServices, and what else is needed to know the member before
+// it responds. Endpoints are not kept here; they are restored from imported
+// EndpointSlices. All replicas read the documents, and one of them writes.
 package memory
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record"
 )
 
-const (
-	// writeDelay collects changes before they are written.
-	writeDelay = time.Second
-	// ContactInterval is how far the recorded time of the last contact may lag.
-	ContactInterval = 30 * time.Second
-	writeTimeout    = 10 * time.Second
-)
-
-// Recorder writes to a Memory in batches and in the background: callers never
-// wait for etcd.
+// Recorder records what members export. Callers never wait for the storage.
+//
+// Every replica knows what is to be remembered, and the one that is elected writes
+// it. When it is elected, it compares what it knows with what is stored, and writes
+// only the differences.
 type Recorder struct {
-	memory *Memory
-	clock  clock.WithTicker
+	store record.Store
+	elect Election
+	clock clock.WithTicker
 
 	mu sync.Mutex
 	// epochs count how often a member was forgotten, by ID.
 	epochs map[string]int
-	// forgotten are members to be removed before anything is written.
-	forgotten []string
-	// pending are the objects to be written, by key.
-	pending map[string][]exports.Object
-	// contacts are those that have not been written, by key.
-	contacts map[string]Contact
-	// written are the times of the contacts that were written last, by key.
-	written map[string]time.Time
+	// members are what is to be remembered, by ID, and forgotten the members whose
+	// documents are to be deleted. The documents of others are left alone: this
+	// replica may not have reached a member that another one has.
+	members   map[string]*remembered
+	forgotten sets.Set[string]
+	// writing is nil unless this replica is elected.
+	writing *writing
 	wake    chan struct{}
 }
 
-// Contact is what is recorded of a member besides its exports.
-type Contact struct {
-	// At is when the member was last seen.
-	At time.Time
-	// ClaimedAt is when it claimed its ID, and Secret the name of its Secret.
-	ClaimedAt time.Time
-	Secret    string
-	// CIDRs are its allocation CIDRs.
-	CIDRs []string
-	// Relayed are the entries of a hub.
-	Relayed map[string]*clusterset.Member
-	// Lost is set if the member has been silent for longer than its TTL since.
-	Lost bool
+// remembered is what is to be remembered of a member.
+type remembered struct {
+	uid      types.UID
+	contact  Contact
+	services *tree
+	// heard is set once the member was heard from. Until then, the stored documents
+	// may be newer than what this replica recalled when it started.
+	heard bool
 }
 
 // NewRecorder returns a Recorder. Nothing runs yet.
-func NewRecorder(memory *Memory, clock clock.WithTicker) *Recorder {
+func NewRecorder(store record.Store, elect Election, clock clock.WithTicker) *Recorder {
+	registerMetrics()
 	return &Recorder{
-		memory: memory, clock: clock, epochs: map[string]int{}, pending: map[string][]exports.Object{}, contacts: map[string]Contact{},
-		written: map[string]time.Time{}, wake: make(chan struct{}, 1),
-	}
-}
-
-// Load reads the memory. It retries until it succeeds or the context ends:
-// without the memory, it would look as if members had exported nothing.
-func (r *Recorder) Load(ctx context.Context) (map[string]Member, error) {
-	logger := klog.FromContext(ctx)
-	for {
-		remembered, err := r.memory.load(ctx, func(key string, err error) {
-			logger.Error(err, "Failed to decode a record of a member's exports, skipping it", "key", key)
-		})
-		if err == nil || ctx.Err() != nil {
-			return remembered, err
-		}
-		logger.Error(err, "Failed to read the recorded exports of members from etcd, retrying")
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-r.clock.After(writeDelay):
-		}
+		store: store, elect: elect, clock: clock,
+		epochs: map[string]int{}, members: map[string]*remembered{}, forgotten: sets.New[string](), wake: make(chan struct{}, 1),
 	}
 }
 
@@ -97,178 +71,121 @@ func (r *Recorder) Epoch(id string) int {
 	return r.epochs[id]
 }
 
-// Record records the objects of a Service, none if it is no longer exported. It
-// does nothing if the member was forgotten since the epoch: callers that do not
-// hold a lock cannot bring back what was removed.
-func (r *Recorder) Record(epoch int, id string, uid types.UID, ref exports.Ref, objects []exports.Object) {
-	slices.SortFunc(objects, func(a, b exports.Object) int { return strings.Compare(a.Name, b.Name) }) // the same in every replica
+// Record records a Service, nil if it is no longer exported. It does nothing if the
+// member was forgotten since the epoch: callers that do not hold a lock cannot bring
+// back what was removed.
+func (r *Recorder) Record(epoch int, id string, uid types.UID, ref exports.Ref, service *clusterset.ExportedService) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.epochs[id] != epoch {
 		return
 	}
-	r.pending[recordKey{id, uid, ref.Cluster, ref.Service}.String()] = objects
-	r.wakeUp()
+	if known := r.members[id]; service == nil && (known == nil || known.uid != uid) {
+		return // the Service of another cluster
+	}
+	r.setLocked(id, r.memberLocked(id, uid), ref, service)
 }
 
-// RecordContact records when a member was seen. It writes only every
-// ContactInterval.
+// RecordAll records all Services of a member, and forgets others that it had.
+func (r *Recorder) RecordAll(epoch int, id string, uid types.UID, services map[exports.Ref]*clusterset.ExportedService) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.epochs[id] != epoch {
+		return
+	}
+	member := r.memberLocked(id, uid)
+	for _, content := range member.services.chunks {
+		for ref := range content {
+			if services[ref] == nil {
+				r.setLocked(id, member, ref, nil)
+			}
+		}
+	}
+	for ref, service := range services {
+		r.setLocked(id, member, ref, service)
+	}
+}
+
+func (r *Recorder) setLocked(id string, member *remembered, ref exports.Ref, service *clusterset.ExportedService) {
+	for _, prefix := range member.services.set(ref, service) {
+		r.changedLocked(member, document{member: id, prefix: prefix})
+	}
+}
+
+// RecordContact records that a member was heard from. Only what changed is written.
 func (r *Recorder) RecordContact(id string, uid types.UID, contact Contact) {
-	if uid == "" {
-		return
-	}
+	contact = contact.lasting()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := seenKey(id, uid)
-	if contact.At.Sub(r.written[key]) < ContactInterval {
-		return
+	member := r.memberLocked(id, uid)
+	if !member.contact.equal(contact) {
+		member.contact = contact
+		r.changedLocked(member, document{member: id, contact: true})
 	}
-	r.written[key] = contact.At
-	r.contacts[key] = contact
-	r.wakeUp()
+	if !member.heard {
+		member.heard = true
+		r.compareLocked(id)
+	}
 }
 
-// RecordLost records that a member is lost.
-func (r *Recorder) RecordLost(id string, uid types.UID, contact Contact) {
-	if uid == "" {
-		return
+// memberLocked returns what is to be remembered of a member. Nothing is inherited
+// from another cluster with the same ID.
+func (r *Recorder) memberLocked(id string, uid types.UID) *remembered {
+	member := r.members[id]
+	if member == nil || member.uid != uid {
+		member = &remembered{uid: uid, services: newTree()}
+		r.members[id] = member
+		r.forgotten.Delete(id)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := seenKey(id, uid)
-	delete(r.written, key) // the next contact is written at once
-	contact.Lost = true
-	r.contacts[key] = contact
-	r.wakeUp()
+	return member
 }
 
-// Forget removes a member, and what was to be written of it.
+// Forget removes a member.
 func (r *Recorder) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epochs[id]++
-	r.forgotten = append(r.forgotten, id)
-	for _, key := range keysBelow(r.pending, id) {
-		delete(r.pending, key)
-	}
-	for _, key := range keysBelow(r.contacts, id) {
-		delete(r.contacts, key)
-	}
-	for _, key := range keysBelow(r.written, id) {
-		delete(r.written, key)
-	}
-	r.wakeUp()
+	delete(r.members, id)
+	r.forgotten.Insert(id)
+	r.compareLocked(id)
 }
 
-// ReleaseOrphans clears the Secret of members whose Secret no longer exists or is
-// for another cluster, so that any Secret for their ID can recall them. ids are
-// the cluster IDs by the names of the existing Secrets.
-func ReleaseOrphans(members map[string]Member, ids map[string]string) {
-	for id, member := range members {
-		if ids[member.Secret] != id {
-			member.Secret = ""
-			members[id] = member
-		}
-	}
-}
-
-func keysBelow[T any](values map[string]T, id string) []string {
-	var keys []string
-	for key := range values {
-		if strings.HasPrefix(key, id+"/") {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
-func (r *Recorder) wakeUp() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Run writes until the context ends, and then once more what is left.
+// Run writes while this replica is elected, until the context ends.
 func (r *Recorder) Run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	r.elect(ctx, func(elected context.Context) {
+		if !r.takeOver(elected) {
+			return
+		}
+		r.writeUntilDone(elected)
+		if ctx.Err() != nil { // this server ends, but the election still holds
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 			r.Flush(last)
 			cancel()
-			return
-		case <-r.wake:
 		}
-		_ = wait.PollUntilContextCancel(ctx, writeDelay, false, func(ctx context.Context) (bool, error) {
-			return r.Flush(ctx), nil
-		})
-	}
+		r.resign()
+	})
 }
 
-// Flush writes everything that is pending and reports whether that succeeded.
-// What could not be written stays pending, unless it was superseded.
-func (r *Recorder) Flush(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	logger := klog.FromContext(ctx)
-	r.mu.Lock()
-	forgotten, pending, contacts := r.forgotten, r.pending, r.contacts
-	r.forgotten, r.pending, r.contacts = nil, map[string][]exports.Object{}, map[string]Contact{}
-	r.mu.Unlock()
-
-	err := r.write(ctx, forgotten, pending, contacts)
-	if err == nil {
-		return true
-	}
-	logger.Error(err, "Failed to write the exports of members to etcd, retrying")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	restore(r.pending, pending, r.forgotten)
-	restore(r.contacts, contacts, r.forgotten)
-	r.forgotten = append(forgotten, r.forgotten...)
-	return false
-}
-
-// restore puts earlier values back, except for those that were superseded or
-// forgotten in the meantime.
-func restore[T any](current, earlier map[string]T, forgotten []string) {
-	for _, id := range forgotten {
-		for _, key := range keysBelow(earlier, id) {
-			delete(earlier, key)
+// retry calls a function until it succeeds or the context ends, and reports which.
+func (r *Recorder) retry(ctx context.Context, what string, call func() error) bool {
+	for attempt := 0; ; attempt++ {
+		err := call()
+		if err == nil {
+			return true
 		}
-	}
-	for key, value := range earlier {
-		if _, newer := current[key]; !newer {
-			current[key] = value
+		if ctx.Err() != nil {
+			return false
+		}
+		klog.FromContext(ctx).Error(err, what)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-r.clock.After(delayAfter(attempt)):
 		}
 	}
 }
 
-func (r *Recorder) write(ctx context.Context, forgotten []string, pending map[string][]exports.Object, contacts map[string]Contact) error {
-	for _, id := range forgotten {
-		if err := r.memory.forget(ctx, id); err != nil {
-			return err
-		}
-	}
-	values := map[string][]byte{}
-	for key, objects := range pending {
-		value, err := encodeObjects(objects)
-		if err != nil {
-			return err
-		}
-		if len(value) > maxRecord {
-			klog.FromContext(ctx).Error(nil, "Service has too many endpoints to be recorded, it is not available after a restart until its member is read again", "key", key, "bytes", len(value), "limit", maxRecord)
-			value = nil // no record is better than an outdated one
-		}
-		values[key] = value
-	}
-	for key, contact := range contacts {
-		value, err := encodeContact(contact)
-		if err != nil {
-			return err
-		}
-		values[key] = value
-	}
-	return r.memory.save(ctx, values)
+// delayAfter is how long to wait after a number of failures before the next attempt.
+func delayAfter(failures int) time.Duration {
+	return min(writeDelay<<min(failures, 10), maxRetryDelay)
 }

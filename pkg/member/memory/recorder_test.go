@@ -5,114 +5,382 @@ package memory
 
 import (
 	"context"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record/recordtest"
 )
 
-func TestRecorderWritesInTheBackgroundAndBeforeItEnds(t *testing.T) {
-	memory := newMemory(t)
-	recorder := NewRecorder(memory, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		recorder.Run(ctx)
-	}()
-	web, api := decodeObject(t, membertest.ExportedService("b", "web")), decodeObject(t, membertest.ExportedService("b", "api"))
-	recorder.Record(recorder.Epoch("b"), "b", "uid-b", exports.Ref{Cluster: "b", Service: web.Service}, []exports.Object{web})
-	membertest.Eventually(t, "the first record is written", func() bool { return names(loaded(t, memory)["b"]) == "web.b" })
-	recorder.Record(recorder.Epoch("b"), "b", "uid-b", exports.Ref{Cluster: "b", Service: api.Service}, []exports.Object{api})
-	cancel()
-	<-ended
-	if got := names(loaded(t, memory)["b"]); got != "api.b,web.b" {
-		t.Errorf("written are %q at the end, want both", got)
+func TestRecordedMembersAreRecalled(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.record("b", "web", "api")
+	w.record("b", "web") // replaced
+	ref, relayed := service(t, "x", "web")
+	w.Record(0, "h", "uid-h", ref, relayed)
+	w.heard("b")
+	w.heard("h")
+	w.flush()
+	got := recalled(t, store)
+	if names(got["b"]) != "api,web" || names(got["h"]) != "web" || got["h"].Services[0].Cluster != "x" {
+		t.Errorf("recalled are %q of b and %q of h", names(got["b"]), names(got["h"]))
+	}
+	if diff := cmp.Diff(contactOf("b"), got["b"].Contact); diff != "" || got["b"].UID != "uid-b" {
+		t.Errorf("recalled is UID %s; want (-), got (+): %s", got["b"].UID, diff)
+	}
+	if object := got["h"].Services[0]; object.Object == nil || object.Name != relayed.Name || object.Kind != exports.Services {
+		t.Errorf("recalled is %+v", object)
 	}
 }
 
-func TestFailedWritesAreRetried(t *testing.T) {
-	memory := newMemory(t)
-	recorder := NewRecorder(memory, nil)
-	old, web := decodeObject(t, membertest.ExportedService("b", "old")), decodeObject(t, membertest.ExportedService("b", "web"))
-	recorder.Record(recorder.Epoch("b"), "b", "uid-b", exports.Ref{Cluster: "b", Service: old.Service}, []exports.Object{old})
-	recorder.Flush(t.Context())
-
-	recorder.Forget("b")
-	recorder.Record(recorder.Epoch("b"), "b", "uid-b", exports.Ref{Cluster: "b", Service: web.Service}, []exports.Object{web})
-	recorder.RecordContact("b", "uid-b", Contact{At: membertest.Epoch})
-	broken, cancel := context.WithCancel(t.Context())
-	cancel()
-	if recorder.Flush(broken) {
-		t.Fatal("it was written without etcd")
+// R165: one change is one write of one small document, however much a member exports.
+func TestOneChangeIsOneSmallWrite(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", many(10_000)...)
+	w.flush()
+	documents, _, err := store.List(t.Context())
+	membertest.Must(t, err)
+	largest := 0
+	for _, data := range documents {
+		largest = max(largest, len(data))
 	}
-	if got := names(loaded(t, memory)["b"]); got != "old.b" {
-		t.Fatalf("written are %q", got)
+	t.Logf("10000 Services: %d documents, the largest has %d bytes", len(documents), largest)
+	if largest > 16<<10 {
+		t.Errorf("a document has %d bytes", largest)
 	}
-	if !recorder.Flush(t.Context()) {
-		t.Fatal("it could not be written")
+	before := store.Version()
+	for range 10 {
+		w.record("b", "web-77") // another object
 	}
-	if got := loaded(t, memory)["b"]; names(got) != "web.b" || !got.LastSeen.Equal(membertest.Epoch) {
-		t.Errorf("written are %q and last seen %s, want what was recorded after Forget", names(got), got.LastSeen)
+	changed, service := service(t, "b", "web-78")
+	service.Spec.ExportedLabels = map[string]string{"changed": "true"}
+	w.Record(0, "b", "uid-b", changed, service)
+	w.flush()
+	if got := store.Version() - before; got != 1 {
+		t.Errorf("the change of one Service took %d writes, want 1", got)
+	}
+	w.Record(0, "b", "uid-b", changed, nil)
+	w.flush()
+	if got := store.Version() - before; got != 2 {
+		t.Errorf("the removal of one Service took %d writes, want 1", got-1)
+	}
+	if got := len(recalled(t, store)["b"].Services); got != 9_999 {
+		t.Errorf("%d Services are recalled", got)
 	}
 }
 
-func TestRestoreKeepsNewerValues(t *testing.T) {
-	current := map[string]int{"b/uid/newer": 2}
-	restore(current, map[string]int{"b/uid/newer": 1, "b/uid/kept": 1, "c/uid/forgotten": 1}, []string{"c"})
-	if diff := cmp.Diff(map[string]int{"b/uid/newer": 2, "b/uid/kept": 1}, current); diff != "" {
-		t.Error(diff)
+// R165: what was recalled is not written again, whichever replica writes.
+func TestRecalledIsNotWrittenAgain(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", many(500)...)
+	w.flush()
+	before := store.Version()
+	for range 2 {
+		after := newWriter(t, store)
+		after.flush()
+		after.record("b", many(500)...) // the first list of the feed
+		after.heard("b")
+		after.flush()
+	}
+	if got := store.Version() - before; got != 0 {
+		t.Errorf("nothing changed, and that took %d writes", got)
+	}
+	after := newWriter(t, store)
+	ref, removed := service(t, "b", "web-5")
+	after.RecordAll(0, "b", "uid-b", chunk{ref: removed})
+	after.heard("b")
+	after.flush()
+	if got := recalled(t, store)["b"]; names(got) != "web-5" {
+		t.Errorf("%d Services are recalled, want the one that is left", len(got.Services))
+	}
+}
+
+// R165: a replica that is not elected writes nothing. When it is, it writes only what
+// differs, and does not replace what is newer than what it has heard.
+func TestNextWriterWritesDifferences(t *testing.T) {
+	store := recordtest.New()
+	first := newWriter(t, store)
+	first.heard("b")
+	first.record("b", many(300)...)
+	first.flush()
+
+	next, _ := newReplica(t, store)
+	first.record("b", "newer")
+	first.heard("h") // a member that the next writer has not reached yet
+	first.record("h", "hub")
+	first.flush()
+	before := store.Version()
+	next.flush()
+	membertest.Must(t, next.TakeOver(t.Context()))
+	next.flush()
+	if got := store.Version() - before; got != 0 {
+		t.Errorf("%d writes of a replica that has not heard from any member", got)
+	}
+	next.record("b", "newest")
+	ref, _ := service(t, "b", "web-1")
+	next.Record(0, "b", "uid-b", ref, nil)
+	next.record("b", "newer")
+	next.heard("b")
+	next.flush()
+	if got := store.Version() - before; got > 3 {
+		t.Errorf("two changes took %d writes", got)
+	}
+	got := recalled(t, store)
+	if len(got["b"].Services) != 301 || !strings.Contains(names(got["b"]), "newer,newest") || names(got["h"]) != "hub" {
+		t.Errorf("recalled are %d Services of b, and %q of h", len(got["b"].Services), names(got["h"]))
+	}
+}
+
+// R169: documents of a cluster that is no longer a member are deleted, and not decoded.
+func TestFormerMembersAreDeletedWithoutBeingRead(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", "web")
+	w.flush()
+	put := func(name, data string) {
+		_, _, err := store.Update(t.Context(), name, func([]byte) ([]byte, error) { return []byte(data), nil })
+		membertest.Must(t, err)
+	}
+	put("contact.former", "not to be decoded")
+	put("services-01.former", "not to be decoded")
+	var log strings.Builder
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))))
+	after := NewRecorder(store, Unopposed, clock.RealClock{})
+	got, err := after.Load(ctx, map[string]string{"member-b": "b"})
+	membertest.Must(t, err)
+	if _, known := got["former"]; known || names(got["b"]) != "web" || strings.Contains(log.String(), "decode") {
+		t.Errorf("recalled is %v; logged:\n%s", got, log.String())
+	}
+	membertest.Must(t, after.TakeOver(t.Context()))
+	after.Flush(t.Context())
+	if documents, _, _ := store.List(t.Context()); len(documents) != 2 || documents["contact.b"] == nil || documents["services.b"] == nil {
+		t.Errorf("stored are %v", documents)
+	}
+}
+
+func TestUnreadableDocumentsAreSkipped(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", many(300)...)
+	w.heard("h")
+	w.record("h", "hub")
+	w.flush()
+	documents, _, err := store.List(t.Context())
+	membertest.Must(t, err)
+	lost := 0
+	for name := range documents {
+		if identified, _ := parseName(name); lost == 0 && identified.member == "b" && !identified.contact {
+			_, services, err := decodeServices(documents[name])
+			membertest.Must(t, err)
+			lost = len(services)
+			_, _, err = store.Update(t.Context(), name, func([]byte) ([]byte, error) { return []byte("broken"), nil })
+			membertest.Must(t, err)
+		}
+	}
+	_, _, err = store.Update(t.Context(), "contact.h", func([]byte) ([]byte, error) { return []byte{}, nil })
+	membertest.Must(t, err)
+	after, got := newReplica(t, store)
+	if _, known := got["h"]; known || len(got["b"].Services) != 300-lost {
+		t.Errorf("recalled are %d Services, want %d", len(got["b"].Services), 300-lost)
+	}
+	membertest.Must(t, after.TakeOver(t.Context()))
+	after.heard("b")
+	after.record("b", many(300)...)
+	after.heard("h")
+	after.record("h", "hub")
+	after.flush()
+	if got := recalled(t, store); len(got["b"].Services) != 300 || names(got["h"]) != "hub" {
+		t.Errorf("recalled are %d Services of b and %q of h after they were read again", len(got["b"].Services), names(got["h"]))
+	}
+}
+
+func TestAnotherUIDIsAnotherMember(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", many(200)...)
+	w.flush()
+	ref, web := service(t, "b", "web-7")
+	w.Record(0, "b", "another", ref, nil) // not the one that is known
+	w.flush()
+	if got := len(recalled(t, store)["b"].Services); got != 200 {
+		t.Errorf("%d Services are recalled after another cluster removed one", got)
+	}
+	w.RecordContact("b", "another", contactOf("b"))
+	w.Record(0, "b", "another", ref, web)
+	w.flush()
+	if got := recalled(t, store)["b"]; got.UID != "another" || names(got) != "web-7" {
+		t.Errorf("recalled of %s: %q", got.UID, names(got))
+	}
+	if documents, _, _ := store.List(t.Context()); len(documents) != 2 {
+		t.Errorf("%d documents are left", len(documents))
 	}
 }
 
 func TestForgetLeavesOtherMembers(t *testing.T) {
-	memory := newMemory(t)
-	recorder := NewRecorder(memory, nil)
-	for _, id := range []string{"b", "b2"} {
-		f := decodeObject(t, membertest.ExportedService(id, "web"))
-		recorder.Record(recorder.Epoch(id), id, "uid", exports.Ref{Cluster: id, Service: f.Service}, []exports.Object{f})
-		recorder.RecordContact(id, "uid", Contact{At: membertest.Epoch})
+	store := recordtest.New()
+	w := newWriter(t, store)
+	for _, id := range []string{"b", "h"} {
+		w.heard(id)
+		w.record(id, many(100)...)
 	}
-	recorder.Flush(t.Context())
-	f := decodeObject(t, membertest.ExportedService("b2", "api"))
-	recorder.Record(recorder.Epoch("b2"), "b2", "uid", exports.Ref{Cluster: "b2", Service: f.Service}, []exports.Object{f})
-	recorder.Record(recorder.Epoch("b"), "b", "uid", exports.Ref{Cluster: "b", Service: f.Service}, []exports.Object{f})
-	recorder.Forget("b")
-	recorder.Flush(t.Context())
-	got := loaded(t, memory)
-	if _, known := got["b"]; known || names(got["b2"]) != "api.b2,web.b2" {
-		t.Errorf("known are %v", got)
+	w.flush()
+	standby, _ := newReplica(t, store)
+	epoch := w.Epoch("b")
+	w.Forget("b")
+	standby.Forget("b")
+	ref, late := service(t, "b", "late")
+	w.Record(epoch, "b", "uid-b", ref, late) // of a caller without a lock
+	w.RecordAll(epoch, "b", "uid-b", chunk{ref: late})
+	w.flush()
+	if got := recalled(t, store); len(got) != 1 || len(got["h"].Services) != 100 {
+		t.Errorf("recalled are %v", got)
 	}
-	// A new contact is written at once, although the last was not long ago.
-	recorder.RecordContact("b", "uid", Contact{At: membertest.Epoch.Add(time.Second)})
-	recorder.Flush(t.Context())
-	if !loaded(t, memory)["b"].LastSeen.Equal(membertest.Epoch.Add(time.Second)) {
-		t.Error("a member that is back is not recorded")
+	w.heard("b")
+	w.record("b", "back")
+	w.flush()
+	if got := recalled(t, store); names(got["b"]) != "back" {
+		t.Errorf("recalled is %q of a member that is back", names(got["b"]))
+	}
+	// The next writer deletes what the former one did not get to.
+	membertest.Must(t, standby.TakeOver(t.Context()))
+	standby.flush()
+	if got := recalled(t, store); len(got) != 1 || len(got["h"].Services) != 100 {
+		t.Errorf("recalled are %v", got)
+	}
+}
+
+// A Secret may be renamed, or replaced by one for another cluster, while no server runs.
+func TestSecretThatNoLongerExistsIsNotRecalled(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.flush()
+	for name, test := range map[string]struct {
+		ids  map[string]string
+		want string
+	}{
+		"same":     {map[string]string{"member-b": "b"}, "member-b"},
+		"renamed":  {map[string]string{"renamed": "b"}, ""},
+		"replaced": {map[string]string{"renamed": "b", "member-b": "c"}, ""},
+	} {
+		got, err := NewRecorder(store, Unopposed, clock.RealClock{}).Load(t.Context(), test.ids)
+		membertest.Must(t, err)
+		if member, known := got["b"]; !known || member.Secret != test.want {
+			t.Errorf("%s: recalled is %+v", name, member)
+		}
+	}
+}
+
+// What was divided may exist beside its parts if a server ended in between.
+func TestPartsOfADocumentTakePrecedence(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", many(maxServices)...)
+	w.flush()
+	whole, _, err := store.List(t.Context())
+	membertest.Must(t, err)
+	w.record("b", "one-more")
+	ref, _ := service(t, "b", "web-1")
+	w.Record(0, "b", "uid-b", ref, nil)
+	w.flush()
+	divided, _, err := store.List(t.Context())
+	membertest.Must(t, err)
+	if divided["services.b"] != nil || divided["services-0.b"] == nil || divided["services-1.b"] == nil {
+		t.Fatalf("stored are %d documents", len(divided))
+	}
+	want := names(recalled(t, store)["b"])
+	_, _, err = store.Update(t.Context(), "services.b", func([]byte) ([]byte, error) { return whole["services.b"], nil })
+	membertest.Must(t, err)
+	if got := names(recalled(t, store)["b"]); got != want {
+		t.Errorf("recalled are %s, want %s", got, want)
+	}
+	// With only one of the parts, the rest comes from the document that was divided.
+	_, _, err = store.Update(t.Context(), "services-1.b", func([]byte) ([]byte, error) { return nil, nil })
+	membertest.Must(t, err)
+	if got := len(recalled(t, store)["b"].Services); got < maxServices-1 {
+		t.Errorf("%d Services are recalled", got)
+	}
+	after := newWriter(t, store)
+	after.heard("b")
+	after.flush()
+	if documents, _, _ := store.List(t.Context()); documents["services.b"] != nil || len(recalled(t, store)["b"].Services) < maxServices-1 {
+		t.Error("what was divided still exists")
+	}
+}
+
+func TestLargeServicesAreDivided(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	random := rand.NewChaCha8([32]byte{1})
+	noise := func(size int) map[string]string {
+		data := make([]byte, size)
+		_, _ = random.Read(data)
+		return map[string]string{"noise": hex.EncodeToString(data)}
+	}
+	w.record("b", many(10)...)
+	for _, name := range many(10) {
+		ref, large := service(t, "b", name)
+		large.Spec.ExportedAnnotations = noise(60_000)
+		w.Record(0, "b", "uid-b", ref, large)
+	}
+	w.flush()
+	documents, _, err := store.List(t.Context())
+	membertest.Must(t, err)
+	for name, data := range documents {
+		if len(data) > maxDocument {
+			t.Errorf("document %s has %d bytes", name, len(data))
+		}
+	}
+	if got := len(recalled(t, store)["b"].Services); got != 10 {
+		t.Errorf("%d Services are recalled", got)
+	}
+	ref, tooLarge := service(t, "b", "web-3")
+	tooLarge.Spec.ExportedAnnotations = noise(500_000)
+	w.Record(0, "b", "uid-b", ref, tooLarge)
+	w.flush()
+	if got := names(recalled(t, store)["b"]); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 9 {
+		t.Errorf("recalled are %s: no record is better than an outdated one", got)
 	}
 }
 
 func TestLoadIsRetriedUntilTheContextEnds(t *testing.T) {
-	recorder := NewRecorder(newMemory(t), nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := recorder.Load(ctx); err == nil {
-		t.Error("the memory was read without etcd")
-	}
-}
-
-// A caller without a lock must not bring back what was removed.
-func TestRecordsOfAnEarlierEpochAreIgnored(t *testing.T) {
-	memory := newMemory(t)
-	recorder := NewRecorder(memory, nil)
-	web := decodeObject(t, membertest.ExportedService("b", "web"))
-	epoch := recorder.Epoch("b")
-	recorder.Forget("b")
-	recorder.Record(epoch, "b", "uid-b", exports.Ref{Cluster: "b", Service: web.Service}, []exports.Object{web})
-	recorder.Flush(t.Context())
-	if got := loaded(t, memory); len(got) != 0 {
-		t.Errorf("recorded are %v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		failures := 3
+		store.Before(func(context.Context, recordtest.Call) error {
+			if failures--; failures >= 0 {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		if _, recalled := newReplica(t, store); recalled == nil || failures >= 0 {
+			t.Error("the memory was not read")
+		}
+		failures = 1 << 30
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := NewRecorder(store, Unopposed, clock.RealClock{}).Load(ctx, nil); err == nil {
+			t.Error("the memory was read without a storage")
+		}
+	})
 }

@@ -29,7 +29,7 @@ func Members(list *clustersetv1alpha1.MemberList) (map[string]*clusterset.Member
 		if err := clustersetv1alpha1.Convert_v1alpha1_Member_To_clusterset_Member(&list.Items[i], member, nil); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		// The UID becomes part of a key in the memory.
+		// The UID is that of a namespace.
 		if uid := string(member.Status.ClusterUID); uid != "" && len(validation.IsDNS1123Label(uid)) > 0 {
 			return nil, fmt.Errorf("%w: clusterUID %.100q of member %.100q is not a UID", ErrInvalid, uid, member.Name)
 		}

@@ -67,6 +67,9 @@ func reachable(p Peer) metav1.Condition {
 		condition.Reason, condition.Message = acceptance.ReasonInvalidSecret, "member is not contacted: its Secret is invalid"
 	case p.Feed.ProbeError != nil:
 		condition.Reason, condition.Message = response.Explain(p.Feed.ProbeError)
+		if p.SeenElsewhere {
+			condition.Message += "; another replica of mcs-apiserver has seen it since"
+		}
 	case !p.Feed.Running || p.LastSeen.IsZero() || p.Entry == nil && p.Claims == nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, acceptance.ReasonUnknown, "no response from the member yet"
 	default:

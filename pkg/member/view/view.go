@@ -42,9 +42,12 @@ type Peer struct {
 	Claims     *identity.Claims
 	Acceptance acceptance.Result
 	State      clusterset.MemberState
-	LastSeen   time.Time
-	TTL        time.Duration
-	LostPolicy clusterset.LostPolicy
+	// LastSeen is when any replica last saw the member. SeenElsewhere is set if that
+	// was another one than this, while this one was running.
+	LastSeen      time.Time
+	SeenElsewhere bool
+	TTL           time.Duration
+	LostPolicy    clusterset.LostPolicy
 	// Entry is the member's own entry in its members list; nil until it has been read.
 	Entry           *clusterset.Member
 	AllocationCIDRs []string

@@ -12,11 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 // CreateNamespace creates a namespace in all clusters and returns its name. The
@@ -99,6 +103,59 @@ func (c *Cluster) AwaitNoImport(t *testing.T, namespace, name string) {
 		}
 		return errors.New("ServiceImport still exists")
 	})
+}
+
+// AwaitRecorded waits until everything that the replicas of the cluster know of its
+// members is recorded for a restart. All members must be reachable.
+func (c *Cluster) AwaitRecorded(t *testing.T) {
+	t.Helper()
+	expect.Eventually(t, "records of members in "+c.ID, func(ctx context.Context) error {
+		elected, pending := 0.0, 0.0
+		for _, replica := range c.APIServers {
+			if !replica.Running() {
+				continue
+			}
+			if err := allReachable(ctx, replica); err != nil {
+				return err
+			}
+			one, err := replica.Metric(ctx, "mcs_apiserver_member_records_elected")
+			if err != nil {
+				return err
+			}
+			some, err := replica.Metric(ctx, "mcs_apiserver_member_records_pending")
+			if err != nil {
+				return err
+			}
+			elected, pending = elected+one, pending+some
+		}
+		if elected != 1 || pending != 0 {
+			return fmt.Errorf("%v replicas are elected, and %v records are pending", elected, pending)
+		}
+		return nil
+	})
+}
+
+// allReachable returns an error if a replica does not reach a member: what it only
+// recalls of a member is not recorded again.
+func allReachable(ctx context.Context, replica *installation.Replica) error {
+	config, err := replica.Config()
+	if err != nil {
+		return err
+	}
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	members, err := client.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, member := range members.Items {
+		if member.Status.State != clustersetv1alpha1.MemberLocal && !meta.IsStatusConditionTrue(member.Status.Conditions, clusterset.MemberReachable) {
+			return fmt.Errorf("%s does not reach %s", replica.Address, member.Name)
+		}
+	}
+	return nil
 }
 
 // AwaitMember waits until a Member of the cluster passes a check.

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -27,6 +28,8 @@ type Replica struct {
 	*process.Process
 	// Address is the only address that the replica listens at.
 	Address string
+	// Env is added to the environment of the next process.
+	Env []string
 
 	name         string
 	installation *Installation
@@ -92,6 +95,21 @@ func (r *Replica) Health(ctx context.Context, path string) (status int, text str
 	return response.StatusCode, string(body), err
 }
 
+// Metric returns the value of a metric, whose name includes its labels. The replica must
+// have been ready once.
+func (r *Replica) Metric(ctx context.Context, name string) (float64, error) {
+	status, metrics, err := r.Health(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(metrics) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no metric %s: %s", r.name, name, http.StatusText(status))
+}
+
 // Running reports whether the replica was started and has not exited.
 func (r *Replica) Running() bool {
 	if r.Process == nil {
@@ -127,6 +145,7 @@ func (r *Replica) Start() error {
 		Name: r.name,
 		Path: filepath.Join(i.Root, "bin", "mcs-apiserver"),
 		Args: append(args, i.APIServerFlags...),
+		Env:  r.Env,
 		Log:  filepath.Join(i.Dir, r.name+".log"),
 	})
 	return err

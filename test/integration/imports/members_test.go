@@ -17,12 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
@@ -271,7 +268,7 @@ func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 		west().AwaitImport(t, ns, name, "east")
 	}
 	before := west().AwaitImport(t, ns, "web", "east")
-	awaitMemory(t, west(), "east", ns, 2)
+	west().AwaitRecorded(t)
 	link := west().Links["east"]
 	t.Cleanup(func() { expect.Must(0, link.Restore())(t) })
 	link.Cut()
@@ -310,30 +307,6 @@ func TestRestartDuringAPartitionLosesNoImport(t *testing.T) {
 	// An export that was withdrawn during the partition is withdrawn here too.
 	unexport(t, east(), ns, "db")
 	west().AwaitNoImport(t, ns, "db")
-}
-
-// awaitMemory waits until the exports of a member are persisted, which happens
-// shortly after they are received.
-func awaitMemory(t *testing.T, in *fleet.Cluster, member, ns string, services int64) {
-	t.Helper()
-	store := expect.Must(clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second}))(t)
-	defer store.Close()
-	expect.Eventually(t, "memory of "+member, func(ctx context.Context) error {
-		records, err := store.Get(ctx, "/registry/mcs-apiserver/virtual/members/"+member+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-		if err != nil {
-			return err
-		}
-		found := int64(0)
-		for _, record := range records.Kvs {
-			if strings.Contains(string(record.Key), "/"+member+"/"+ns+"/") {
-				found++
-			}
-		}
-		if found != services {
-			return fmt.Errorf("%d records, want %d", found, services)
-		}
-		return nil
-	})
 }
 
 // watchForGap polls an import continuously. The returned function fails the test

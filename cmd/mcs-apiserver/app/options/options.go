@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -137,6 +138,20 @@ func (o Completed) Validate() error {
 	return errors.Join(errs...)
 }
 
+// replicaID identifies this replica, also after a restart. It is empty if no other
+// replica can use the storage.
+func (o Completed) replicaID() (string, error) {
+	if o.Storage.Embedded {
+		return "", nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("identify this replica: %w", err)
+	}
+	serving := o.Recommended.SecureServing
+	return fmt.Sprintf("%s_%s_%d", host, serving.BindAddress, serving.BindPort), nil
+}
+
 // Config returns a server configuration. It requires that the storage and the
 // host cluster are available.
 func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
@@ -155,6 +170,9 @@ func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	config.Storage, config.AcceptStorage = etcd.NewBackend(client, config.EtcdPrefix), o.Storage.Accept
 	config.Namespace, config.MemberTTL, config.LostPolicy = o.Members.Namespace, o.Members.TTL, clusterset.LostPolicy(o.Members.LostPolicy)
 	if config.ClusterSetIP, err = o.ClusterSetIP.config(); err != nil {
+		return nil, err
+	}
+	if config.ReplicaID, err = o.replicaID(); err != nil {
 		return nil, err
 	}
 	if err := o.ServerRun.ApplyTo(&config.Generic.Config); err != nil {

@@ -238,8 +238,8 @@ const (
 	MemberConnecting MemberState = "Connecting"
 	// MemberConnected means that the member was seen recently.
 	MemberConnected MemberState = "Connected"
-	// MemberStale means that the member has not been seen recently. Its exports
-	// and endpoints are unchanged.
+	// MemberStale means that the member has not been seen recently, or only by
+	// another replica of mcs-apiserver. Its exports and endpoints are unchanged.
 	MemberStale MemberState = "Stale"
 	// MemberLost means that the member has not been seen for longer than its
 	// TTL.
@@ -276,7 +276,8 @@ type MemberStatus struct {
 	// state summarizes the connection to the member. The conditions contain the
 	// reasons.
 	State MemberState `json:"state"`
-	// lastSeen is the time of the last successful response of the member.
+	// lastSeen is the time of the last successful response of the member to any
+	// replica of mcs-apiserver.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 	// ttlSeconds is how long the member may be silent before it is considered

@@ -1,0 +1,73 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+type digest [sha256.Size]byte
+
+// unknown is the digest of no document.
+var unknown digest
+
+// writing is the state of the replica that is elected.
+type writing struct {
+	// stored are the digests of the stored documents. That of a document that could
+	// not be written is unknown.
+	stored map[document]digest
+	// pending are the documents that may differ from the stored ones, the oldest
+	// first, and due when they may be written.
+	pending []document
+	due     map[document]time.Time
+	// current is the document that is being written.
+	current document
+}
+
+// add adds a document that may be written from a time on.
+func (w *writing) add(changed document, due time.Time) {
+	if _, pending := w.due[changed]; !pending {
+		w.due[changed] = due
+		w.pending = append(w.pending, changed)
+	}
+	pendingRecords.Set(float64(len(w.pending)))
+}
+
+// next removes and returns the first document that may be written. If there is none,
+// it returns how long to wait for one.
+func (w *writing) next(now time.Time) (first document, wait time.Duration, ok bool) {
+	if len(w.pending) == 0 {
+		return document{}, 0, false
+	}
+	first = w.pending[0]
+	if wait := w.due[first].Sub(now); wait > 0 {
+		return document{}, wait, false
+	}
+	w.pending = w.pending[1:]
+	delete(w.due, first)
+	return first, 0, true
+}
+
+// of returns the stored and the pending documents of a member, and the one that is being
+// written.
+func (w *writing) of(id string) sets.Set[document] {
+	documents := sets.New[document]()
+	if w.current.member == id {
+		documents.Insert(w.current)
+	}
+	for stored := range w.stored {
+		if stored.member == id {
+			documents.Insert(stored)
+		}
+	}
+	for pending := range w.due {
+		if pending.member == id {
+			documents.Insert(pending)
+		}
+	}
+	return documents
+}

@@ -1,0 +1,289 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+)
+
+const (
+	// writeDelay collects changes of a document before it is written.
+	writeDelay    = time.Second
+	maxRetryDelay = 30 * time.Second
+	// writeTimeout limits the write of one document.
+	writeTimeout = 10 * time.Second
+	// lastWrites limits the writes when this server ends.
+	lastWrites = 5 * time.Second
+)
+
+// changedLocked notes that a document of a member may have to be written.
+func (r *Recorder) changedLocked(member *remembered, changed document) {
+	if r.writing == nil || !member.heard {
+		return
+	}
+	r.writing.add(changed, r.clock.Now().Add(writeDelay))
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// compareLocked notes that all documents of a member may have to be written, divided
+// as those that are stored.
+func (r *Recorder) compareLocked(id string) {
+	member := r.members[id]
+	if r.writing == nil || member == nil && !r.forgotten.Has(id) || member != nil && !member.heard {
+		return
+	}
+	documents := r.writing.of(id)
+	if member != nil {
+		var prefixes []string
+		for document := range documents {
+			if !document.contact {
+				prefixes = append(prefixes, document.prefix)
+			}
+		}
+		member.services = member.services.divided(prefixes)
+		documents.Insert(document{member: id, contact: true})
+		for prefix := range member.services.chunks {
+			documents.Insert(document{member: id, prefix: prefix})
+		}
+	} else {
+		member = &remembered{heard: true}
+	}
+	for document := range documents {
+		r.changedLocked(member, document)
+	}
+}
+
+// takeOver begins to write. It reports false if the context ended.
+func (r *Recorder) takeOver(ctx context.Context) bool {
+	return r.retry(ctx, "Failed to compare the recorded exports of members, retrying", func() error { return r.TakeOver(ctx) })
+}
+
+// TakeOver begins to write: it compares what this replica knows with what is stored.
+func (r *Recorder) TakeOver(ctx context.Context) error {
+	documents, _, err := r.store.List(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writing = &writing{stored: map[document]digest{}, due: map[document]time.Time{}}
+	for name, data := range documents {
+		if identified, ok := parseName(name); ok {
+			r.writing.stored[identified] = sha256.Sum256(data)
+		}
+	}
+	for id := range sets.KeySet(r.members).Union(r.forgotten) {
+		r.compareLocked(id)
+	}
+	elected.Set(1)
+	return nil
+}
+
+// resign ends writing.
+func (r *Recorder) resign() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writing = nil
+	elected.Set(0)
+	pendingRecords.Set(0)
+}
+
+// writeUntilDone writes until the context ends. Documents are written one by one, and
+// one that fails is retried after the others: changes that arrive all the time, or a
+// document that cannot be written, do not hold up the others.
+func (r *Recorder) writeUntilDone(ctx context.Context) {
+	failures := 0
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		first, wait, ok := r.writing.next(r.clock.Now())
+		r.mu.Unlock()
+		switch {
+		case ok:
+			if r.try(ctx, first) {
+				failures = 0
+				continue
+			}
+			wait = delayAfter(failures)
+			failures++
+		case wait == 0:
+			select {
+			case <-ctx.Done():
+			case <-r.wake:
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.clock.After(wait):
+		}
+	}
+}
+
+// Flush writes everything that is pending, without a delay, and reports whether that
+// succeeded. It stops at the first failure. A replica that is not elected has nothing
+// pending.
+func (r *Recorder) Flush(ctx context.Context) bool {
+	for {
+		r.mu.Lock()
+		if r.writing == nil {
+			r.mu.Unlock()
+			return true
+		}
+		first, _, ok := r.writing.next(r.clock.Now().Add(maxRetryDelay))
+		r.mu.Unlock()
+		if !ok {
+			return true
+		}
+		if !r.try(ctx, first) {
+			return false
+		}
+	}
+}
+
+// try writes a document. If that fails, the document is pending again.
+func (r *Recorder) try(ctx context.Context, pending document) bool {
+	err := r.write(ctx, pending)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Failed to record the exports of a member, retrying", "cluster", pending.member)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.writing.add(pending, r.clock.Now().Add(writeDelay))
+		return false
+	}
+	pendingRecords.Set(float64(len(r.writing.pending)))
+	return true
+}
+
+// content is what a document is to contain.
+type content struct {
+	// known is false if this replica does not know, and the document stays as it is.
+	known    bool
+	uid      types.UID
+	contact  *Contact
+	services []*clusterset.ExportedService
+	// parts are the documents that this one was divided into.
+	parts []document
+}
+
+func (r *Recorder) contentLocked(of document) content {
+	member := r.members[of.member]
+	if member == nil {
+		return content{known: r.forgotten.Has(of.member)}
+	}
+	wanted := content{known: member.heard, uid: member.uid}
+	if of.contact {
+		contact := member.contact
+		wanted.contact = &contact
+		return wanted
+	}
+	if services, ok := member.services.chunks[of.prefix]; ok {
+		wanted.services = services.sorted()
+		return wanted
+	}
+	for _, prefix := range member.services.under(of.prefix) {
+		wanted.parts = append(wanted.parts, document{member: of.member, prefix: prefix})
+	}
+	return wanted
+}
+
+func (c content) encode() ([]byte, error) {
+	if c.contact != nil {
+		return encodeContact(c.uid, *c.contact)
+	}
+	return encodeServices(c.uid, c.services)
+}
+
+// write writes a document if it differs from what is stored.
+func (r *Recorder) write(ctx context.Context, pending document) error {
+	r.mu.Lock()
+	wanted := r.contentLocked(pending)
+	_, exists := r.writing.stored[pending]
+	r.writing.current = pending
+	r.mu.Unlock()
+	if !wanted.known || !exists && len(wanted.parts) > 0 {
+		return nil
+	}
+	for _, part := range wanted.parts { // before what was divided is deleted
+		if err := r.write(ctx, part); err != nil {
+			return err
+		}
+	}
+	data, err := wanted.encode()
+	if err != nil {
+		return fmt.Errorf("encode record %s: %w", pending, err)
+	}
+	if len(data) > maxDocument {
+		if len(wanted.services) > 1 && r.split(pending) {
+			return r.write(ctx, pending)
+		}
+		klog.FromContext(ctx).Error(nil, "Export is too large to be recorded, it is not available after a restart until its member is read again",
+			"cluster", pending.member, "record", pending, "bytes", len(data), "limit", maxDocument)
+		data = nil // no record is better than an outdated one
+	}
+	return r.update(ctx, pending, data)
+}
+
+// split divides a chunk that is too large, and reports whether it is divided.
+func (r *Recorder) split(large document) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	member := r.members[large.member]
+	if member == nil {
+		return false
+	}
+	if _, whole := member.services.chunks[large.prefix]; !whole {
+		return true
+	}
+	if !member.services.split(large.prefix) {
+		return false
+	}
+	for _, prefix := range member.services.under(large.prefix) {
+		r.changedLocked(member, document{member: large.member, prefix: prefix})
+	}
+	return true
+}
+
+// update replaces a stored document, unless it is known to be the same.
+func (r *Recorder) update(ctx context.Context, changed document, data []byte) error {
+	wanted := digest(sha256.Sum256(data))
+	r.mu.Lock()
+	stored, exists := r.writing.stored[changed]
+	same := exists && stored == wanted || !exists && data == nil
+	if !same {
+		r.writing.stored[changed] = unknown
+	}
+	r.mu.Unlock()
+	if same {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if _, _, err := r.store.Update(ctx, changed.String(), func([]byte) ([]byte, error) { return data, nil }); err != nil {
+		recordWrites.WithLabelValues("error").Inc()
+		return err
+	}
+	recordWrites.WithLabelValues("success").Inc()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if data == nil {
+		delete(r.writing.stored, changed)
+	} else {
+		r.writing.stored[changed] = wanted
+	}
+	return nil
+}

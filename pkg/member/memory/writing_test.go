@@ -1,0 +1,361 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record/recordtest"
+)
+
+// run runs a Recorder until the returned function is called.
+func run(r *Recorder) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func TestRecorderWritesInTheBackgroundAndBeforeItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		r, _ := newReplica(t, store)
+		stop := run(r.Recorder)
+		r.heard("b")
+		r.record("b", "web")
+		time.Sleep(2 * writeDelay)
+		if got := names(recalled(t, store)["b"]); got != "web" {
+			t.Errorf("written are %q", got)
+		}
+		r.record("b", "api")
+		stop()
+		if got := names(recalled(t, store)["b"]); got != "api,web" {
+			t.Errorf("written are %q at the end, want both", got)
+		}
+	})
+}
+
+// slow makes every write of a store take a time.
+func slow(store *recordtest.Store, duration time.Duration) {
+	store.Before(func(ctx context.Context, call recordtest.Call) error {
+		if call.Method != "Update" {
+			return nil
+		}
+		select {
+		case <-time.After(duration):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// R169: no limit covers all writes together: a storage that is slow is as good as any.
+func TestSlowStorageIsWrittenCompletely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		r, _ := newReplica(t, store)
+		r.heard("b")
+		r.record("b", many(2_000)...)
+		slow(store, writeTimeout/2)
+		stop := run(r.Recorder)
+		defer stop()
+		start := time.Now()
+		for store.Version() < 2_000/maxServices || len(recalled(t, store)["b"].Services) < 2_000 {
+			time.Sleep(time.Minute)
+			if time.Since(start) > time.Hour {
+				t.Fatalf("%d Services are written after %s", len(recalled(t, store)["b"].Services), time.Since(start))
+			}
+		}
+	})
+}
+
+// R169: a document that cannot be written does not hold up the others, and what was
+// written is not written again.
+func TestFailedWritesAreRetriedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		r, _ := newReplica(t, store)
+		r.heard("b")
+		r.record("b", many(1_000)...)
+		r.heard("h")
+		r.record("h", "hub")
+		var mu sync.Mutex
+		calls := map[string]int{}
+		count := func(call recordtest.Call) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[call.Name]++
+		}
+		store.Before(func(ctx context.Context, call recordtest.Call) error {
+			count(call)
+			if call.Name != "contact.h" {
+				return nil
+			}
+			<-ctx.Done() // never answers
+			return ctx.Err()
+		})
+		stop := run(r.Recorder)
+		time.Sleep(10 * time.Minute)
+		if got := len(recalled(t, store)["b"].Services); got != 1_000 {
+			t.Errorf("%d Services are written", got)
+		}
+		store.Before(func(_ context.Context, call recordtest.Call) error {
+			count(call)
+			return nil
+		})
+		time.Sleep(time.Minute)
+		if got := names(recalled(t, store)["h"]); got != "hub" {
+			t.Errorf("of h is recalled %q", got)
+		}
+		stop()
+		for name, count := range calls {
+			if refused := name == "contact.h"; refused && count < 10 || !refused && name != "" && count > 1 {
+				t.Errorf("%d attempts to write %s", count, name)
+			}
+		}
+	})
+}
+
+// A write may fail although it was committed. If the content is then the one before,
+// it must be written, too.
+func TestOutcomeOfAFailedWriteIsUnknown(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", "web")
+	w.flush()
+	store.After(func(context.Context, recordtest.Call) error { return errors.New("connection lost") })
+	w.record("b", "api")
+	if w.Flush(t.Context()) {
+		t.Fatal("the failure went unnoticed")
+	}
+	ref, _ := service(t, "b", "api")
+	w.Record(0, "b", "uid-b", ref, nil)
+	store.After(nil)
+	w.flush()
+	if got := names(recalled(t, store)["b"]); got != "web" {
+		t.Errorf("recalled are %q, want web", got)
+	}
+}
+
+// unwritten returns how many documents were never written.
+func (r *replica) unwritten() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := 0
+	for id, member := range r.members {
+		for prefix := range member.services.chunks {
+			if stored := r.writing.stored[document{member: id, prefix: prefix}]; stored == unknown {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// A member may be forgotten while its documents are written.
+func TestForgottenMemberIsNotWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for pause := range 40 {
+			store := recordtest.New()
+			r, _ := newReplica(t, store)
+			slow(store, 10*time.Millisecond)
+			stop := run(r.Recorder)
+			r.heard("b")
+			r.record("b", many(500)...)
+			time.Sleep(writeDelay + time.Duration(pause)*5*time.Millisecond)
+			r.Forget("b")
+			time.Sleep(time.Minute)
+			if documents, _, _ := store.List(t.Context()); len(documents) > 0 {
+				t.Errorf("after a pause of %d: %d documents are left", pause, len(documents))
+			}
+			stop()
+		}
+	})
+}
+
+// R169: with 10,000 Services of each of several members, and changes that arrive all
+// the time, everything is written.
+func TestWritingKeepsUpWithChanges(t *testing.T) {
+	const services, members = 10_000, 3
+	started := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		ids := map[string]string{}
+		for i := range members {
+			ids[fmt.Sprintf("member-m%d", i)] = fmt.Sprintf("m%d", i)
+		}
+		r := &replica{NewRecorder(store, Unopposed, clock.RealClock{}), t}
+		_, err := r.Load(t.Context(), ids)
+		membertest.Must(t, err)
+		slow(store, 4*time.Millisecond)
+		stop := run(r.Recorder)
+		begin := time.Now()
+		for _, id := range ids {
+			r.heard(id)
+			r.record(id, many(services)...)
+		}
+		var stopped atomic.Bool
+		changes := make(chan struct{})
+		go func() { // 50 changes a second
+			defer close(changes)
+			for i := 0; !stopped.Load(); i++ {
+				ref, changed := service(t, "m1", fmt.Sprintf("web-%d", i*37%services))
+				changed.Spec.ExportedLabels = map[string]string{"round": fmt.Sprint(i)}
+				r.Record(0, "m1", "uid-m1", ref, changed)
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+		for r.unwritten() > 0 {
+			time.Sleep(time.Second)
+			if time.Since(begin) > 10*time.Minute {
+				t.Fatalf("%d documents are not written after %s", r.unwritten(), time.Since(begin))
+			}
+		}
+		took, documents := time.Since(begin), store.Version()
+		before := store.Version()
+		time.Sleep(20 * time.Second)
+		rewritten := store.Version() - before
+		stopped.Store(true)
+		<-changes
+		stop()
+		t.Logf("%d Services of %d members, 4 ms a write: stored after %s with %d writes; then %d writes for 1000 changes",
+			services*members, members, took, documents, rewritten)
+		if documents > 4*services*members/maxServices {
+			t.Errorf("%d writes for %d Services", documents, services*members)
+		}
+		if rewritten == 0 || rewritten > 1_000 {
+			t.Errorf("%d writes for 1000 changes", rewritten)
+		}
+		after := NewRecorder(store, Unopposed, clock.RealClock{})
+		store.Before(nil)
+		got, err := after.Load(t.Context(), ids)
+		membertest.Must(t, err)
+		for id, member := range got {
+			if len(member.Services) != services {
+				t.Errorf("%d Services are recalled of %s", len(member.Services), id)
+			}
+		}
+	})
+	t.Logf("the test took %s", time.Since(started))
+}
+
+// view is the store of one replica, which counts its writes.
+type view struct {
+	*recordtest.Store
+	writes *atomic.Int32
+}
+
+func (v view) Update(ctx context.Context, name string, update func([]byte) ([]byte, error)) ([]byte, string, error) {
+	v.writes.Add(1)
+	return v.Store.Update(ctx, name, update)
+}
+
+var _ record.Store = view{}
+
+// R165: of several replicas one writes, also when that one ends.
+func TestOneReplicaWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, client := recordtest.New(), fake.NewClientset()
+		writes := map[string]*atomic.Int32{"first": {}, "second": {}}
+		start := func(name string) (*replica, func()) {
+			elect, err := ByLease(client.CoordinationV1(), "mcs-system", name)
+			membertest.Must(t, err)
+			r := &replica{NewRecorder(view{store, writes[name]}, elect, clock.RealClock{}), t}
+			_, err = r.Load(t.Context(), map[string]string{"member-b": "b"})
+			membertest.Must(t, err)
+			return r, run(r.Recorder)
+		}
+		first, stopFirst := start("first")
+		time.Sleep(time.Second)
+		second, stopSecond := start("second")
+		defer func() { stopSecond() }()
+		both := func(services ...string) {
+			for _, r := range []*replica{first, second} {
+				r.heard("b")
+				r.record("b", services...)
+			}
+		}
+		both("web")
+		time.Sleep(5 * time.Minute)
+		if got := names(recalled(t, store)["b"]); got != "web" || writes["second"].Load() > 0 {
+			t.Errorf("recalled are %q after %d writes of the second replica", got, writes["second"].Load())
+		}
+		both("api")
+		stopFirst()
+		second.record("b", "late")
+		former := writes["first"].Load()
+		time.Sleep(leaseDuration + 3*retryPeriod)
+		if got := names(recalled(t, store)["b"]); got != "api,late,web" || writes["first"].Load() != former || writes["second"].Load() == 0 {
+			t.Errorf("recalled are %q after %d writes of the second replica", got, writes["second"].Load())
+		}
+		// A replica with the same identity does not wait for its own Lease.
+		stopSecond()
+		second, stopSecond = start("second")
+		second.record("b", "again")
+		second.heard("b")
+		time.Sleep(retryPeriod)
+		if got := names(recalled(t, store)["b"]); !strings.Contains(got, "again") {
+			t.Errorf("recalled are %q", got)
+		}
+	})
+}
+
+// A replica that lost the election, such as one that cannot reach the host, does not
+// write until it is elected again.
+func TestLostElectionEndsWriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		elections := make(chan context.Context)
+		r := &replica{NewRecorder(store, func(ctx context.Context, lead func(context.Context)) {
+			for {
+				select {
+				case elected := <-elections:
+					lead(elected)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}, clock.RealClock{}), t}
+		stop := run(r.Recorder)
+		defer stop()
+		for _, name := range []string{"web", "api"} {
+			elected, lose := context.WithCancel(t.Context())
+			elections <- elected
+			r.heard("b")
+			r.record("b", name)
+			time.Sleep(2 * writeDelay)
+			lose()
+			before := store.Version()
+			r.record("b", name+"-unelected")
+			time.Sleep(time.Hour)
+			if got := store.Version() - before; got != 0 {
+				t.Errorf("%d writes without being elected", got)
+			}
+		}
+		if got := names(recalled(t, store)["b"]); got != "api,web,web-unelected" {
+			t.Errorf("recalled are %q", got)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
+)
+
+// silence lets time pass in which this replica does not reach a member, and another
+// one does, unless seen is nil.
+func (f *fixture) silence(r *receiver, passed time.Duration, seen *sighting.Sighting) {
+	for end := f.clock.Now().Add(passed); f.clock.Now().Before(end); {
+		f.clock.Step(feed.ProbeInterval)
+		r.Probed(nil, context.DeadlineExceeded)
+		if seen != nil {
+			seen.At = f.clock.Now()
+			f.observeSighting(*seen)
+		}
+		f.tick()
+	}
+}
+
+// R168: a member that another replica reaches is stale, not lost, and lost only when
+// no replica has reached it for its TTL.
+func TestMemberThatAnotherReplicaReachesIsNotLost(t *testing.T) {
+	w, b := exporting(t, nil)
+	seen := &sighting.Sighting{Member: "b", UID: "uid-b"}
+	w.silence(b, time.Hour, seen)
+	if got := w.Entry("b").Status; got.State != clusterset.MemberStale || !got.LastSeen.Time.Equal(w.clock.Now()) {
+		t.Errorf("it is %s, last seen %s", got.State, got.LastSeen)
+	}
+	expectCondition(t, w.Entry("b"), clusterset.MemberReachable, "False", "Unreachable", "another replica of mcs-apiserver has seen it since")
+	if w.exporters("web") != "b" {
+		t.Error("its exports are gone")
+	}
+	w.silence(b, liveness.DefaultTTL-feed.ProbeInterval, nil)
+	if got := w.Entry("b").Status.State; got != clusterset.MemberStale {
+		t.Errorf("it is %s before its TTL", got)
+	}
+	w.notified()
+	w.silence(b, feed.ProbeInterval, nil)
+	if got := w.Entry("b").Status.State; got != clusterset.MemberLost || w.notified() != "ns/web" {
+		t.Errorf("it is %s when no replica has reached it", got)
+	}
+	seen.At = w.clock.Now()
+	w.observeSighting(*seen)
+	if got := w.Entry("b").Status.State; got != clusterset.MemberStale || w.notified() != "ns/web" {
+		t.Errorf("it is %s when another replica reached it again", got)
+	}
+	w.probe(b, ownEntry("b", withExports(1)))
+	if got := w.Entry("b").Status.State; got != connected {
+		t.Errorf("it is %s when this replica reached it again", got)
+	}
+}
+
+// R168: the sighting of another cluster with the same ID says nothing, nor does one
+// that is older, and nothing was seen in the future.
+func TestOnlySightingsOfTheMemberCount(t *testing.T) {
+	for name, seen := range map[string]*sighting.Sighting{
+		"of another cluster": {Member: "b", UID: "uid-other"},
+		"of another member":  {Member: "c", UID: "uid-b"},
+		"without a UID":      {Member: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := exporting(t, nil)
+			w.silence(b, liveness.DefaultTTL, seen)
+			if got := w.Entry("b").Status.State; got != clusterset.MemberLost {
+				t.Errorf("it is %s", got)
+			}
+		})
+	}
+	w, b := exporting(t, nil)
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now().Add(-time.Hour)})
+	if got := w.Entry("b").Status; !got.LastSeen.Time.Equal(w.clock.Now()) {
+		t.Errorf("it was last seen %s after an older sighting", got.LastSeen)
+	}
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now().Add(time.Hour)})
+	if got := w.Entry("b").Status; !got.LastSeen.Time.Equal(w.clock.Now()) {
+		t.Errorf("it was last seen %s, in the future", got.LastSeen)
+	}
+	w.silence(b, liveness.DefaultTTL, nil)
+	if got := w.Entry("b").Status.State; got != clusterset.MemberLost {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// R168: a replica that starts while another one runs knows what that one knows.
+func TestSightingsAreKnownAfterARestart(t *testing.T) {
+	recorded := newHost()
+	w, b := exporting(t, recorded)
+	h := w.join("h", hubFor("*"))
+	entry := relayedEntry("x", func(s *clustersetv1alpha1.MemberStatus) {
+		seen := metav1.NewTime(epoch)
+		s.LastSeen = &seen
+	})
+	w.probe(h, ownEntry("h"), entry)
+	w.silence(b, liveness.DefaultTTL, nil)
+	w.probe(h, ownEntry("h"), entry)
+	w.persist(t)
+	after := restart(t, recorded, liveness.DefaultTTL)
+	silent := after.add("b")
+	after.add("h", hubFor("*"))
+	if got := after.Entry("b").Status.State; got != clusterset.MemberLost {
+		t.Errorf("a member that was lost is %s", got)
+	}
+	if got := after.Entry("h").Status; got.State != connected || !got.LastSeen.Time.Equal(w.clock.Now()) {
+		t.Errorf("a member that was connected is %s, last seen %s", got.State, got.LastSeen)
+	}
+	if got := after.Entry("x").Status; got.LastSeen == nil || !got.LastSeen.Time.Equal(epoch) {
+		t.Errorf("a relayed cluster was last seen %s", got.LastSeen)
+	}
+	after.silence(silent, feed.ProbeInterval, &sighting.Sighting{Member: "b", UID: "uid-b"})
+	if got := after.Entry("b").Status.State; got != clusterset.MemberStale {
+		t.Errorf("a lost member that another replica reaches is %s", got)
+	}
+	after.persist(t)
+	if recorded.leases["b"].Lost {
+		t.Error("it is still recorded as lost")
+	}
+}
