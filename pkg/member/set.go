@@ -178,6 +178,7 @@ func (s *Set) Run(ctx context.Context) {
 		s.recalled = nil
 	})()
 	s.running.Go(func() { s.recorder.Run(ctx) })
+	s.awaitUnrecorded(ctx)
 	close(s.ready)
 	<-ctx.Done()
 }
@@ -194,7 +195,8 @@ func clusterIDs(secrets []any) map[string]string {
 }
 
 // Ready is closed when all Secrets have been read, and everything recorded about
-// their clusters is known. It does not wait for any member.
+// their clusters is known. It does not wait for members, except for a while for those
+// that were seen before and of which nothing is recorded.
 func (s *Set) Ready() <-chan struct{} { return s.ready }
 
 // every calls a function regularly until the context ends.

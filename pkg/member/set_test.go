@@ -7,7 +7,9 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
 // running is a Set as a server runs it.
@@ -240,5 +243,48 @@ func TestRecreatedSecretInheritsNothing(t *testing.T) {
 	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), func(s *corev1.Secret) { s.UID = "another" }))
 	if w.exporters("web") != "" || w.exporters("late") != "" {
 		t.Error("a recreated Secret inherited exports")
+	}
+}
+
+// lease returns the Lease of a member that was seen.
+func lease(member string) *coordinationv1.Lease {
+	lease := sighting.Record(nil, sighting.Sighting{Member: member, UID: "uid-" + types.UID(member), At: time.Now()}, 60)
+	lease.Namespace = "mcs-system"
+	return lease
+}
+
+// Nothing is recorded of a member that was seen before, such as after an upgrade or the
+// loss of the records: its exports are not withdrawn by a server that starts.
+func TestMembersWithoutARecordAreReadBeforeTheSetIsReady(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	server.Export("web")
+	r := newRunning(t, newHost(), secretFor("b", server.Kubeconfig("token-1")))
+	must(t, r.secrets.Tracker().Add(lease("b")))
+	r.run(t)
+	if r.exporters("web") != "b" {
+		t.Error("the Set is ready without the exports of a member that was seen before")
+	}
+}
+
+func TestMembersWithoutARecordAreNotAwaitedForLong(t *testing.T) {
+	w := newFixture(t, nil)
+	w.add("b")
+	w.awaitUnrecorded(t.Context()) // b was never seen
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now()})
+	start, ended := w.clock.Now(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.awaitUnrecorded(t.Context())
+	}()
+	for done := false; !done; {
+		select {
+		case <-ended:
+			done = true
+		default:
+			w.clock.Step(unrecordedPoll)
+		}
+	}
+	if waited := w.clock.Since(start); waited < unrecordedGrace {
+		t.Errorf("it waited for %s", waited)
 	}
 }
