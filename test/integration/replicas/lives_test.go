@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
@@ -94,8 +95,15 @@ func TestNextLifeIsTheSameInEveryReplica(t *testing.T) {
 	if got := records(t, namespace.UID); got != 1 {
 		t.Errorf("%d records for the namespace", got)
 	}
-	expect.NoError(t, east().Kubernetes.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
-	expect.Eventually(t, "end of the record", func(context.Context) error {
+	deleteNamespace(t, namespace)
+}
+
+// deleteNamespace deletes a namespace and waits until nothing is recorded about its
+// imports.
+func deleteNamespace(t *testing.T, namespace *corev1.Namespace) {
+	t.Helper()
+	expect.NoError(t, east().Kubernetes.CoreV1().Namespaces().Delete(t.Context(), namespace.Name, metav1.DeleteOptions{}))
+	expect.Eventually(t, "end of the records", func(context.Context) error {
 		if got := records(t, namespace.UID); got != 0 {
 			return fmt.Errorf("%d records for the namespace", got)
 		}
@@ -108,6 +116,8 @@ func TestNextLifeIsTheSameInEveryReplica(t *testing.T) {
 func TestEndDuringAnOutageIsRecordedAtStartup(t *testing.T) {
 	const ns, name = "outage", "web"
 	expect.NoError(t, east().Namespace(t.Context(), ns))
+	namespace, err := east().Kubernetes.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
+	expect.NoError(t, err)
 	exportReady(t, ns, name)
 	before, err := east().Import(t.Context(), ns, name)
 	expect.NoError(t, err)
@@ -128,4 +138,5 @@ func TestEndDuringAnOutageIsRecordedAtStartup(t *testing.T) {
 			t.Errorf("the import has the UID %s again", before.UID)
 		}
 	}
+	deleteNamespace(t, namespace)
 }
