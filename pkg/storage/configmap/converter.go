@@ -45,6 +45,16 @@ func (c converter) encode(key string, obj runtime.Object) ([]byte, error) {
 	return data, nil
 }
 
+// fits returns 413 for an object whose labels make its wrapper too large for the
+// etcd of the host.
+func (c converter) fits(key string, wrapper *corev1.ConfigMap) error {
+	if size := storedSize(wrapper); size > maxWrapperBytes {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"%s %s is too large: %d bytes with its %d labels, limit %d bytes; remove labels", c.Resource, key, size, len(wrapper.Labels), maxWrapperBytes))
+	}
+	return nil
+}
+
 // decode decodes the object of a wrapper into out.
 func (c converter) decode(wrapper *corev1.ConfigMap, key string, data []byte, out runtime.Object) error {
 	decoded, _, err := c.Codec.Decode(data, nil, out)

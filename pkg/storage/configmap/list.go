@@ -21,6 +21,9 @@ import (
 // the host sorts wrappers by the hash of their key, so that every page would
 // require a complete list.
 func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, listObj runtime.Object) error {
+	if prepared, err := storage.PrepareKey(s.ResourcePrefix, key, opts.Recursive); err == nil && s.reserved(prepared) {
+		return s.listReserved(ctx, listObj)
+	}
 	r, err := s.begin(key, opts.Recursive)
 	if err != nil {
 		return err
@@ -56,6 +59,21 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	}
 	items.Set(found)
 	version, err := versioner.ParseResourceVersion(wrappers.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	return versioner.UpdateList(listObj, version, "", nil)
+}
+
+// listReserved lists the storage namespace, which holds no objects of its own API.
+// It succeeds while the namespace is deleted, and the permissions in it with it:
+// otherwise the namespace controller would wait for it forever.
+func (s *store) listReserved(ctx context.Context, listObj runtime.Object) error {
+	namespace, err := s.Guard.get(ctx, s.Namespace)
+	if err != nil {
+		return unavailable(err)
+	}
+	version, err := versioner.ParseResourceVersion(namespace.ResourceVersion)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync/atomic"
 
@@ -116,6 +117,20 @@ func (s *store) begin(key string, recursive bool) (r request, err error) {
 	return r, err
 }
 
+// reserved reports whether a key is in the storage namespace itself. It never holds
+// objects of its own API: deleting the namespace would require that they are deleted
+// from storage that cannot be used any more.
+func (s *store) reserved(key string) bool { return namespaceOf(s.ResourcePrefix, key) == s.Namespace }
+
+// refuseReserved returns 403 for an object in the storage namespace.
+func (s *store) refuseReserved(r request) error {
+	if !s.reserved(r.key) {
+		return nil
+	}
+	return apierrors.NewForbidden(s.Resource, path.Base(r.key),
+		fmt.Errorf("namespace %q is reserved for the storage of mcs-apiserver; use another namespace", s.Namespace))
+}
+
 // confirmAbsence returns nil if an object that was not found does not exist.
 func (s *store) confirmAbsence(ctx context.Context, r request) error {
 	return s.Guard.confirm(ctx, r.namespace.uid)
@@ -125,6 +140,9 @@ func (s *store) confirmAbsence(ctx context.Context, r request) error {
 func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	r, err := s.begin(key, false)
 	if err != nil {
+		return err
+	}
+	if err := s.refuseReserved(r); err != nil {
 		return err
 	}
 	key = r.key
@@ -164,7 +182,11 @@ func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Objec
 			return nil, err
 		}
 	}
-	created, err := s.configMaps.create(ctx, wrap(w))
+	wrapper := wrap(w)
+	if err := s.converter.fits(key, wrapper); err != nil {
+		return nil, err
+	}
+	created, err := s.configMaps.create(ctx, wrapper)
 	if err == nil {
 		s.count.Add(1)
 	}

@@ -37,8 +37,11 @@ const (
 	keyData    = "key"
 	objectData = "object"
 
-	// maxObjectBytes leaves room for the key within the 1 MiB of a ConfigMap.
-	maxObjectBytes = 1<<20 - 4<<10
+	// maxObjectBytes leaves room for the key within the 1 MiB that the data of a
+	// ConfigMap may have, and maxWrapperBytes for the rest of a request within the
+	// 1.5 MiB that etcd accepts.
+	maxObjectBytes  = 1<<20 - 4<<10
+	maxWrapperBytes = 1400 << 10
 )
 
 // wrapping describes the object that a wrapper holds.
@@ -71,6 +74,16 @@ func wrap(w wrapping) *corev1.ConfigMap {
 		wrapper.Labels[objectField(key)] = hash(value)
 	}
 	return wrapper
+}
+
+// storedSize returns the approximate size of a wrapper in the etcd of the host, with
+// the managed fields that the host adds.
+func storedSize(wrapper *corev1.ConfigMap) int {
+	size := wrapper.Size()
+	for key := range wrapper.Labels {
+		size += len(`"f:":{},`) + len(key)
+	}
+	return size
 }
 
 // rewrap returns the wrapper that replaces an existing one.

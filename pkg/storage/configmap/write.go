@@ -122,6 +122,9 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if err != nil {
 		return err
 	}
+	if err := s.refuseReserved(r); err != nil {
+		return err
+	}
 	key = r.key
 	target, err := conversion.EnforcePtr(destination)
 	if err != nil {
@@ -187,5 +190,9 @@ func (s *store) write(ctx context.Context, key string, state *state, obj runtime
 	if err != nil {
 		return nil, err
 	}
-	return s.configMaps.update(ctx, rewrap(state.wrapper, w))
+	wrapper := rewrap(state.wrapper, w)
+	if err := s.converter.fits(key, wrapper); err != nil {
+		return nil, err
+	}
+	return s.configMaps.update(ctx, wrapper)
 }

@@ -5,6 +5,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
@@ -160,5 +162,30 @@ func TestStorageIsPreparedWhenNamespaceAndPermissionsExist(t *testing.T) {
 	}
 	if err := prepare(h.namespace); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", h.namespace)) {
 		t.Errorf("deleted namespace: got %v", err)
+	}
+}
+
+// The namespace controller can delete the storage namespace while storage cannot be
+// used: it holds no objects of the API.
+func TestStorageNamespaceHoldsNoObjectsOfTheAPI(t *testing.T) {
+	h := newHarness(t)
+	inside := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "web"}}
+	err := h.Create(t.Context(), "/pods/"+h.namespace+"/web", inside, nil, 0)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "reserved for the storage") {
+		t.Errorf("create: got %v, want 403", err)
+	}
+	err = h.GuaranteedUpdate(t.Context(), "/pods/"+h.namespace+"/web", &example.Pod{}, true, nil,
+		storage.SimpleUpdate(func(runtime.Object) (runtime.Object, error) { return inside, nil }), nil)
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("create by update: got %v, want 403", err)
+	}
+	h.create(t, "elsewhere")
+	h.backend.Gate().Close(errors.New("closed by the test"))
+	list := &example.PodList{}
+	if err := h.GetList(t.Context(), "/pods/"+h.namespace, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil || len(list.Items) != 0 || list.ResourceVersion == "" {
+		t.Errorf("list: got %+v, %v", list, err)
+	}
+	if _, err := h.list(t, storage.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("list of all namespaces: got %v, want 503", err)
 	}
 }
