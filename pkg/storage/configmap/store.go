@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/rest"
 )
@@ -28,9 +27,6 @@ type Config struct {
 	// Namespace is the storage namespace, and Guard decides whether it can be used.
 	Namespace string
 	Guard     *NamespaceGuard
-	// NamespaceUID returns the UID of the namespace that an object is created in.
-	// The UID is recorded in the wrapper. Optional.
-	NamespaceUID func(ctx context.Context, name string) (types.UID, error)
 
 	Resource schema.GroupResource
 	// ResourcePrefix begins every key of the resource.
@@ -176,11 +172,6 @@ func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Objec
 	w, err := s.converter.wrapping(key, obj, data)
 	if err != nil {
 		return nil, err
-	}
-	if w.namespace != "" && s.NamespaceUID != nil {
-		if w.namespaceUID, err = s.NamespaceUID(ctx, w.namespace); err != nil {
-			return nil, err
-		}
 	}
 	wrapper := wrap(w)
 	if err := s.converter.fits(key, wrapper); err != nil {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -26,8 +25,6 @@ const (
 	ResourceLabel = domain + "/resource"
 	// NamespaceLabel is the wrapped object's namespace.
 	NamespaceLabel = domain + "/namespace"
-	// NamespaceUIDLabel is the UID of that namespace when the object was created.
-	NamespaceUIDLabel = domain + "/namespace-uid"
 
 	// Labels and selectable fields of the wrapped object have prefixes of their
 	// own, so that users cannot set the labels above.
@@ -46,13 +43,12 @@ const (
 
 // wrapping describes the object that a wrapper holds.
 type wrapping struct {
-	resource     schema.GroupResource
-	key          string
-	namespace    string
-	namespaceUID types.UID
-	labels       labels.Set
-	fields       fields.Set
-	data         []byte
+	resource  schema.GroupResource
+	key       string
+	namespace string
+	labels    labels.Set
+	fields    fields.Set
+	data      []byte
 }
 
 // wrap returns the wrapper of an object.
@@ -63,9 +59,6 @@ func wrap(w wrapping) *corev1.ConfigMap {
 	}
 	if w.namespace != "" {
 		wrapper.Labels[NamespaceLabel] = labelValue(w.namespace)
-	}
-	if w.namespaceUID != "" {
-		wrapper.Labels[NamespaceUIDLabel] = labelValue(string(w.namespaceUID))
 	}
 	for key, value := range w.labels {
 		wrapper.Labels[objectLabel(key)] = labelValue(value)
@@ -88,7 +81,6 @@ func storedSize(wrapper *corev1.ConfigMap) int {
 
 // rewrap returns the wrapper that replaces an existing one.
 func rewrap(existing *corev1.ConfigMap, w wrapping) *corev1.ConfigMap {
-	w.namespaceUID = types.UID(existing.Labels[NamespaceUIDLabel])
 	wrapper := wrap(w)
 	wrapper.UID, wrapper.ResourceVersion = existing.UID, existing.ResourceVersion
 	wrapper.Annotations = maps.Clone(existing.Annotations)

@@ -19,7 +19,7 @@ var exports = schema.GroupResource{Group: "multicluster.x-k8s.io", Resource: "se
 
 func wrapped(objectLabels labels.Set, objectFields fields.Set) *corev1.ConfigMap {
 	return wrap(wrapping{
-		resource: exports, key: "/exports/shop/web", namespace: "shop", namespaceUID: "uid",
+		resource: exports, key: "/exports/shop/web", namespace: "shop",
 		labels: objectLabels, fields: objectFields, data: []byte("{}"),
 	})
 }
@@ -27,7 +27,7 @@ func wrapped(objectLabels labels.Set, objectFields fields.Set) *corev1.ConfigMap
 func TestWrapperIsAValidConfigMap(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	wrapper := wrap(wrapping{
-		resource: exports, key: "/exports/" + long + "/" + long, namespace: long, namespaceUID: "uid",
+		resource: exports, key: "/exports/" + long + "/" + long, namespace: long,
 		labels: labels.Set{"a.example/" + strings.Repeat("y", 63): "v", "plain": ""}, fields: fields.Set{"metadata.name": long, "spec.node": ""},
 	})
 	for _, problem := range validation.IsDNS1123Subdomain(wrapper.Name) {
@@ -41,8 +41,8 @@ func TestWrapperIsAValidConfigMap(t *testing.T) {
 }
 
 func TestUserLabelsCannotPassForLabelsOfTheWrapper(t *testing.T) {
-	wrapper := wrapped(labels.Set{ResourceLabel: "other", NamespaceLabel: "other", NamespaceUIDLabel: "other"}, nil)
-	if got := wrapper.Labels[ResourceLabel] + " " + wrapper.Labels[NamespaceLabel] + " " + wrapper.Labels[NamespaceUIDLabel]; got != exports.String()+" shop uid" {
+	wrapper := wrapped(labels.Set{ResourceLabel: "other", NamespaceLabel: "other"}, nil)
+	if got := wrapper.Labels[ResourceLabel] + " " + wrapper.Labels[NamespaceLabel]; got != exports.String()+" shop" {
 		t.Errorf("labels of the wrapper are %s", got)
 	}
 }
@@ -112,11 +112,11 @@ func TestUnwrapRefusesForeignConfigMaps(t *testing.T) {
 	}
 }
 
-func TestRewrapKeepsTheNamespaceUIDAndDropsOldLabels(t *testing.T) {
+func TestRewrapDropsOldLabels(t *testing.T) {
 	existing := wrapped(labels.Set{"old": "x"}, nil)
 	existing.UID, existing.ResourceVersion = "wrapper", "7"
 	replaced := rewrap(existing, wrapping{resource: exports, key: "/exports/shop/web", namespace: "shop", labels: labels.Set{"new": "y"}})
-	if replaced.UID != "wrapper" || replaced.ResourceVersion != "7" || replaced.Labels[NamespaceUIDLabel] != "uid" {
+	if replaced.UID != "wrapper" || replaced.ResourceVersion != "7" {
 		t.Errorf("got %+v", replaced.ObjectMeta)
 	}
 	if _, old := replaced.Labels[objectLabel("old")]; old || replaced.Labels[objectLabel("new")] != "y" {
