@@ -16,13 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
@@ -39,16 +38,17 @@ import (
 // Config is the configuration of a server.
 type Config struct {
 	Generic *genericapiserver.RecommendedConfig
-	// Etcd is the client of Storage, and EtcdPrefix the prefix of all keys.
-	Etcd       *clientv3.Client
-	EtcdPrefix string
 	// Storage is where objects are stored. AcceptStorage opens it even if it is lost,
 	// or belongs to another cluster.
-	Storage       opener.Storage
+	Storage       Storage
 	AcceptStorage bool
 	// ReplicaID identifies this replica among those that share the storage. It is
 	// empty if this is the only one.
 	ReplicaID string
+	// StorageNamespace holds the objects, if they are stored in the host cluster.
+	StorageNamespace string
+	// Records stores documents that are not API objects, without a watch cache.
+	Records generic.RESTOptionsGetter
 	// Namespace contains the Secrets and Leases of members.
 	Namespace string
 	// MemberTTL is how long a member can be unreachable before it is lost.
@@ -56,6 +56,12 @@ type Config struct {
 	// LostPolicy is what happens to the endpoints of a lost member.
 	LostPolicy   clusterset.LostPolicy
 	ClusterSetIP ClusterSetIPConfig
+}
+
+// Storage is opened by the server and closed by its caller.
+type Storage interface {
+	opener.Storage
+	Close()
 }
 
 // ClusterSetIPConfig configures shared ClusterSet IPs.
@@ -115,7 +121,7 @@ const shutdownTimeout = 10 * time.Second
 
 // New assembles the server. It starts nothing.
 func (c CompletedConfig) New() (*Server, error) {
-	// The version of etcd has been checked, so that it supports this too.
+	// Only etcd storage has other watch caches, and its version has been checked.
 	virtual.SupportWatchProgress()
 	resources := virtualResources()
 	stores := newStores(resources)
@@ -123,13 +129,12 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up virtual resources: %w", err)
 	}
-	opening := c.newOpening()
-	advised := adviceFor(resources)
+	opening, err := c.newOpening()
+	if err != nil {
+		return nil, err
+	}
 	c.generic.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
-		handler = withOpenStorage(handler, c.Storage.Gate(), func(resource schema.GroupResource) bool {
-			_, virtual := advised[resource]
-			return virtual && computed.computed.Load()
-		}, config.ShutdownInitiatedNotify())
+		handler = withOpenStorage(handler, c.Storage.Gate(), c.needsStorage(resources, computed), config.ShutdownInitiatedNotify())
 		handler = withReaders(handler, computed.projection.Members())
 		return genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
 	}
@@ -149,10 +154,23 @@ func (c CompletedConfig) New() (*Server, error) {
 	}
 	return &Server{server, computed, opening}, errors.Join(
 		server.AddPostStartHook("storage", opening.start),
-		server.AddReadyzChecks(healthz.NamedCheck("storage", opening.ready)),
 		server.AddPostStartHook("virtual-resources", computed.start),
-		server.AddReadyzChecks(healthz.NamedCheck("virtual-resources", computed.ready)),
+		server.AddReadyzChecks(healthz.NamedCheck("storage", computed.storageReady), healthz.NamedCheck("virtual-resources", computed.ready)),
 	)
+}
+
+// needsStorage returns which requests fail while storage is closed: all for stored
+// resources, and those for virtual resources until these were computed. The storage
+// namespace itself holds no objects of the API.
+func (c CompletedConfig) needsStorage(resources []virtualResource, computed *computation) func(*request.RequestInfo) bool {
+	virtual := adviceFor(resources)
+	return func(info *request.RequestInfo) bool {
+		if c.StorageNamespace != "" && info.Namespace == c.StorageNamespace {
+			return false
+		}
+		_, isVirtual := virtual[schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}]
+		return !isVirtual || !computed.computed.Load()
+	}
 }
 
 // apiGroups collects REST storage by group-version and keeps the order in which
@@ -217,7 +235,7 @@ func (c CompletedConfig) groups(resources []virtualResource, stores map[schema.G
 
 var _ generic.RESTOptionsGetter = frozenLocations{}
 
-// Run serves until the context ends. When it returns, etcd is no longer in use.
+// Run serves until the context ends. When it returns, storage is no longer in use.
 func (s *Server) Run(ctx context.Context) error {
 	err := s.generic.PrepareRun().RunWithContext(ctx)
 	s.computed.wait()

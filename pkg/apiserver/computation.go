@@ -71,7 +71,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		leases: coordinationinformers.NewFilteredLeaseInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector = sighting.Selector
 		}),
-		records: &records{options: c.generic.RESTOptionsGetter},
+		records: &records{options: c.Records},
 		storage: c.Storage.Gate(),
 	}
 	if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
@@ -144,6 +144,16 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 		})
 	})
 	return nil
+}
+
+// storageReady is a readiness check. A server that has computed the virtual resources
+// stays ready while storage is closed: it still serves them, other clusters keep
+// reading them, and requests that fail say why.
+func (c *computation) storageReady(*http.Request) error {
+	if c.computed.Load() {
+		return nil
+	}
+	return c.storage.Usable()
 }
 
 // ready is a readiness check.

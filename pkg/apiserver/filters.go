@@ -104,14 +104,13 @@ func withVirtualRefusal(next http.Handler, resources []virtualResource, exporter
 	})
 }
 
-// withOpenStorage answers requests for stored resources with 503 and the reason
-// while storage is closed, and likewise requests for virtual resources that were
-// never computed. The requests of this server itself wait instead: its informers
+// withOpenStorage answers requests that need storage with 503 and the reason while
+// storage is closed. The requests of this server itself wait instead: its informers
 // would retry up to a minute later. The filter runs after authentication.
-func withOpenStorage(next http.Handler, storage *gate.Gate, computed func(schema.GroupResource) bool, stopping <-chan struct{}) http.Handler {
+func withOpenStorage(next http.Handler, storage *gate.Gate, needsStorage func(*request.RequestInfo) bool, stopping <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || computed(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}) {
+		if !ok || !info.IsResourceRequest || !needsStorage(info) {
 			next.ServeHTTP(w, r)
 			return
 		}

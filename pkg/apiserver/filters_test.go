@@ -14,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -138,7 +137,7 @@ func TestRequestsFailWithTheReasonWhileStorageIsClosed(t *testing.T) {
 	storage := gate.New()
 	storage.Close(errors.New("namespace does not exist"))
 	filter := func(next http.Handler) http.Handler {
-		return withOpenStorage(next, storage, func(resource schema.GroupResource) bool { return resource.Resource == "serviceimports" }, nil)
+		return withOpenStorage(next, storage, func(info *request.RequestInfo) bool { return info.Resource != "serviceimports" }, nil)
 	}
 	exports := strings.Replace(imports, "serviceimports", "serviceexports", 1)
 	get := func(path string) (bool, *httptest.ResponseRecorder) {
@@ -171,7 +170,7 @@ func TestRequestsOfTheServerItselfWaitForStorage(t *testing.T) {
 			result := make(chan bool, 1)
 			go func() {
 				passed, _ := serve(t, func(next http.Handler) http.Handler {
-					return withOpenStorage(next, storage, func(schema.GroupResource) bool { return false }, stopping)
+					return withOpenStorage(next, storage, func(*request.RequestInfo) bool { return true }, stopping)
 				}, r)
 				result <- passed
 			}()

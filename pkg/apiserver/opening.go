@@ -4,28 +4,37 @@
 package apiserver
 
 import (
-	"net/http"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/opener"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
 // opening opens the storage while the server runs.
 type opening struct {
 	opener  *opener.Opener
-	storage *gate.Gate
 	running sync.WaitGroup
 }
 
-func (c CompletedConfig) newOpening() *opening {
-	return &opening{
-		opener:  opener.New(c.Storage, hostCluster{c.client, c.Namespace}, c.AcceptStorage),
-		storage: c.Storage.Gate(),
+func (c CompletedConfig) newOpening() (*opening, error) {
+	o := &opening{opener: opener.New(c.Storage, hostCluster{c.client, c.Namespace}, c.AcceptStorage)}
+	if c.StorageNamespace == "" {
+		return o, nil
 	}
+	recheck := func(object any) {
+		if namespace, ok := tombstone.Unwrap(object).(*corev1.Namespace); ok && namespace.Name == c.StorageNamespace {
+			o.opener.Recheck()
+		}
+	}
+	_, err := c.generic.SharedInformerFactory.Core().V1().Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: recheck, UpdateFunc: func(_, object any) { recheck(object) }, DeleteFunc: recheck,
+	})
+	return o, err
 }
 
 // start is a post-start hook. It does not wait for storage.
@@ -34,9 +43,6 @@ func (o *opening) start(hook genericapiserver.PostStartHookContext) error {
 	o.running.Go(func() { o.opener.Run(ctx) })
 	return nil
 }
-
-// ready is a readiness check.
-func (o *opening) ready(*http.Request) error { return o.storage.Usable() }
 
 // wait returns when everything that start started has ended.
 func (o *opening) wait() { o.running.Wait() }

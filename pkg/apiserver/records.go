@@ -14,6 +14,7 @@ import (
 // records opens stores of documents that are not API objects. They are kept in
 // the same storage as API objects.
 type records struct {
+	// options add no watch cache.
 	options generic.RESTOptionsGetter
 	destroy []func()
 }
@@ -27,7 +28,6 @@ func (r *records) open(kind string) (record.Store, error) {
 		return nil, fmt.Errorf("storage options of %s: %w", resource, err)
 	}
 	options.ResourcePrefix = "/" + resource.Group + "/" + resource.Resource
-	options.Decorator = generic.UndecoratedStorage
 	store, destroy, err := record.New(options)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { etcdtest.Main(m, &etcd) }
 func TestRecordsAreStoredUnderAFixedKey(t *testing.T) {
 	options := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry/test", nil))
 	options.StorageConfig.Transport.ServerList = etcd.Endpoints()
-	options.SkipHealthEndpoints = true
+	options.SkipHealthEndpoints, options.EnableWatchCache = true, false
 	config := genericapiserver.NewConfig(Codecs)
 	if err := options.ApplyTo(config); err != nil {
 		t.Fatal(err)

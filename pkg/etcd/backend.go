@@ -8,6 +8,10 @@ import (
 	"path"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
@@ -28,6 +32,9 @@ type Backend struct {
 func NewBackend(client *clientv3.Client, prefix string) *Backend {
 	return &Backend{client: client, prefix: strings.TrimSuffix(prefix, "/") + "/", gate: gate.New()}
 }
+
+// Close closes the client.
+func (b *Backend) Close() { _ = b.client.Close() }
 
 // Gate is closed until the storage was opened.
 func (b *Backend) Gate() *gate.Gate { return b.gate }
@@ -57,3 +64,17 @@ func (b *Backend) Open(context.Context) error {
 
 // Confirm does nothing: open storage stays open.
 func (b *Backend) Confirm(context.Context) error { return nil }
+
+// WithoutWatchCache returns the same storage without a watch cache.
+func WithoutWatchCache(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return uncachedOptions{getter}
+}
+
+type uncachedOptions struct{ generic.RESTOptionsGetter }
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (o uncachedOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := o.RESTOptionsGetter.GetRESTOptions(resource, example)
+	options.Decorator = generic.UndecoratedStorage
+	return options, err
+}

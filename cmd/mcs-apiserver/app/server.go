@@ -43,15 +43,14 @@ func Run(ctx context.Context, opts options.Completed) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	explainFull := func() string { return etcd.ExplainFull(opts.Recommended.Etcd.StorageConfig.Transport.ServerList) }
-	if opts.Storage.Embedded {
+	if opts.Storage.Embedded() {
 		klog.FromContext(ctx).Info("Starting embedded etcd", "dataDir", opts.Storage.DataDir)
 		embedded, err := etcd.StartEmbedded(ctx, opts.Storage.DataDir)
 		if err != nil {
 			return err
 		}
 		defer embedded.Close()
-		explainFull = embedded.ExplainFull
+		opts.Storage.ExplainFull = embedded.ExplainFull
 		go func() {
 			select {
 			case err := <-embedded.Failed():
@@ -65,8 +64,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 	if err != nil {
 		return err
 	}
-	defer config.Etcd.Close()
-	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, explainFull)
+	defer config.Storage.Close()
 	complete, err := config.Complete()
 	if err != nil {
 		return err

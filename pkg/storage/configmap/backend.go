@@ -44,6 +44,9 @@ func (b *Backend) getNamespace(ctx context.Context, name string) (*corev1.Namesp
 	return b.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 }
 
+// Close does nothing: the client holds no resources of its own.
+func (b *Backend) Close() {}
+
 // Gate is closed while the storage cannot be used.
 func (b *Backend) Gate() *gate.Gate { return b.guard.Gate() }
 

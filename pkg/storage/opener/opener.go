@@ -110,7 +110,7 @@ func (o *Opener) confirm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	if err := o.storage.Confirm(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Failed to confirm that storage can be used")
+		klog.FromContext(ctx).V(2).Info("Failed to confirm that storage can be used", "err", err)
 	}
 }
 

@@ -61,8 +61,8 @@ func Resource(kind string) schema.GroupResource {
 	return schema.GroupResource{Group: GroupVersion.Group, Resource: kind}
 }
 
-// New returns a store in the storage that the options describe. Their decorator
-// must not add a watch cache. The caller must call destroy when the store is no
+// New returns a store in the storage that the options describe, which must not
+// include a watch cache. The caller must call destroy when the store is no
 // longer used.
 func New(options generic.RESTOptions) (_ Store, destroy func(), err error) {
 	config := *options.StorageConfig

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -72,6 +73,7 @@ type Component struct {
 type ControlPlane struct {
 	Config
 	authority *pki.Authority
+	// processes are the running components, in the order of Components.
 	processes []*process.Process
 }
 
@@ -138,6 +140,30 @@ func (c *ControlPlane) Stop() error {
 	}
 	c.processes = nil
 	return errors.Join(errs...)
+}
+
+// apiServerIndex is the position of the kube-apiserver in Components.
+const apiServerIndex = 1
+
+// KillAPIServer kills the kube-apiserver with SIGKILL.
+func (c *ControlPlane) KillAPIServer() { c.processes[apiServerIndex].Kill() }
+
+// RestartAPIServer starts the kube-apiserver after it was killed, and returns when
+// it is ready.
+func (c *ControlPlane) RestartAPIServer(ctx context.Context) error {
+	component := c.Components()[apiServerIndex]
+	running, err := process.Start(component.Command)
+	if err != nil {
+		return err
+	}
+	c.processes[apiServerIndex] = running
+	return running.Await(ctx, Patience, component.Ready)
+}
+
+// PauseAPIServer makes the kube-apiserver hang until resume is called.
+func (c *ControlPlane) PauseAPIServer() (resume func() error, err error) {
+	pid := c.processes[apiServerIndex].PID()
+	return func() error { return syscall.Kill(pid, syscall.SIGCONT) }, syscall.Kill(pid, syscall.SIGSTOP)
 }
 
 // Endpoint returns the host and port of the kube-apiserver.

@@ -58,10 +58,12 @@ type Config struct {
 	Root string
 	// Dir is the directory for data, certificates, kubeconfigs and logs.
 	Dir string
-	// Replicas is the number of mcs-apiserver replicas. It defaults to one with an
-	// embedded etcd. Several replicas store their objects in the etcd of the
-	// control plane and share one mcs-controller.
+	// Replicas is the number of mcs-apiserver replicas, one by default. They share one
+	// mcs-controller.
 	Replicas int
+	// StorageFlags are the storage flags of every mcs-apiserver. By default, one replica
+	// has an embedded etcd, and several replicas use the etcd of the control plane.
+	StorageFlags []string
 	// APIServerFlags are additional flags of every mcs-apiserver.
 	APIServerFlags []string
 	// ControllerFlags are additional flags of mcs-controller.

@@ -135,11 +135,7 @@ func (r *Replica) Start() error {
 		"--bind-address=" + r.Address, fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + certificate, "--tls-private-key-file=" + certificate,
 	}
-	if len(i.APIServers) > 1 {
-		args = append(args, "--etcd-servers="+i.Plane.EtcdURL())
-	} else {
-		args = append(args, "--data-dir="+i.DataDir())
-	}
+	args = append(args, i.storageFlags()...)
 	var err error
 	r.Process, err = process.Start(process.Command{
 		Name: r.name,
@@ -149,6 +145,16 @@ func (r *Replica) Start() error {
 		Log:  filepath.Join(i.Dir, r.name+".log"),
 	})
 	return err
+}
+
+func (i *Installation) storageFlags() []string {
+	switch {
+	case i.StorageFlags != nil:
+		return i.StorageFlags
+	case len(i.APIServers) > 1:
+		return []string{"--storage=etcd", "--etcd-servers=" + i.Plane.EtcdURL()}
+	}
+	return []string{"--storage=embedded", "--data-dir=" + i.DataDir()}
 }
 
 // AwaitReady waits until the replica reports readiness.

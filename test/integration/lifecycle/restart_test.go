@@ -144,7 +144,7 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 	}
 }
 
-// With --etcd-servers, the server stores its objects in that etcd, here one with
+// With --storage=etcd, the server stores its objects in that etcd, here one with
 // TLS client authentication.
 func TestExternalEtcd(t *testing.T) {
 	installed := running(t)
@@ -179,11 +179,11 @@ func TestExternalEtcd(t *testing.T) {
 	}
 	t.Cleanup(func() { // the next test starts the server with its embedded etcd
 		expect.NoError(t, installed.APIServers[0].Stop(30*time.Second))
-		installed.APIServerFlags = nil
+		installed.StorageFlags = nil
 		expect.NoError(t, installed.Kubernetes.CoreV1().ConfigMaps(installation.Namespace).Delete(context.Background(), marker.Name, metav1.DeleteOptions{}))
 	})
 	// The cluster was in use with other storage.
-	installed.APIServerFlags = []string{"--etcd-servers=" + url, "--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key, "--accept-storage"}
+	installed.StorageFlags = []string{"--storage=etcd", "--etcd-servers=" + url, "--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key, "--accept-storage"}
 	restart(t, installed)
 	client := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
 	if list, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {

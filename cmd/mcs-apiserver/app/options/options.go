@@ -27,7 +27,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiserver"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 )
 
 // Options holds all flags, by group.
@@ -67,7 +66,7 @@ func New() *Options {
 		ServerRun:    run,
 		Recommended:  recommended,
 		Host:         &HostOptions{},
-		Storage:      &StorageOptions{DataDir: defaultDataDir},
+		Storage:      newStorageOptions(recommended.Etcd),
 		Members:      newMemberOptions(),
 		ClusterSetIP: newClusterSetIPOptions(),
 		Logs:         logs.NewOptions(),
@@ -92,7 +91,6 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.Members.AddFlags(sections.FlagSet("members"))
 	o.ClusterSetIP.AddFlags(sections.FlagSet("ClusterSet IP"))
 	o.Storage.AddFlags(sections.FlagSet("storage"))
-	o.Recommended.Etcd.AddFlags(sections.FlagSet("storage"))
 	o.Recommended.SecureServing.AddFlags(sections.FlagSet("serving"))
 	o.Recommended.Authentication.AddFlags(sections.FlagSet("authentication"))
 	o.Recommended.Authorization.AddFlags(sections.FlagSet("authorization"))
@@ -121,7 +119,7 @@ func (o *Options) Complete() (Completed, error) {
 	}
 	o.Host.shareWith(o.Recommended)
 	o.Recommended.ExtraAdmissionInitializers = o.Members.admissionInitializers
-	o.Storage.complete(o.Recommended.Etcd)
+	o.Storage.complete(o.Recommended)
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return Completed{}, fmt.Errorf("create self-signed serving certificate: %w", err)
 	}
@@ -141,7 +139,7 @@ func (o Completed) Validate() error {
 // replicaID identifies this replica, also after a restart. It is empty if no other
 // replica can use the storage.
 func (o Completed) replicaID() (string, error) {
-	if o.Storage.Embedded {
+	if o.Storage.Embedded() {
 		return "", nil
 	}
 	host, err := os.Hostname()
@@ -152,23 +150,15 @@ func (o Completed) replicaID() (string, error) {
 	return fmt.Sprintf("%s_%s_%d", host, serving.BindAddress, serving.BindPort), nil
 }
 
-// Config returns a server configuration. It requires that the storage and the
-// host cluster are available.
+// Config returns a server configuration. It requires that the host cluster, and
+// etcd if it is used, are available. The caller must close its storage.
 func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 	if err := awaitCertificate(ctx, o.Recommended.SecureServing); err != nil {
 		return nil, err
 	}
-	client, err := etcd.Connect(ctx, o.Recommended.Etcd.StorageConfig.Transport)
-	if err != nil {
-		return nil, err
-	}
-	if err := etcd.CheckVersion(ctx, client); err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
 	config := apiserver.NewConfig()
-	config.Etcd, config.EtcdPrefix = client, o.Recommended.Etcd.StorageConfig.Prefix
-	config.Storage, config.AcceptStorage = etcd.NewBackend(client, config.EtcdPrefix), o.Storage.Accept
 	config.Namespace, config.MemberTTL, config.LostPolicy = o.Members.Namespace, o.Members.TTL, clusterset.LostPolicy(o.Members.LostPolicy)
+	var err error
 	if config.ClusterSetIP, err = o.ClusterSetIP.config(); err != nil {
 		return nil, err
 	}
@@ -185,6 +175,9 @@ func (o Completed) Config(ctx context.Context) (*apiserver.Config, error) {
 		return nil, err
 	}
 	if err := o.Recommended.ApplyTo(config.Generic); err != nil {
+		return nil, err
+	}
+	if err := o.Storage.applyTo(ctx, config); err != nil {
 		return nil, err
 	}
 	return config, nil

@@ -4,52 +4,174 @@
 package options
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiserver"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 )
 
 const (
-	defaultDataDir = "/var/lib/mcs-apiserver"
+	// storageCluster, storageEtcd and storageEmbedded are the values of --storage.
+	storageCluster  = "cluster"
+	storageEtcd     = "etcd"
+	storageEmbedded = "embedded"
+
+	defaultStorageNamespace = "mcs-storage"
+	defaultDataDir          = "/var/lib/mcs-apiserver"
 	// defaultEtcdPrefix separates our keys from others in a shared etcd.
 	defaultEtcdPrefix = "/registry/mcs-apiserver"
 )
 
-// StorageOptions configures the embedded etcd.
+// StorageOptions configures where objects are stored.
 type StorageOptions struct {
+	// Type is cluster, etcd or embedded.
+	Type string
+	// Namespace holds the objects in the host cluster.
+	Namespace string
+	// DataDir is the data directory of the embedded etcd.
 	DataDir string
 	// Accept opens storage that is lost or belongs to another cluster.
 	Accept bool
-	// Embedded is set on completion if --etcd-servers is not set.
-	Embedded bool
+	// ExplainFull returns what to do if the embedded etcd is full.
+	ExplainFull func() string
+	// Etcd is for all types: some of its options are not about etcd.
+	Etcd *genericoptions.EtcdOptions
+
+	// flags are the flags of this group and those of Etcd.
+	flags *pflag.FlagSet
+}
+
+func newStorageOptions(etcd *genericoptions.EtcdOptions) *StorageOptions {
+	return &StorageOptions{Type: storageEmbedded, Namespace: defaultStorageNamespace, DataDir: defaultDataDir, Etcd: etcd}
 }
 
 // AddFlags adds the flags of this group.
 func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
-		"Data directory of the embedded etcd, which is used if --etcd-servers is not set. The embedded etcd serves "+
-			"this process only, so only one replica is possible. Ignored if --etcd-servers is set.")
+	o.flags = flags
+	flags.StringVar(&o.Type, "storage", o.Type,
+		"Where ServiceExports and ClusterClaims are stored: cluster stores them in ConfigMaps of the host cluster, in the namespace "+
+			"--storage-namespace; etcd in an external etcd, --etcd-servers; embedded in an etcd of this process, in --data-dir. "+
+			"embedded allows only one replica.")
+	flags.StringVar(&o.Namespace, "storage-namespace", o.Namespace,
+		"Namespace of the ConfigMaps with --storage=cluster. mcs-controller creates it. It must not be used for anything else.")
+	flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "Data directory of the embedded etcd with --storage=embedded.")
 	flags.BoolVar(&o.Accept, "accept-storage", o.Accept,
 		"Accept the present content of the storage, even if objects were lost or if it belongs to another cluster. Otherwise "+
 			"mcs-apiserver does not become ready with such storage. Remove the flag when mcs-apiserver is ready.")
+	o.Etcd.AddFlags(flags)
 }
 
-func (o *StorageOptions) complete(options *genericoptions.EtcdOptions) {
-	transport := &options.StorageConfig.Transport
-	if o.Embedded = len(transport.ServerList) == 0; o.Embedded {
-		transport.ServerList = []string{etcd.EmbeddedEndpoint(o.DataDir)}
+// Embedded reports whether this process runs the embedded etcd.
+func (o *StorageOptions) Embedded() bool { return o.Type == storageEmbedded }
+
+// complete sets the etcd options of the library, nil if etcd is not used.
+func (o *StorageOptions) complete(recommended *genericoptions.RecommendedOptions) {
+	switch o.Type {
+	case storageCluster:
+		recommended.Etcd = nil
+	case storageEmbedded:
+		if transport := &o.Etcd.StorageConfig.Transport; len(transport.ServerList) == 0 {
+			transport.ServerList = []string{etcd.EmbeddedEndpoint(o.DataDir)}
+		}
 	}
 }
 
 func (o *StorageOptions) validate() []error {
-	if !o.Embedded {
-		return nil
+	var errs []error
+	switch o.Type {
+	case storageCluster:
+		for _, problem := range validation.IsDNS1123Label(o.Namespace) {
+			errs = append(errs, fmt.Errorf("--storage-namespace %q: %s", o.Namespace, problem))
+		}
+	case storageEtcd:
+		if len(o.Etcd.StorageConfig.Transport.ServerList) == 0 {
+			errs = append(errs, errors.New("--storage=etcd requires --etcd-servers"))
+		}
+	case storageEmbedded:
+		if err := etcd.ValidateDataDir(o.DataDir); err != nil {
+			errs = append(errs, fmt.Errorf("--data-dir: %w", err))
+		}
+	default:
+		return []error{fmt.Errorf("--storage %q: must be %s, %s or %s", o.Type, storageCluster, storageEtcd, storageEmbedded)}
 	}
-	if err := etcd.ValidateDataDir(o.DataDir); err != nil {
-		return []error{fmt.Errorf("--data-dir: %w", err)}
+	return append(errs, o.misplacedFlags()...)
+}
+
+// misplacedFlags returns an error for each flag that was set although it has no
+// effect.
+func (o *StorageOptions) misplacedFlags() []error {
+	var errs []error
+	o.flags.VisitAll(func(flag *pflag.Flag) {
+		if wanted := storageOf(flag.Name); flag.Changed && !strings.Contains(wanted, o.Type) {
+			errs = append(errs, fmt.Errorf("--%s requires --storage=%s, but --storage is %s: remove the flag, or change --storage", flag.Name, wanted, o.Type))
+		}
+	})
+	return errs
+}
+
+// storageOf returns the values of --storage with which a flag has an effect.
+func storageOf(flag string) string {
+	switch flag {
+	case "storage", "accept-storage", "delete-collection-workers", "enable-garbage-collector":
+		return strings.Join([]string{storageCluster, storageEtcd, storageEmbedded}, " or ")
+	case "storage-namespace":
+		return storageCluster
+	case "data-dir":
+		return storageEmbedded
+	case "etcd-servers", "etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile":
+		return storageEtcd
 	}
+	return storageEtcd + " or " + storageEmbedded
+}
+
+// applyTo sets the storage of the server, after the options of the library were
+// applied.
+func (o *StorageOptions) applyTo(ctx context.Context, config *apiserver.Config) error {
+	config.AcceptStorage = o.Accept
+	if o.Type == storageCluster {
+		return o.applyCluster(config)
+	}
+	return o.applyEtcd(ctx, config)
+}
+
+func (o *StorageOptions) applyCluster(config *apiserver.Config) error {
+	backend, err := configmap.NewBackend(config.Generic.ClientConfig, o.Namespace)
+	if err != nil {
+		return err
+	}
+	options := configmap.RESTOptions{
+		Backend:                 backend,
+		DeleteCollectionWorkers: o.Etcd.DeleteCollectionWorkers,
+		EnableGarbageCollection: o.Etcd.EnableGarbageCollection,
+		ObjectCountTracker:      config.Generic.StorageObjectCountTracker,
+	}
+	config.Storage, config.StorageNamespace = backend, o.Namespace
+	config.Generic.RESTOptionsGetter, config.Records = options, options
+	return nil
+}
+
+func (o *StorageOptions) applyEtcd(ctx context.Context, config *apiserver.Config) error {
+	client, err := etcd.Connect(ctx, o.Etcd.StorageConfig.Transport)
+	if err != nil {
+		return err
+	}
+	if err := etcd.CheckVersion(ctx, client); err != nil {
+		return errors.Join(err, client.Close())
+	}
+	explainFull := o.ExplainFull
+	if explainFull == nil {
+		explainFull = func() string { return etcd.ExplainFull(client.Endpoints()) }
+	}
+	config.Storage = etcd.NewBackend(client, o.Etcd.StorageConfig.Prefix)
+	config.Records = etcd.Limit(etcd.WithoutWatchCache(config.Generic.RESTOptionsGetter), explainFull)
+	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, explainFull)
 	return nil
 }

@@ -1,0 +1,187 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstorage
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	multiclusterxclient "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+)
+
+// R144: the server survives its kube-apiserver. Reads fail while the kube-apiserver
+// is down or its caches are cold, and never return an empty list.
+func TestKilledHostIsNotAnEmptyStore(t *testing.T) {
+	running(t)
+	replica := installed.APIServers[0]
+	exports := client(t, replica).MulticlusterXV1beta1().ServiceExports("default")
+	expect.Must(exports.Create(t.Context(), newExport("survivor"), metav1.CreateOptions{}))(t)
+	deletions := countDeletions(t, client(t, replica))
+	process := replica.PID()
+	restartHost(t, client(t, replica).MulticlusterXV1beta1().RESTClient().Get().Resource("serviceexports").MaxRetries(0))
+	expect.NoError(t, replica.AwaitReady(t.Context()))
+	if replica.PID() != process || deletions.Load() != 0 {
+		t.Errorf("server process %d, was %d; %d deletions were reported", replica.PID(), process, deletions.Load())
+	}
+	expect.NoError(t, exports.Delete(t.Context(), "survivor", metav1.DeleteOptions{}))
+}
+
+// restartHost kills the kube-apiserver, starts it again, and lists all the while, until
+// lists succeed.
+func restartHost(t *testing.T, request *rest.Request) {
+	t.Helper()
+	installed.Plane.KillAPIServer()
+	started := make(chan error, 1)
+	killed := time.Now()
+	go func() { started <- installed.Plane.RestartAPIServer(t.Context()) }()
+	failures := map[metav1.StatusReason]int{}
+	for up := false; ; {
+		list := &multiclusterxv1beta1.ServiceExportList{}
+		err := request.Do(t.Context()).Into(list)
+		switch {
+		case err == nil && len(list.Items) == 0:
+			t.Fatal("the list is empty")
+		case err != nil:
+			failures[apierrors.ReasonForError(err)]++
+			if !apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) {
+				t.Errorf("list fails with %v, which clients do not retry", err)
+			}
+		case up:
+			t.Logf("lists succeed %s after the kube-apiserver was killed; failures until then: %v", time.Since(killed).Round(time.Millisecond), failures)
+			if len(failures) == 0 {
+				t.Error("no list failed: the kube-apiserver was not down")
+			}
+			return
+		}
+		select {
+		case err := <-started:
+			expect.NoError(t, err)
+			up = true
+		default:
+		}
+	}
+}
+
+// R144: requests end with an error while the kube-apiserver hangs, and succeed when it
+// continues.
+func TestHungHostLeadsToErrors(t *testing.T) {
+	running(t)
+	replica := installed.APIServers[0]
+	exports := client(t, replica).MulticlusterXV1beta1().RESTClient()
+	resume := expect.Must(installed.Plane.PauseAPIServer())(t)
+	t.Cleanup(func() { _ = resume() })
+	for what, request := range map[string]*rest.Request{
+		"list":   exports.Get().Resource("serviceexports"),
+		"get":    exports.Get().Namespace("default").Resource("serviceexports").Name("absent"),
+		"update": exports.Put().Namespace("default").Resource("serviceexports").Name("absent").Body(newExport("absent")),
+	} {
+		started := time.Now()
+		err := request.MaxRetries(0).Do(t.Context()).Error()
+		if took := time.Since(started); err == nil || apierrors.IsNotFound(err) || took > 20*time.Second {
+			t.Errorf("%s: got %v after %s, want an error within a few seconds", what, err, took)
+		}
+	}
+	if status, text, err := replica.Health(t.Context(), "/livez"); err != nil || status != http.StatusOK {
+		t.Errorf("/livez: %d %s, %v", status, text, err)
+	}
+	expect.NoError(t, resume())
+	if err := exports.Get().Resource("serviceexports").Do(t.Context()).Error(); err != nil {
+		t.Errorf("list after the kube-apiserver continued: %v", err)
+	}
+}
+
+// R145: what one replica has acknowledged, another one returns, and a watch can
+// continue at another replica.
+func TestReplicasAgree(t *testing.T) {
+	running(t)
+	var clients []versioned.Interface
+	for _, replica := range installed.APIServers {
+		clients = append(clients, client(t, replica))
+	}
+	exports := func(i int) multiclusterxclient.ServiceExportInterface {
+		return clients[i%len(clients)].MulticlusterXV1beta1().ServiceExports("default")
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("agreed-%d", i)
+		created := expect.Must(exports(i).Create(t.Context(), newExport(name), metav1.CreateOptions{}))(t)
+		read := expect.Must(exports(i+1).Get(t.Context(), name, metav1.GetOptions{}))(t)
+		if read.UID != created.UID {
+			t.Errorf("created %s, the other replica returns %s", created.UID, read.UID)
+		}
+		watcher := expect.Must(exports(i+1).Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion, FieldSelector: "metadata.name=" + name}))(t)
+		expect.NoError(t, exports(i).Delete(t.Context(), name, metav1.DeleteOptions{}))
+		for event := range watcher.ResultChan() { // mcs-controller may have updated the status
+			if event.Type == watch.Deleted {
+				break
+			}
+		}
+		watcher.Stop()
+		if _, err := exports(i+1).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("deleted export: the other replica returns %v", err)
+		}
+	}
+
+	expect.Must(exports(0).Create(t.Context(), newExport("counter"), metav1.CreateOptions{}))(t)
+	const writers, increments = 4, 10
+	var running sync.WaitGroup
+	for writer := range writers {
+		running.Go(func() {
+			for range increments {
+				if err := retry.RetryOnConflict(wait.Backoff{Steps: 100, Duration: 5 * time.Millisecond, Jitter: 1}, func() error { return increment(t.Context(), exports(writer)) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if got := expect.Must(exports(1).Get(t.Context(), "counter", metav1.GetOptions{}))(t); len(got.Annotations["count"]) != writers*increments {
+		t.Errorf("%d increments, want %d", len(got.Annotations["count"]), writers*increments)
+	}
+	expect.NoError(t, exports(0).Delete(t.Context(), "counter", metav1.DeleteOptions{}))
+}
+
+// increment adds a character to an annotation of the export "counter".
+func increment(ctx context.Context, exports multiclusterxclient.ServiceExportInterface) error {
+	counter, err := exports.Get(ctx, "counter", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	counter.Annotations = map[string]string{"count": counter.Annotations["count"] + "+"}
+	_, err = exports.Update(ctx, counter, metav1.UpdateOptions{})
+	return err
+}
+
+// R146: an object that does not fit into a ConfigMap is rejected, and the error says so.
+func TestTooLargeExportIsRejected(t *testing.T) {
+	running(t)
+	exports := client(t, installed.APIServers[0]).MulticlusterXV1beta1().ServiceExports("default")
+	// The same labels are stored with the export, in its managed fields and in the
+	// ConfigMap. Long keys exceed the limit of a ConfigMap, and short ones that of etcd.
+	for prefix, labels := range map[string]int{strings.Repeat("long.", 30) + "example/": 4000, "": 8000} {
+		large := newExport("large")
+		large.Labels = map[string]string{}
+		for i := range labels {
+			large.Labels[fmt.Sprintf("%skey-%d", prefix, i)] = strings.Repeat("v", 63)
+		}
+		_, err := exports.Create(t.Context(), large, metav1.CreateOptions{})
+		if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), "/default/large is too large") {
+			t.Errorf("%d labels: got %v, want 413 that names the export", labels, err)
+		}
+	}
+}

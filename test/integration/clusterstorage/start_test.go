@@ -1,0 +1,70 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstorage
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+)
+
+func newExport(name string) *multiclusterxv1beta1.ServiceExport {
+	return &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// R142: a server without an etcd waits for its namespace and its permissions, and
+// says so; it is ready as soon as they exist.
+func TestServerWaitsForItsNamespaceAndItsPermissions(t *testing.T) {
+	reset(t)
+	replica := installed.APIServers[0]
+	expect.NoError(t, replica.Start())
+	expectUnready(t, replica, `storage namespace "mcs-storage" does not exist`)
+	expectUnavailable(t, replica, `storage namespace "mcs-storage" does not exist`)
+
+	expect.Must(installed.Kubernetes.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: storageNamespace}}, metav1.CreateOptions{}))(t)
+	const denied = "not allowed to get, list, watch, create, update, delete configmaps"
+	expectUnready(t, replica, denied)
+	expectUnavailable(t, replica, denied)
+
+	process := replica.PID()
+	granted := time.Now()
+	startController(t)
+	expect.NoError(t, replica.AwaitReady(t.Context()))
+	t.Logf("ready %s after mcs-controller was started", time.Since(granted).Round(time.Millisecond))
+	if replica.PID() != process {
+		t.Error("the server was restarted")
+	}
+	created := expect.Must(client(t, replica).MulticlusterXV1beta1().ServiceExports("default").Create(t.Context(), newExport("web"), metav1.CreateOptions{}))(t)
+	if created.UID == "" {
+		t.Error("export has no UID")
+	}
+}
+
+// R141: the state of another cluster, such as a backup that was restored in the
+// wrong cluster, is not served.
+func TestStateOfAnotherClusterIsNotServed(t *testing.T) {
+	running(t)
+	replica := installed.APIServers[0]
+	markers := installed.Kubernetes.CoreV1().ConfigMaps(storageNamespace)
+	own := expect.Must(markers.Get(t.Context(), marker.Name, metav1.GetOptions{}))(t)
+	foreign := own.DeepCopy()
+	foreign.Data["marker"] = string(expect.Must(json.Marshal(marker.Marker{StorageID: "theirs", ClusterUID: "another-cluster"}))(t))
+	allowWrites(t)
+	expect.NoError(t, replica.Stop(time.Minute))
+	foreign = expect.Must(markers.Update(t.Context(), foreign, metav1.UpdateOptions{}))(t)
+	expect.NoError(t, replica.Start())
+	expectUnready(t, replica, "storage holds the state of another cluster")
+	expectUnavailable(t, replica, "storage holds the state of another cluster")
+
+	foreign.Data = own.Data
+	expect.Must(markers.Update(t.Context(), foreign, metav1.UpdateOptions{}))(t)
+	expect.NoError(t, replica.AwaitReady(t.Context()))
+}
