@@ -214,18 +214,25 @@ func TestWorkloadOfUpstreamConformanceRuns(t *testing.T) {
 	expect.Contains(t, kubectl(t, east, "get", "pods", "-n", ns, "-o", "wide"), "Running", "node-1")
 }
 
-// mcs-apiserver and mcs-controller run in a Pod that is created from the artifacts.
+// R195: artifacts/default needs nothing but the cluster. It installs two replicas, whose
+// API is available, in a cluster without a storage class.
 func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
 	for _, cluster := range []*localcluster.Cluster{east, west} {
-		pods := kubectl(t, cluster, "get", "pods", "-n", "mcs-system")
-		expect.Contains(t, pods, "mcs-apiserver-", "2/2", "Running")
-		expect.Contains(t, kubectl(t, cluster, "logs", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-controller"), `"Registered API"`)
+		if found := kubectl(t, cluster, "get", "storageclasses,persistentvolumes,persistentvolumeclaims", "-A", "-o", "name"); found != "" {
+			t.Errorf("%s has %s", cluster.Name, found)
+		}
+		kubectl(t, cluster, "rollout", "status", "deployment/mcs-apiserver", "-n", "mcs-system", "--timeout=100s")
+		if replicas := kubectl(t, cluster, "get", "deployment", "mcs-apiserver", "-n", "mcs-system", "-o", "jsonpath={.status.availableReplicas}"); replicas != "2" {
+			t.Errorf("%s has %s replicas", cluster.Name, replicas)
+		}
+		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservices", "-l", "app.kubernetes.io/managed-by=mcs-controller", "--timeout=60s")
+		expect.Contains(t, kubectl(t, cluster, "get", "configmaps", "-n", "mcs-storage", "-l", "storage.mcs-apiserver.io/resource", "-o", "name"), "configmap/clusterclaims.multicluster.k8s.io-")
 		expect.Contains(t, kubectl(t, cluster, "exec", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-apiserver", "--", "id", "-u"), "65532")
 	}
 }
 
-// Stored objects survive the deletion of the Pod.
-func TestExportsSurviveTheDeletionOfThePod(t *testing.T) {
+// Stored objects survive the deletion of all Pods.
+func TestExportsSurviveTheDeletionOfAllPods(t *testing.T) {
 	ns := namespace(t, "survive")
 	apply(t, east, ns, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: kept}\n")
 	before := kubectl(t, east, "get", "svcex", "kept", "-n", ns, "-o", "jsonpath={.metadata.uid}")

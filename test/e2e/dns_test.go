@@ -209,7 +209,7 @@ func TestClusterLocalNamesSurviveAnOutageOfTheServer(t *testing.T) {
 	runClient(t, west, ns)
 	kubectl(t, west, "scale", "deployment/mcs-apiserver", "-n", "mcs-system", "--replicas=0")
 	t.Cleanup(func() {
-		for _, args := range [][]string{{"scale", "deployment/mcs-apiserver", "--replicas=1"}, {"rollout", "status", "deployment/mcs-apiserver", "--timeout=100s"}} {
+		for _, args := range [][]string{{"scale", "deployment/mcs-apiserver", "--replicas=2"}, {"rollout", "status", "deployment/mcs-apiserver", "--timeout=100s"}} {
 			if output, err := west.Kubectl(context.Background(), append(args, "-n", "mcs-system")...); err != nil {
 				t.Errorf("%v: %s", err, output)
 			}

@@ -116,53 +116,6 @@ func TestComponentsAreKilledPausedAndStarted(t *testing.T) {
 	}
 }
 
-// A full disk prevents the server from storing objects, and affects nothing else;
-// when the disk has room again, the server recovers by itself.
-func TestFullDisk(t *testing.T) {
-	ns := namespace(t, "full")
-	create := func(ctx context.Context, name string) error {
-		output, err := west.Kubectl(ctx, "create", "-n", ns, "-f", expect.Manifest(t,
-			"apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: %s}\nspec: {exportedAnnotations: {large: %q}}\n",
-			name, strings.Repeat("x", 200_000)))
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, output)
-		}
-		return nil
-	}
-	if err := create(t.Context(), "before"); err != nil {
-		t.Fatal(err)
-	}
-	if err := west.FillDisk(localcluster.NodeAgent); err != nil {
-		t.Fatal(err)
-	}
-	freed := false
-	t.Cleanup(func() {
-		if !freed {
-			_ = west.FreeDisk(localcluster.NodeAgent)
-		}
-	})
-	// etcd has preallocated space: at most 64 MiB.
-	refused := false
-	for i := 0; i < 400 && !refused; i++ {
-		refused = create(t.Context(), fmt.Sprintf("during-%d", i)) != nil
-	}
-	if !refused {
-		t.Error("all objects are stored although the disk is full")
-	}
-	kubectl(t, west, "get", "services", "-A")
-	if err := west.FreeDisk(localcluster.NodeAgent); err != nil {
-		t.Fatal(err)
-	}
-	freed = true
-	expect.Eventually(t, "server after the disk was freed", func(ctx context.Context) error {
-		if err := create(ctx, "after"); err != nil && !strings.Contains(err.Error(), "already exists") {
-			return err
-		}
-		_, err := west.Kubectl(ctx, "get", "svcex", "before", "-n", ns)
-		return err
-	})
-}
-
 // Pods are restarted when the node agent is killed and started again.
 func TestNodeRecoversFromAKill(t *testing.T) {
 	ns := namespace(t, "node")
@@ -202,39 +155,4 @@ func TestUpIsIdempotent(t *testing.T) {
 	if again, running := before.Running(); !running || again != pid {
 		t.Errorf("process of the kube-apiserver was %d, is %d", pid, again)
 	}
-}
-
-// Stopping a set leaves nothing behind, even if all of its components crashed, and
-// does not affect other sets.
-func TestDownLeavesNothingBehind(t *testing.T) {
-	other, err := localcluster.Open(set.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.Dir = t.TempDir()
-	if err := other.Up(t.Context(), "lonely"); err != nil {
-		t.Fatal(err)
-	}
-	lonely, err := other.Cluster("lonely")
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, lonely, "default", client)
-	kubectl(t, lonely, "wait", "pod/client", "--for=condition=Ready", "--timeout=100s")
-	for _, component := range []string{localcluster.NodeAgent, localcluster.APIServer, localcluster.Etcd} {
-		if err := lonely.Kill(component); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := other.Down(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	left, err := other.Leftovers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, thing := range left {
-		t.Errorf("leftover: %s", thing)
-	}
-	kubectl(t, east, "get", "--raw", "/readyz")
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster/fabric"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
@@ -19,6 +20,7 @@ type Cluster struct {
 	Admin
 	network    *fabric.Network
 	components *components
+	artifacts  string
 	report     func(format string, args ...any)
 }
 
@@ -50,8 +52,8 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err := installDNS(ctx, c.Admin, c.network.DNSIPs()); err != nil {
 		return err
 	}
-	c.progress("installing artifacts/default")
-	if err := installMCS(ctx, c.Admin, c.components.root); err != nil {
+	c.progress("installing artifacts/%s", c.artifacts)
+	if err := installMCS(ctx, c.Admin, filepath.Join(c.components.root, "artifacts", c.artifacts)); err != nil {
 		return err
 	}
 	c.progress("ready")

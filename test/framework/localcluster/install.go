@@ -31,9 +31,9 @@ func installDNS(ctx context.Context, admin Admin, ips []string) error {
 }
 
 // installMCS installs mcs-apiserver as a user would, and waits until its API is available.
-func installMCS(ctx context.Context, admin Admin, root string) error {
-	if output, err := admin.Kubectl(ctx, "apply", "-k", filepath.Join(root, "artifacts", "default")); err != nil {
-		return fmt.Errorf("apply artifacts/default: %w\n%s", err, output)
+func installMCS(ctx context.Context, admin Admin, artifacts string) error {
+	if output, err := admin.Kubectl(ctx, "apply", "-k", artifacts); err != nil {
+		return fmt.Errorf("apply %s: %w\n%s", artifacts, err, output)
 	}
 	if err := awaitRollout(ctx, admin, "mcs-system", "mcs-apiserver"); err != nil {
 		return err

@@ -41,6 +41,8 @@ type Set struct {
 	Dir string
 	// Nodes is the number of nodes of clusters that Up adds, by their names. It defaults to 1.
 	Nodes map[string]int
+	// Artifacts is the subdirectory of artifacts/ that Up installs, by default "default".
+	Artifacts string
 	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
@@ -131,6 +133,7 @@ func (s *Set) clustersOf(state state) []*Cluster {
 			Admin:      admin,
 			network:    network,
 			components: &components{admin: admin, network: network, zone: name + "-zone", root: s.Root, images: s.images()},
+			artifacts:  cmp.Or(s.Artifacts, "default"),
 			report:     s.Progress,
 		})
 	}

@@ -50,7 +50,7 @@ type StorageOptions struct {
 }
 
 func newStorageOptions(etcd *genericoptions.EtcdOptions) *StorageOptions {
-	return &StorageOptions{Type: storageEmbedded, Namespace: defaultStorageNamespace, DataDir: defaultDataDir, Etcd: etcd}
+	return &StorageOptions{Type: storageCluster, Namespace: defaultStorageNamespace, DataDir: defaultDataDir, Etcd: etcd}
 }
 
 // AddFlags adds the flags of this group.

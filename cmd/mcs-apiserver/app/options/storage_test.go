@@ -15,16 +15,18 @@ import (
 // to do.
 func TestStorageFlagsThatHaveNoEffectAreRejected(t *testing.T) {
 	for flags, want := range map[string]string{
-		"":                   "",
-		"--storage=cluster":  "",
-		"--storage=embedded": "",
+		"":                          "",
+		"--storage=cluster":         "",
+		"--storage-namespace=state": "",
+		"--storage=embedded":        "",
 		"--storage=cluster --storage-namespace=state --accept-storage":                              "",
 		"--storage=cluster --delete-collection-workers=2 --enable-garbage-collector=false":          "",
 		"--storage=etcd --etcd-servers=http://127.0.0.1:2379 --etcd-prefix=/mcs --watch-cache=true": "",
 		"--storage=embedded --data-dir=/data --etcd-compaction-interval=1m":                         "",
 
-		"--storage=file": `--storage "file": must be cluster, etcd or embedded`,
-		"--storage=etcd": "--storage=etcd requires --etcd-servers",
+		"--storage=file":   `--storage "file": must be cluster, etcd or embedded`,
+		"--storage=etcd":   "--storage=etcd requires --etcd-servers",
+		"--data-dir=/data": "--data-dir requires --storage=embedded, but --storage is cluster: remove the flag, or change --storage",
 		"--storage=cluster --etcd-servers=http://127.0.0.1:2379":  "--etcd-servers requires --storage=etcd, but --storage is cluster: remove the flag, or change --storage",
 		"--storage=embedded --etcd-servers=http://127.0.0.1:2379": "--etcd-servers requires --storage=etcd, but --storage is embedded",
 		"--storage=cluster --data-dir=/data":                      "--data-dir requires --storage=embedded",
