@@ -66,7 +66,7 @@ func TestServiceMovesUnderLoad(t *testing.T) {
 	awaitAnswers(t, west, ns, "TCP", "6", clusterSetName(ns), east, west)
 	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)
 	awaitSlices(t, west, ns, 2)
-	awaitOnlyWest(t, ns)
+	awaitOnlyWest(t, west, ns)
 	result := stop()
 	t.Logf("%+v", result)
 	if result.failed > 0 || result.from["east"] == 0 || result.from["west"] == 0 {
@@ -124,7 +124,7 @@ func TestTrafficDistributionFollowsTheOldestExport(t *testing.T) {
 	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east) // no nearer endpoint exists
 	deploy(t, west, ns, workload(west, 1, usual)+"---"+exportWeb)
 	awaitSlices(t, west, ns, 4)
-	awaitOnlyWest(t, ns)
+	awaitOnlyWest(t, west, ns)
 	onlyFrom(t, west, ns, clusterSetName(ns), 80, 15, west)
 	// Without the oldest export, the distribution of west applies, which has none.
 	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)

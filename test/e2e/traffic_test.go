@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 // R78: an endpoint that becomes unready in one cluster is removed from load balancing
@@ -30,19 +31,19 @@ func TestUnreadyEndpointsReceiveNoTraffic(t *testing.T) {
 		}
 		return err
 	})
-	awaitOnlyWest(t, ns)
+	awaitOnlyWest(t, west, ns)
 	onlyFrom(t, west, ns, clusterSetName(ns), 80, 10, west)
 	kubectl(t, east, "exec", "-n", ns, "deployment/east", "-c", "tcp", "--", "rm", "/tmp/unready")
 	awaitAnswers(t, west, ns, "TCP", "4", clusterSetName(ns), east, west)
 }
 
-// awaitOnlyWest waits until ten consecutive responses come from west: kube-proxy
+// awaitOnlyWest waits until ten consecutive responses in a cluster come from west: kube-proxy
 // follows shortly after the slices.
-func awaitOnlyWest(t *testing.T, ns string) {
+func awaitOnlyWest(t *testing.T, in *localcluster.Cluster, ns string) {
 	t.Helper()
 	expect.Eventually(t, "responses from west only", func(ctx context.Context) error {
 		for range 10 {
-			answer, err := ask(ctx, west, ns, "TCP", "4", clusterSetName(ns), 80)
+			answer, err := ask(ctx, in, ns, "TCP", "4", clusterSetName(ns), 80)
 			if err != nil || !strings.HasPrefix(answer, "west-") {
 				return fmt.Errorf("%q: %w", answer, err)
 			}
@@ -130,6 +131,6 @@ func TestNodesOfTheSameNameAreDistinct(t *testing.T) {
 		t.Errorf("%q responded, although only local Pods may", answer)
 	}
 	deploy(t, west, ns, workload(west, 1, usual+`, internalTrafficPolicy: Local`)+"---"+exportWeb)
-	awaitOnlyWest(t, ns)
+	awaitOnlyWest(t, west, ns)
 	onlyFrom(t, west, ns, clusterSetName(ns), 80, 15, west)
 }
