@@ -132,6 +132,36 @@ func Start(ctx context.Context, config Config) (_ *ControlPlane, err error) {
 	return c, nil
 }
 
+// Names of the components, in the order of Components.
+const (
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+)
+
+func (c *ControlPlane) index(name string) int {
+	return slices.IndexFunc(c.Components(), func(component Component) bool { return component.Name == name })
+}
+
+// Kill kills a component with SIGKILL.
+func (c *ControlPlane) Kill(name string) { c.processes[c.index(name)].Kill() }
+
+// Restart kills a component unless that was done, starts it again, and returns when it is
+// ready.
+func (c *ControlPlane) Restart(ctx context.Context, name string) error {
+	c.Kill(name)
+	component := c.Components()[c.index(name)]
+	restarted, err := process.Start(component.Command)
+	if err != nil {
+		return err
+	}
+	c.processes[c.index(name)] = restarted
+	return restarted.Await(ctx, Patience, component.Ready)
+}
+
+// EtcdDir returns the data directory of etcd.
+func (c *ControlPlane) EtcdDir() string { return c.path("etcd") }
+
 // Stop stops all components in reverse order.
 func (c *ControlPlane) Stop() error {
 	var errs []error
@@ -142,27 +172,9 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// apiServerIndex is the position of the kube-apiserver in Components.
-const apiServerIndex = 1
-
-// KillAPIServer kills the kube-apiserver with SIGKILL.
-func (c *ControlPlane) KillAPIServer() { c.processes[apiServerIndex].Kill() }
-
-// RestartAPIServer starts the kube-apiserver after it was killed, and returns when
-// it is ready.
-func (c *ControlPlane) RestartAPIServer(ctx context.Context) error {
-	component := c.Components()[apiServerIndex]
-	running, err := process.Start(component.Command)
-	if err != nil {
-		return err
-	}
-	c.processes[apiServerIndex] = running
-	return running.Await(ctx, Patience, component.Ready)
-}
-
 // PauseAPIServer makes the kube-apiserver hang until resume is called.
 func (c *ControlPlane) PauseAPIServer() (resume func() error, err error) {
-	pid := c.processes[apiServerIndex].PID()
+	pid := c.processes[c.index(APIServer)].PID()
 	return func() error { return syscall.Kill(pid, syscall.SIGCONT) }, syscall.Kill(pid, syscall.SIGSTOP)
 }
 
@@ -191,15 +203,15 @@ func (c *ControlPlane) command(name string, args ...string) process.Command {
 }
 
 func (c *ControlPlane) etcd() process.Command {
-	return c.command("etcd",
-		"--data-dir="+c.path("etcd"),
+	return c.command(Etcd,
+		"--data-dir="+c.EtcdDir(),
 		"--listen-client-urls="+c.EtcdURL(), "--advertise-client-urls="+c.EtcdURL(),
 		"--listen-peer-urls="+c.etcdURL("2380"),
 		"--unsafe-no-fsync")
 }
 
 func (c *ControlPlane) apiServer() process.Command {
-	return c.command("kube-apiserver", slices.Concat([]string{
+	return c.command(APIServer, slices.Concat([]string{
 		"--etcd-servers=" + c.EtcdURL(),
 		"--secure-port=6443", "--advertise-address=" + c.Advertise,
 		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
@@ -222,7 +234,7 @@ func (c *ControlPlane) apiServer() process.Command {
 }
 
 func (c *ControlPlane) controllerManager() process.Command {
-	return c.command("kube-controller-manager", slices.Concat([]string{
+	return c.command(ControllerManager, slices.Concat([]string{
 		"--kubeconfig=" + c.AdminKubeconfig(),
 		"--service-account-private-key-file=" + c.path("service-account.key"),
 		"--root-ca-file=" + c.path("ca.crt"),

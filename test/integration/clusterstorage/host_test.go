@@ -22,6 +22,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	multiclusterxclient "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
@@ -46,10 +47,10 @@ func TestKilledHostIsNotAnEmptyStore(t *testing.T) {
 // lists succeed.
 func restartHost(t *testing.T, request *rest.Request) {
 	t.Helper()
-	installed.Plane.KillAPIServer()
+	installed.Plane.Kill(controlplane.APIServer)
 	started := make(chan error, 1)
 	killed := time.Now()
-	go func() { started <- installed.Plane.RestartAPIServer(t.Context()) }()
+	go func() { started <- installed.Plane.Restart(t.Context(), controlplane.APIServer) }()
 	failures := map[metav1.StatusReason]int{}
 	for up := false; ; {
 		list := &multiclusterxv1beta1.ServiceExportList{}

@@ -126,7 +126,7 @@ func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 // running.
 func TestDetachWithoutThePlugin(t *testing.T) {
 	t.Cleanup(func() { attach(t) })
-	shell(t, documented(t, "kubectl create configmap"))
+	shell(t, t.TempDir(), documented(t, "kubectl create configmap"))
 	awaitDetachedReport(t)
 	expectDetached(t)
 }

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package outage tests what happens in a cluster while its mcs-apiserver is down or
-// its API is detached, and afterwards. The outages are those of west; east is a
-// member of the same ClusterSet. Every test leaves west attached and available.
+// its API is detached, and afterwards; what happens when its storage is lost; and how it is
+// uninstalled. The outages are those of west, which stores objects in the cluster; east,
+// with an embedded etcd, is a member of the same ClusterSet. Every test leaves west attached
+// and available.
 package outage
 
 import (
@@ -21,15 +23,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
+const clusterSet = "outage"
+
 var clusters *fleet.Fleet
 
 func TestMain(m *testing.M) {
-	fleet.Main(m, &clusters, fleet.Config{Names: []string{"east", "west"}, ClusterSet: "outage"})
+	fleet.Main(m, &clusters, fleet.Config{
+		Names: []string{"east", "west"}, ClusterSet: clusterSet,
+		Configure: func(id string, plane *controlplane.Config, installed *installation.Config) {
+			if id == "west" {
+				installed.StorageFlags = []string{"--storage=cluster"}
+				plane.ControllerManagerFlags = []string{"--horizontal-pod-autoscaler-sync-period=1s"}
+			}
+		},
+	})
 }
 
 func east() *fleet.Cluster { return clusters.Cluster("east") }
@@ -39,7 +52,9 @@ func west() *fleet.Cluster { return clusters.Cluster("west") }
 func run(ctx context.Context, t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	expect.NoError(t, clusters.WriteKubeconfig(kubeconfig))
+	if err := clusters.WriteKubeconfig(kubeconfig); err != nil {
+		return "", err
+	}
 	output, err := clusters.KubectlCommand(ctx, kubeconfig, args...).CombinedOutput()
 	return string(output), err
 }
@@ -60,19 +75,17 @@ func documented(t *testing.T, text string) string {
 	return found[0]
 }
 
-// shell runs a script in the root of the repository, with west as the current context.
-// It must succeed.
-func shell(t *testing.T, script string) string {
+// shell runs a script in a directory, with west as the current context. It must succeed.
+func shell(t *testing.T, dir, script string) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	expect.NoError(t, clusters.WriteKubeconfig(kubeconfig))
 	cmd := clusters.KubectlCommand(t.Context(), kubeconfig)
-	cmd.Path, cmd.Args, cmd.Dir = "/bin/bash", []string{"bash", "-euo", "pipefail", "-c", "kubectl config use-context west\n" + script}, west().Root
+	cmd.Path, cmd.Args, cmd.Dir = "/bin/bash", []string{"bash", "-euo", "pipefail", "-c", "kubectl config use-context west\n" + script}, dir
 	output, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, output)
 	}
-	return string(output)
 }
 
 // kubectl runs kubectl, which must succeed.
