@@ -105,19 +105,6 @@ func TestStorageNamespaceIsRestored(t *testing.T) {
 	awaitStorage(t, installed, uid)
 }
 
-// R150: uninstalling leaves the stored objects.
-func TestUninstallingKeepsTheStorageNamespace(t *testing.T) {
-	installed := withStorage(t)
-	uid := awaitStorage(t, installed, "")
-	kubectl(t, installed, "create", "configmap", "kept", "-n", storage, account)
-	uninstall(t)
-	namespace := expect.Must(installed.Kubernetes.CoreV1().Namespaces().Get(t.Context(), storage, metav1.GetOptions{}))(t)
-	if namespace.UID != uid || namespace.DeletionTimestamp != nil {
-		t.Errorf("storage namespace was deleted: %+v", namespace.ObjectMeta)
-	}
-	kubectl(t, installed, "get", "configmap", "kept", "-n", storage)
-}
-
 // R150: the account of mcs-apiserver, which may create namespaces and RoleBindings, can
 // create no others than those of the storage.
 func TestAccountIsConfinedToTheStorageNamespace(t *testing.T) {
