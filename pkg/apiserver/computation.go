@@ -45,7 +45,9 @@ type computation struct {
 	multicluster mcsinformers.SharedInformerFactory
 	// secrets and leases are those of members.
 	secrets, leases cache.SharedIndexInformer
-	leftovers       *leftovers.Collector
+	// leftovers is nil while storage is accepted: the namespaces of the exports in it
+	// may not have been restored yet.
+	leftovers *leftovers.Collector
 	// records are closed after the projection has ended.
 	records *records
 	// storage is closed until the records can be read.
@@ -74,8 +76,10 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		records: &records{options: c.Records},
 		storage: c.Storage.Gate(),
 	}
-	if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
-		return nil, err
+	if !c.AcceptStorage {
+		if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
+			return nil, err
+		}
 	}
 	lives, err := computed.records.open("lives")
 	if err != nil {
@@ -131,8 +135,10 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.kubernetes.Start(ctx.Done())
 	c.multicluster.StartWithContext(ctx)
 	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
-	c.running.Go(func() { c.leftovers.Run(ctx) })
 	c.running.Go(func() { c.leases.RunWithContext(ctx) })
+	if c.leftovers != nil {
+		c.running.Go(func() { c.leftovers.Run(ctx) })
+	}
 	c.running.Go(func() {
 		defer c.multicluster.Shutdown()
 		if err := c.storage.Await(ctx); err != nil {

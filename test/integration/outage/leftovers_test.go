@@ -56,6 +56,9 @@ func TestExportsOfNamespacesDeletedWhileDetachedAreDeleted(t *testing.T) {
 			awaitNoNamespace(t, names[0])
 			awaitNoNamespace(t, names[1])
 			createNamespace(t, names[1])
+			if down {
+				expectKeptWhileAccepted(t, names)
+			}
 			attach(t)
 			awaitExports(t, names, "kept-"+name+"/web")
 			// An export of the new namespace is no leftover.
@@ -65,6 +68,18 @@ func TestExportsOfNamespacesDeletedWhileDetachedAreDeleted(t *testing.T) {
 			awaitExports(t, names, "again-"+name+"/web", "kept-"+name+"/web")
 		})
 	}
+}
+
+// expectKeptWhileAccepted starts mcs-apiserver with --accept-storage for a while: namespaces
+// may be restored later than their ServiceExports.
+func expectKeptWhileAccepted(t *testing.T, namespaces []string) {
+	t.Helper()
+	west().APIServerFlags = []string{"--accept-storage"}
+	defer func() { west().APIServerFlags = nil }()
+	attach(t)
+	west().AwaitImport(t, "kept-down", "web", "west") // leftovers are deleted as early as that
+	awaitExports(t, namespaces, "again-down/web", "gone-down/web", "kept-down/web")
+	west().APIServers[0].Kill()
 }
 
 // A finalizer of a leftover is respected. Its owner can remove it once the namespace
