@@ -5,7 +5,6 @@ package configmap
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -89,17 +88,17 @@ func (c converter) unwrapInto(wrapper *corev1.ConfigMap, out runtime.Object) (ke
 }
 
 // decodeAll returns the objects that match the request, sorted by key.
-func (c converter) decodeAll(wrappers []corev1.ConfigMap, key string, opts storage.ListOptions, itemType reflect.Type) (reflect.Value, error) {
+func (c converter) decodeAll(wrappers []corev1.ConfigMap, key string, opts storage.ListOptions) ([]runtime.Object, error) {
 	type entry struct {
 		key    string
 		object runtime.Object
 	}
 	entries := make([]entry, 0, len(wrappers))
 	for i := range wrappers {
-		object := reflect.New(itemType).Interface().(runtime.Object)
+		object := c.NewFunc()
 		itsKey, err := c.unwrapInto(&wrappers[i], object)
 		if err != nil {
-			return reflect.Value{}, err
+			return nil, err
 		}
 		if !within(key, itsKey, opts.Recursive) {
 			continue
@@ -109,9 +108,9 @@ func (c converter) decodeAll(wrappers []corev1.ConfigMap, key string, opts stora
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	items := reflect.MakeSlice(reflect.SliceOf(itemType), 0, len(entries))
+	objects := make([]runtime.Object, 0, len(entries))
 	for _, e := range entries {
-		items = reflect.Append(items, reflect.ValueOf(e.object).Elem())
+		objects = append(objects, e.object)
 	}
-	return items, nil
+	return objects, nil
 }

@@ -28,10 +28,6 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	query, err := s.query(r.key, opts)
-	if err != nil {
-		return err
-	}
 	itemsPtr, err := meta.GetItemsPtr(listObj)
 	if err != nil {
 		return err
@@ -40,29 +36,42 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil || items.Kind() != reflect.Slice {
 		return fmt.Errorf("need pointer to slice: %w", err)
 	}
-	if err := setVersion(s.ResourcePrefix, opts, &query); err != nil {
+	objects, version, err := s.list(ctx, r, opts)
+	if err != nil {
 		return err
+	}
+	found := reflect.MakeSlice(items.Type(), 0, len(objects))
+	for _, object := range objects {
+		found = reflect.Append(found, reflect.ValueOf(object).Elem())
+	}
+	items.Set(found)
+	return versioner.UpdateList(listObj, version, "", nil)
+}
+
+// list returns the objects of a request, sorted by key, and the version of the list.
+func (s *store) list(ctx context.Context, r request, opts storage.ListOptions) (objects []runtime.Object, version uint64, _ error) {
+	query, err := s.query(r.key, opts)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := setVersion(s.ResourcePrefix, r.namespace, opts, &query); err != nil {
+		return nil, 0, err
 	}
 	wrappers, err := s.configMaps.list(ctx, query)
 	if err != nil {
-		return unavailable(err)
+		return nil, 0, unavailable(err)
 	}
 	if err := s.confirmAbsence(ctx, r); err != nil {
-		return err
+		return nil, 0, err
 	}
 	if r.key == s.ResourcePrefix && opts.Predicate.Empty() {
 		s.count.Store(int64(len(wrappers.Items)))
 	}
-	found, err := s.converter.decodeAll(wrappers.Items, r.key, opts, items.Type().Elem())
-	if err != nil {
-		return err
+	if objects, err = s.converter.decodeAll(wrappers.Items, r.key, opts); err != nil {
+		return nil, 0, err
 	}
-	items.Set(found)
-	version, err := versioner.ParseResourceVersion(wrappers.ResourceVersion)
-	if err != nil {
-		return err
-	}
-	return versioner.UpdateList(listObj, version, "", nil)
+	version, err = versioner.ParseResourceVersion(wrappers.ResourceVersion)
+	return objects, version, err
 }
 
 // listReserved lists the storage namespace, which holds no objects of its own API.
@@ -103,33 +112,43 @@ func within(asked, key string, recursive bool) bool {
 }
 
 // setVersion adds the requested resource version to a list query.
-func setVersion(resourcePrefix string, opts storage.ListOptions, query *metav1.ListOptions) error {
+func setVersion(resourcePrefix string, namespace opened, opts storage.ListOptions, query *metav1.ListOptions) error {
 	if opts.Predicate.Continue != "" {
 		if _, _, err := storage.ValidateListOptions(resourcePrefix, versioner, opts); err != nil {
 			return err
 		}
 		return apierrors.NewResourceExpired("the continue token was not issued by this storage, which returns complete lists; list again without it")
 	}
-	minimum, err := minimumVersion(opts.ResourceVersion)
+	minimum, err := namespace.minimumVersion(opts.ResourceVersion)
 	if err != nil || minimum == "" {
 		return err
 	}
 	query.ResourceVersion, query.ResourceVersionMatch = minimum, metav1.ResourceVersionMatchNotOlderThan
-	if opts.ResourceVersionMatch != "" {
-		query.ResourceVersionMatch = opts.ResourceVersionMatch
+	if opts.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		return nil
 	}
+	if minimum != opts.ResourceVersion {
+		return namespace.expired(opts.ResourceVersion)
+	}
+	query.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	return nil
 }
 
 // minimumVersion returns the version to request from the host, empty for a
-// consistent read.
-func minimumVersion(version string) (string, error) {
-	number, err := versioner.ParseResourceVersion(version)
+// consistent read. A kube-apiserver that lags behind could otherwise answer with the
+// time at which the namespace was deleted, and its objects were absent.
+func (o opened) minimumVersion(requested string) (string, error) {
+	version, err := versioner.ParseResourceVersion(requested)
 	if err != nil {
 		return "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
-	if number == 0 {
+	if version == 0 {
 		return "", nil
 	}
-	return version, nil
+	return fmt.Sprint(max(version, o.version)), nil
+}
+
+// expired returns 410 for a version at which the namespace was not complete.
+func (o opened) expired(requested string) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is older than the storage namespace; list again without it", requested))
 }

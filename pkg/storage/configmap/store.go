@@ -192,7 +192,7 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err != nil {
 		return err
 	}
-	minimum, err := minimumVersion(opts.ResourceVersion)
+	minimum, err := r.namespace.minimumVersion(opts.ResourceVersion)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,58 +32,102 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return nil, err
 	}
-	initial, err := s.start(ctx, r, opts, &query)
+	initial, version, err := s.start(ctx, r, opts)
+	if ended(ctx) {
+		return watch.NewEmptyWatch(), nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	query.AllowWatchBookmarks = true
+	query.ResourceVersion, query.AllowWatchBookmarks = fmt.Sprint(version), true
 	if deadline, ok := ctx.Deadline(); ok {
 		query.TimeoutSeconds = ptr.To(int64(math.Ceil(max(time.Until(deadline).Seconds(), 1))))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	source, err := s.configMaps.watch(ctx, query)
+	watching, cancel := context.WithCancel(ctx)
+	source, err := s.startWatch(watching, cancel, query)
+	if ended(ctx) {
+		cancel()
+		return watch.NewEmptyWatch(), nil
+	}
 	if err != nil {
-		defer cancel()
-		if ctx.Err() != nil {
-			return watch.NewEmptyWatch(), nil // the client is gone
-		}
+		cancel()
 		return nil, unavailable(err)
 	}
-	w := &watcher{
-		store: s, request: r, opts: opts, collecting: initial,
-		cancel: cancel, result: make(chan watch.Event, watchBuffer),
-	}
-	go w.run(ctx, source)
+	w := &watcher{store: s, request: r, opts: opts, cancel: cancel, result: make(chan watch.Event, watchBuffer)}
+	go w.run(watching, initial, source)
 	utilflowcontrol.WatchInitialized(ctx)
 	return w, nil
 }
 
-// start sets the version to watch from, and reports whether initial events are
-// requested. They are always requested as a streaming list, which is consistent;
-// the legacy way may return any version.
-func (s *store) start(ctx context.Context, r request, opts storage.ListOptions, query *metav1.ListOptions) (initial bool, _ error) {
-	version, err := versioner.ParseResourceVersion(opts.ResourceVersion)
-	if err != nil {
-		return false, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
-	}
-	if version > 0 {
-		query.ResourceVersion = opts.ResourceVersion
-	}
-	switch {
-	case opts.SendInitialEvents != nil && *opts.SendInitialEvents, opts.SendInitialEvents == nil && version == 0:
-		query.SendInitialEvents = ptr.To(true)
-		query.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
-		return true, nil
-	case version > 0 && version < r.namespace.version:
-		return false, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is older than the storage namespace; list again without it", version))
-	case version == 0:
-		current, err := s.GetCurrentResourceVersion(ctx)
-		if err != nil {
-			return false, err
+// ended reports whether the client is gone. It receives an empty watch, not an error.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
+
+// startWatch limits how long the host may take to start a watch, not how long the watch
+// may last.
+func (s *store) startWatch(ctx context.Context, cancel context.CancelFunc, query metav1.ListOptions) (watch.Interface, error) {
+	limit := time.AfterFunc(requestTimeout, cancel)
+	source, err := s.configMaps.watch(ctx, query)
+	if !limit.Stop() {
+		if err == nil {
+			source.Stop()
 		}
-		query.ResourceVersion = fmt.Sprint(current)
+		return nil, fmt.Errorf("watch did not start within %s", requestTimeout)
 	}
-	return false, nil
+	return source, err
+}
+
+// start returns the initial events that were requested, and the version to watch from.
+// Initial events are listed rather than requested from the host, which would send them
+// in the order of the hashes, and only if its feature gate WatchList is on.
+func (s *store) start(ctx context.Context, r request, opts storage.ListOptions) (initial []watch.Event, from uint64, _ error) {
+	requested, err := versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, 0, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	if opts.SendInitialEvents != nil && *opts.SendInitialEvents || opts.SendInitialEvents == nil && requested == 0 {
+		return s.initialEvents(ctx, r, opts)
+	}
+	if requested > 0 && requested < r.namespace.version {
+		return nil, 0, r.namespace.expired(opts.ResourceVersion)
+	}
+	current, err := s.GetCurrentResourceVersion(ctx)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case requested == 0:
+		return nil, current, nil
+	case requested > current:
+		// The host would send no events until it reaches the version. It has been
+		// restored from a backup.
+		return nil, 0, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is unknown, the current version is %d; list again without it", requested, current))
+	}
+	return nil, requested, nil
+}
+
+// initialEvents returns an event for every object, and, if requested, the bookmark that
+// marks their end.
+func (s *store) initialEvents(ctx context.Context, r request, opts storage.ListOptions) (events []watch.Event, version uint64, _ error) {
+	opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	objects, version, err := s.list(ctx, r, opts)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, object := range objects {
+		events = append(events, watch.Event{Type: watch.Added, Object: object})
+	}
+	if opts.SendInitialEvents == nil || !opts.Predicate.AllowWatchBookmarks && !opts.ProgressNotify {
+		return events, version, nil
+	}
+	end, err := s.bookmark(version)
+	if err != nil {
+		return nil, 0, err
+	}
+	return append(events, end), version, storage.AnnotateInitialEventsEndBookmark(end.Object)
+}
+
+func (s *store) bookmark(version uint64) (watch.Event, error) {
+	object := s.NewFunc()
+	return watch.Event{Type: watch.Bookmark, Object: object}, versioner.UpdateObject(object, version)
 }
 
 // watcher translates a watch of wrappers into a watch of their objects.
@@ -93,17 +135,8 @@ type watcher struct {
 	store   *store
 	request request
 	opts    storage.ListOptions
-	// collecting is true until all initial events were received. They are sent
-	// sorted by key.
-	collecting bool
-	initial    []initialEvent
-	cancel     context.CancelFunc
-	result     chan watch.Event
-}
-
-type initialEvent struct {
-	key   string
-	event watch.Event
+	cancel  context.CancelFunc
+	result  chan watch.Event
 }
 
 // ResultChan implements watch.Interface.
@@ -112,10 +145,13 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop implements watch.Interface.
 func (w *watcher) Stop() { w.cancel() }
 
-func (w *watcher) run(ctx context.Context, source watch.Interface) {
+func (w *watcher) run(ctx context.Context, initial []watch.Event, source watch.Interface) {
 	defer close(w.result)
 	defer w.cancel()
 	defer source.Stop()
+	for _, event := range initial {
+		w.send(ctx, event)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -165,46 +201,23 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 			return err
 		}
 	}
-	event := watch.Event{Type: eventType, Object: object}
-	if w.collecting {
-		w.initial = append(w.initial, initialEvent{key, event})
-		return nil
-	}
-	w.send(ctx, event)
+	w.send(ctx, watch.Event{Type: eventType, Object: object})
 	return nil
 }
 
 func (w *watcher) bookmark(ctx context.Context, wrapper *corev1.ConfigMap) error {
-	end := wrapper.Annotations[metav1.InitialEventsAnnotationKey] == "true"
-	if end && w.collecting {
-		w.collecting = false
-		if err := w.store.confirmAbsence(ctx, w.request); err != nil {
-			return err // missing objects may have been deleted with the namespace
-		}
-		slices.SortFunc(w.initial, func(a, b initialEvent) int { return strings.Compare(a.key, b.key) })
-		for _, initial := range w.initial {
-			w.send(ctx, initial.event)
-		}
-		w.initial = nil
-		end = w.opts.SendInitialEvents != nil
-	}
-	if w.collecting || !w.opts.Predicate.AllowWatchBookmarks && !w.opts.ProgressNotify {
+	if !w.opts.Predicate.AllowWatchBookmarks && !w.opts.ProgressNotify {
 		return nil
 	}
 	version, err := versioner.ParseResourceVersion(wrapper.ResourceVersion)
 	if err != nil {
 		return err
 	}
-	object := w.store.NewFunc()
-	if err := versioner.UpdateObject(object, version); err != nil {
+	event, err := w.store.bookmark(version)
+	if err != nil {
 		return err
 	}
-	if end {
-		if err := storage.AnnotateInitialEventsEndBookmark(object); err != nil {
-			return err
-		}
-	}
-	w.send(ctx, watch.Event{Type: watch.Bookmark, Object: object})
+	w.send(ctx, event)
 	return nil
 }
 

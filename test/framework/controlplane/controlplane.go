@@ -102,7 +102,7 @@ func Prepare(config Config) (*ControlPlane, error) {
 func (c *ControlPlane) Components() []Component {
 	return []Component{
 		{c.etcd(), func(context.Context) error { return nil }}, // kube-apiserver waits for etcd
-		{c.apiServer(), c.apiServerReady},
+		{c.apiServer(APIServer, apiServerPort, c.EtcdURL()), apiServerReady(c.AdminConfig)},
 		{c.controllerManager(), c.controllerManagerReady},
 	}
 }
@@ -178,8 +178,27 @@ func (c *ControlPlane) PauseAPIServer() (resume func() error, err error) {
 	return func() error { return syscall.Kill(pid, syscall.SIGCONT) }, syscall.Kill(pid, syscall.SIGSTOP)
 }
 
+// AddAPIServer starts another kube-apiserver on the same data, and returns a client
+// configuration of the administrator for it. It listens at a port of its own and reaches
+// etcd at the given URL.
+func (c *ControlPlane) AddAPIServer(ctx context.Context, port, etcdURL string) (*rest.Config, error) {
+	config, err := c.AdminConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Host = "https://" + net.JoinHostPort(c.Host, port)
+	running, err := process.Start(c.apiServer(APIServer+"-"+port, port, etcdURL))
+	if err != nil {
+		return nil, err
+	}
+	c.processes = append(c.processes, running)
+	return config, running.Await(ctx, Patience, apiServerReady(func() (*rest.Config, error) { return config, nil }))
+}
+
+const apiServerPort = "6443"
+
 // Endpoint returns the host and port of the kube-apiserver.
-func (c *ControlPlane) Endpoint() string { return net.JoinHostPort(c.Host, "6443") }
+func (c *ControlPlane) Endpoint() string { return net.JoinHostPort(c.Host, apiServerPort) }
 
 // EtcdURL returns the URL at which clients reach etcd.
 func (c *ControlPlane) EtcdURL() string { return c.etcdURL("2379") }
@@ -210,10 +229,10 @@ func (c *ControlPlane) etcd() process.Command {
 		"--unsafe-no-fsync")
 }
 
-func (c *ControlPlane) apiServer() process.Command {
-	return c.command(APIServer, slices.Concat([]string{
-		"--etcd-servers=" + c.EtcdURL(),
-		"--secure-port=6443", "--advertise-address=" + c.Advertise,
+func (c *ControlPlane) apiServer(name, port, etcdURL string) process.Command {
+	command := c.command(APIServer, slices.Concat([]string{
+		"--etcd-servers=" + etcdURL,
+		"--secure-port=" + port, "--advertise-address=" + c.Advertise,
 		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
 		"--authorization-mode=RBAC",
@@ -231,6 +250,8 @@ func (c *ControlPlane) apiServer() process.Command {
 		"--kubelet-preferred-address-types=InternalIP",
 		"--enable-aggregator-routing=true",
 	}, c.bind(), c.APIServerFlags)...)
+	command.Name, command.Log = name, c.path(name+".log")
+	return command
 }
 
 func (c *ControlPlane) controllerManager() process.Command {
@@ -255,16 +276,18 @@ func (c *ControlPlane) AdminConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-func (c *ControlPlane) apiServerReady(ctx context.Context) error {
-	config, err := c.AdminConfig()
-	if err != nil {
-		return err
+func apiServerReady(getConfig func() (*rest.Config, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		config, err := getConfig()
+		if err != nil {
+			return err
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
 func (c *ControlPlane) controllerManagerReady(ctx context.Context) error {

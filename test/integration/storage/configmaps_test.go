@@ -5,6 +5,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 
@@ -18,9 +19,11 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
 // harness is storage of example Pods in ConfigMaps of a namespace of its own.
@@ -46,8 +49,19 @@ func newHarness(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{client: client, namespace: namespace.Name, codec: newCodec()}
-	if h.backend, err = configmap.NewBackend(config, namespace.Name); err != nil {
+	return openHarness(t, config, namespace.Name)
+}
+
+// openHarness returns storage in an existing namespace, through the kube-apiserver of
+// the configuration.
+func openHarness(t *testing.T, config *rest.Config, namespace string) *harness {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(configmap.ClientConfig(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{client: client, namespace: namespace, codec: newCodec()}
+	if h.backend, err = configmap.NewBackend(config, namespace); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)
@@ -63,6 +77,13 @@ func newHarness(t *testing.T) *harness {
 // conformance adapts the storage to the storage tests of k8s.io/apiserver.
 func (h *harness) conformance(t *testing.T) *subject {
 	t.Helper()
+	// Some tests expect a certain version, while kube-controller-manager writes to a new
+	// namespace.
+	expect.Eventually(t, "content of a new namespace", func(ctx context.Context) error {
+		_, noCertificate := h.client.CoreV1().ConfigMaps(h.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		_, noAccount := h.client.CoreV1().ServiceAccounts(h.namespace).Get(ctx, "default", metav1.GetOptions{})
+		return errors.Join(noCertificate, noAccount)
+	})
 	return newSubject(t, withoutTTL{h.Interface}, h.codec, h.validate, h.increaseVersion)
 }
 

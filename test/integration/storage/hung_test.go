@@ -19,10 +19,10 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/tcplink"
 )
 
-// hangingLink returns a link to the external etcd.
-func hangingLink(t *testing.T, address string) *tcplink.Link {
+// hangingLink returns a link to an etcd.
+func hangingLink(t *testing.T, address, etcdURL string) *tcplink.Link {
 	t.Helper()
-	link, err := tcplink.New(address, strings.TrimPrefix(externalEtcd, "http://"))
+	link, err := tcplink.New(address, strings.TrimPrefix(etcdURL, "http://"))
 	expect.NoError(t, err)
 	t.Cleanup(link.Close)
 	return link
@@ -31,7 +31,7 @@ func hangingLink(t *testing.T, address string) *tcplink.Link {
 // R173
 func TestHungEtcdLeadsToErrorsAndRecovers(t *testing.T) {
 	t.Parallel()
-	link := hangingLink(t, "127.0.0.1:12390")
+	link := hangingLink(t, "127.0.0.1:12390", externalEtcd)
 	s := newEtcdSubject(t, "http://"+link.Address())
 	expect.NoError(t, s.Create(t.Context(), key("before"), pod("before"), nil, 0))
 	expect.NoError(t, link.Hang())
@@ -57,7 +57,7 @@ func TestHungEtcdLeadsToErrorsAndRecovers(t *testing.T) {
 // A server that does not respond is given up, and another one is used.
 func TestClientLeavesHungServer(t *testing.T) {
 	t.Parallel()
-	link := hangingLink(t, "127.0.0.1:12391")
+	link := hangingLink(t, "127.0.0.1:12391", externalEtcd)
 	client, err := etcd.Connect(t.Context(), storagebackend.TransportConfig{ServerList: []string{"http://" + link.Address(), externalEtcd}})
 	expect.NoError(t, err)
 	t.Cleanup(func() { client.Close() })

@@ -218,7 +218,7 @@ func TestTooLargeObjectIsRefusedClearly(t *testing.T) {
 func TestCorruptWrapperIsUnknown(t *testing.T) {
 	h := newHarness(t)
 	h.create(t, "web")
-	h.create(t, "broken")
+	created := h.create(t, "broken")
 	wrappers, err := h.client.CoreV1().ConfigMaps(h.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: configmap.ResourceLabel})
 	if err != nil {
 		t.Fatal(err)
@@ -242,12 +242,15 @@ func TestCorruptWrapperIsUnknown(t *testing.T) {
 	if err := h.Get(t.Context(), key("web"), storage.GetOptions{}, &example.Pod{}); err != nil {
 		t.Errorf("get of another object: %v", err)
 	}
-	watcher, err := h.Watch(t.Context(), "/pods", storage.ListOptions{Predicate: storage.Everything, Recursive: true})
+	if _, err := h.Watch(t.Context(), "/pods", storage.ListOptions{Predicate: storage.Everything, Recursive: true}); !storage.IsInternalError(err) {
+		t.Errorf("watch: got %v, want an internal error", err)
+	}
+	watcher, err := h.Watch(t.Context(), "/pods", storage.ListOptions{ResourceVersion: created.ResourceVersion, Predicate: storage.Everything, Recursive: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watcher.Stop()
 	if event := <-watcher.ResultChan(); event.Type != watch.Error {
-		t.Errorf("watch: got %+v, want an error", event)
+		t.Errorf("watch of the change: got %+v, want an error", event)
 	}
 }
