@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -18,7 +19,10 @@ import (
 var versioner = storage.APIObjectVersioner{}
 
 // converter converts objects of one resource to and from their wrappers.
-type converter struct{ Config }
+type converter struct {
+	Config
+	decoded decodedObjects
+}
 
 func (c converter) wrapping(key string, obj runtime.Object, data []byte) (wrapping, error) {
 	labels, fields, err := c.Attributes(obj)
@@ -56,10 +60,7 @@ func (c converter) fits(key string, wrapper *corev1.ConfigMap) error {
 
 // decode decodes the object of a wrapper into out.
 func (c converter) decode(wrapper *corev1.ConfigMap, key string, data []byte, out runtime.Object) error {
-	decoded, _, err := c.Codec.Decode(data, nil, out)
-	if err == nil && decoded != out {
-		err = fmt.Errorf("decoded a %T instead of a %T", decoded, out)
-	}
+	err := c.decodeInto(wrapper.Name, data, out)
 	if err == nil {
 		var version uint64
 		if version, err = versioner.ParseResourceVersion(wrapper.ResourceVersion); err == nil {
@@ -69,6 +70,23 @@ func (c converter) decode(wrapper *corev1.ConfigMap, key string, data []byte, ou
 	if err != nil {
 		return c.corrupt(wrapper, fmt.Errorf("decode %s: %w", key, err))
 	}
+	return nil
+}
+
+// decodeInto decodes data, unless the same data was decoded for this wrapper before.
+func (c converter) decodeInto(name string, data []byte, out runtime.Object) error {
+	if decoded := c.decoded.get(name, string(data)); decoded != nil {
+		reflect.ValueOf(out).Elem().Set(reflect.ValueOf(decoded).Elem())
+		return nil
+	}
+	decoded, _, err := c.Codec.Decode(data, nil, out)
+	if err != nil {
+		return err
+	}
+	if decoded != out {
+		return fmt.Errorf("decoded a %T instead of a %T", decoded, out)
+	}
+	c.decoded.put(name, string(data), out)
 	return nil
 }
 

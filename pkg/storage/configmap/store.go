@@ -55,7 +55,7 @@ func New(config Config) storage.Interface {
 	return &store{
 		Config:     config,
 		configMaps: configMaps{client: config.Client, namespace: config.Namespace},
-		converter:  converter{config},
+		converter:  converter{config, newDecodedObjects()},
 	}
 }
 
