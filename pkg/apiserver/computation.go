@@ -6,6 +6,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -54,7 +55,9 @@ type computation struct {
 	storage *gate.Gate
 	// computed is true when all virtual resources were computed once.
 	computed atomic.Bool
-	running  sync.WaitGroup
+	// failure is the last error of an informer.
+	failure atomic.Pointer[error]
+	running sync.WaitGroup
 }
 
 func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual.Store) (*computation, error) {
@@ -117,7 +120,29 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		LostPolicy: c.LostPolicy,
 		Ranges:     c.ClusterSetIP.Ranges,
 	})
-	return computed, err
+	if err != nil {
+		return nil, err
+	}
+	return computed, computed.observeFailures()
+}
+
+// observeFailures makes the readiness check report why an informer does not sync.
+func (c *computation) observeFailures() error {
+	var errs []error
+	for _, informer := range []cache.SharedIndexInformer{
+		c.multicluster.MulticlusterX().V1beta1().ServiceExports().Informer(),
+		c.multicluster.Multicluster().V1().ClusterClaims().Informer(),
+		c.kubernetes.Core().V1().Services().Informer(),
+		c.kubernetes.Core().V1().Namespaces().Informer(),
+		c.kubernetes.Discovery().V1().EndpointSlices().Informer(),
+		c.secrets, c.leases,
+	} {
+		errs = append(errs, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+			cache.DefaultWatchErrorHandler(ctx, reflector, err)
+			c.failure.Store(&err)
+		}))
+	}
+	return errors.Join(errs...)
 }
 
 // election decides which replica records the exports of members.
@@ -164,10 +189,13 @@ func (c *computation) storageReady(*http.Request) error {
 
 // ready is a readiness check.
 func (c *computation) ready(*http.Request) error {
-	if !c.computed.Load() {
-		return errors.New("virtual resources have not been computed yet")
+	if c.computed.Load() {
+		return nil
 	}
-	return nil
+	if failure := c.failure.Load(); failure != nil {
+		return fmt.Errorf("virtual resources have not been computed yet; last error: %w", *failure)
+	}
+	return errors.New("virtual resources have not been computed yet")
 }
 
 // wait returns when everything that start started has ended.
