@@ -31,6 +31,12 @@ const (
 	objectLabelPrefix = "label." + domain + "/"
 	objectFieldPrefix = "field." + domain + "/"
 
+	// These fields have no labels of their own, which would make every write more
+	// expensive. There is a label for the namespace, and a name in all namespaces is
+	// hardly ever selected: the host returns all names, and the predicate selects.
+	nameField      = "metadata.name"
+	namespaceField = "metadata.namespace"
+
 	keyData    = "key"
 	objectData = "object"
 
@@ -64,7 +70,9 @@ func wrap(w wrapping) *corev1.ConfigMap {
 		wrapper.Labels[objectLabel(key)] = labelValue(value)
 	}
 	for key, value := range w.fields {
-		wrapper.Labels[objectField(key)] = hash(value)
+		if key != nameField && key != namespaceField {
+			wrapper.Labels[objectField(key)] = hash(value)
+		}
 	}
 	return wrapper
 }
@@ -152,7 +160,15 @@ func selector(resource schema.GroupResource, namespace string, label labels.Sele
 	}
 	if field != nil {
 		for _, r := range field.Requirements() {
-			if err := add(objectField(r.Field), r.Operator, hash(r.Value)); err != nil {
+			var err error
+			switch r.Field {
+			case nameField:
+			case namespaceField:
+				err = add(NamespaceLabel, r.Operator, labelValue(r.Value))
+			default:
+				err = add(objectField(r.Field), r.Operator, hash(r.Value))
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -49,7 +49,7 @@ func TestUserLabelsCannotPassForLabelsOfTheWrapper(t *testing.T) {
 
 func TestSelectorsSelectWrappersAsTheySelectObjects(t *testing.T) {
 	objectLabels := labels.Set{"app": "web", "tier.example/level": "3"}
-	objectFields := fields.Set{"metadata.name": "web", "spec.nodeName": ""}
+	objectFields := fields.Set{"metadata.namespace": "shop", "spec.nodeName": ""}
 	wrapper := wrapped(objectLabels, objectFields)
 	for _, text := range []string{
 		"", "app", "!app", "app=web", "app!=web", "app in (web,api)", "app notin (web)", "missing", "!missing", "missing!=x",
@@ -67,7 +67,7 @@ func TestSelectorsSelectWrappersAsTheySelectObjects(t *testing.T) {
 			t.Errorf("labels %q: wrapper matches %v, object %v", text, got, want)
 		}
 	}
-	for _, text := range []string{"metadata.name=web", "metadata.name!=web", "metadata.name=api", "spec.nodeName=", "spec.nodeName!=", "spec.nodeName=a/b c"} {
+	for _, text := range []string{"metadata.namespace=shop", "metadata.namespace!=shop", "metadata.namespace=other", "spec.nodeName=", "spec.nodeName!=", "spec.nodeName=a/b c"} {
 		field := fields.ParseSelectorOrDie(text)
 		pushed, err := selector(exports, "", labels.Everything(), field)
 		if err != nil {
@@ -76,6 +76,10 @@ func TestSelectorsSelectWrappersAsTheySelectObjects(t *testing.T) {
 		if got, want := pushed.Matches(labels.Set(wrapper.Labels)), field.Matches(objectFields); got != want {
 			t.Errorf("fields %q: wrapper matches %v, object %v", text, got, want)
 		}
+	}
+	pushed, err := selector(exports, "", labels.Everything(), fields.ParseSelectorOrDie("metadata.name=other"))
+	if err != nil || !pushed.Matches(labels.Set(wrapper.Labels)) {
+		t.Errorf("got %q, %v: names are selected by the predicate", pushed, err)
 	}
 	for namespace, want := range map[string]bool{"": true, "shop": true, "shop2": false} {
 		pushed, err := selector(exports, namespace, labels.Everything(), fields.Everything())
