@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
@@ -158,7 +159,8 @@ func deleteNamespace(t *testing.T) {
 	})
 }
 
-// reset deletes everything that was stored, and stops all programs.
+// reset deletes everything that was stored, and the derived Services, which would show
+// that storage was in use. It stops all programs.
 func reset(t *testing.T) {
 	t.Helper()
 	stopController(t)
@@ -170,6 +172,10 @@ func reset(t *testing.T) {
 		}
 	}
 	deleteCopy(t)
+	derived := metav1.ListOptions{LabelSelector: multicluster.ManagedByLabel + "=" + multicluster.ManagedBy}
+	for _, service := range expect.Must(installed.Kubernetes.CoreV1().Services("").List(t.Context(), derived))(t).Items {
+		expect.NoError(t, installed.Kubernetes.CoreV1().Services(service.Namespace).Delete(t.Context(), service.Name, metav1.DeleteOptions{}))
+	}
 }
 
 // deleteCopy deletes the copy of the storage marker.
@@ -181,11 +187,11 @@ func deleteCopy(t *testing.T) {
 	}
 }
 
-// expectUnready waits until a replica is alive, not ready, and says why.
-func expectUnready(t *testing.T, replica *installation.Replica, reason string) {
+// expectUnready waits until a replica is alive, not ready, and a check says why.
+func expectUnready(t *testing.T, replica *installation.Replica, check, reason string) {
 	t.Helper()
-	expect.Eventually(t, fmt.Sprintf("%q in /readyz/storage", reason), func(ctx context.Context) error {
-		status, text, err := replica.Health(ctx, "/readyz/storage")
+	expect.Eventually(t, fmt.Sprintf("%q in /readyz/%s", reason, check), func(ctx context.Context) error {
+		status, text, err := replica.Health(ctx, "/readyz/"+check)
 		if err == nil && (status == 200 || !strings.Contains(text, reason)) {
 			err = fmt.Errorf("got %d %s", status, text)
 		}

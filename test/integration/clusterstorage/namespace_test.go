@@ -8,17 +8,22 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
@@ -44,7 +49,9 @@ func exportServices(t *testing.T, client versioned.Interface) {
 		ctx := context.Background()
 		for i := range services {
 			name := fmt.Sprintf("web-%d", i)
-			expect.NoError(t, client.MulticlusterXV1beta1().ServiceExports("default").Delete(ctx, name, metav1.DeleteOptions{}))
+			if err := client.MulticlusterXV1beta1().ServiceExports("default").Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+				expect.NoError(t, err)
+			}
 			expect.NoError(t, installed.Kubernetes.CoreV1().Services("default").Delete(ctx, name, metav1.DeleteOptions{}))
 		}
 		expect.NoError(t, client.MulticlusterV1().ClusterClaims().Delete(ctx, claim.Name, metav1.DeleteOptions{}))
@@ -86,20 +93,34 @@ func importUIDs(ctx context.Context, client versioned.Interface) (map[string]typ
 	return uids(pointers(list.Items)), nil
 }
 
-// countDeletions follows exports and imports of a replica as a controller would.
-func countDeletions(t *testing.T, client versioned.Interface) *atomic.Int32 {
+// follower follows exports and imports of a replica as a controller would.
+type follower struct {
+	exports   multiclusterxlisters.ServiceExportLister
+	deletions atomic.Int32
+}
+
+func follow(t *testing.T, client versioned.Interface) *follower {
 	t.Helper()
-	deletions := &atomic.Int32{}
 	factory := externalversions.NewSharedInformerFactory(client, 0)
-	for _, informer := range []cache.SharedIndexInformer{
-		factory.MulticlusterX().V1beta1().ServiceExports().Informer(), factory.MulticlusterX().V1beta1().ServiceImports().Informer(),
-	} {
-		expect.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { deletions.Add(1) }}))(t)
+	types := factory.MulticlusterX().V1beta1()
+	f := &follower{exports: types.ServiceExports().Lister()}
+	for _, informer := range []cache.SharedIndexInformer{types.ServiceExports().Informer(), types.ServiceImports().Informer()} {
+		expect.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { f.deletions.Add(1) }}))(t)
 	}
 	factory.StartWithContext(t.Context())
 	t.Cleanup(factory.Shutdown)
 	factory.WaitForCacheSync(t.Context().Done())
-	return deletions
+	return f
+}
+
+// storedResources returns the resources of the stored objects.
+func storedResources(t *testing.T) []string {
+	t.Helper()
+	resources := sets.New[string]()
+	for _, item := range expect.Must(installed.Kubernetes.CoreV1().ConfigMaps(storageNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: configmap.ResourceLabel}))(t).Items {
+		resources.Insert(item.Labels[configmap.ResourceLabel])
+	}
+	return sets.List(resources)
 }
 
 // backUp returns the ConfigMaps of the storage namespace as a backup would hold
@@ -138,13 +159,17 @@ func TestDeletedStorageNamespaceLosesNothing(t *testing.T) {
 		}
 		return err
 	})
+	// R162: nothing is written before an import is shown.
+	if got := storedResources(t); !slices.Equal(got, []string{"clusterclaims.multicluster.k8s.io", "serviceexports.multicluster.x-k8s.io"}) {
+		t.Errorf("the storage holds %v", got)
+	}
 	exports := expect.Must(exportUIDs(t.Context(), first))(t)
-	deletions := []*atomic.Int32{countDeletions(t, first), countDeletions(t, second)}
+	followers := []*follower{follow(t, first), follow(t, second)}
 	backup := backUp(t)
 
-	deleteNamespace(t)
+	deleteNamespace(t) // mcs-controller creates it again
 	for _, replica := range installed.APIServers {
-		expectUnavailable(t, replica, `storage namespace "mcs-storage"`)
+		expectUnavailable(t, replica, "was lost")
 		// Imports are computed, and must not be withdrawn.
 		if status, _, err := replica.Health(t.Context(), "/readyz"); err != nil || status != http.StatusOK {
 			t.Errorf("/readyz: %d, %v", status, err)
@@ -152,9 +177,6 @@ func TestDeletedStorageNamespaceLosesNothing(t *testing.T) {
 		if got, err := importUIDs(t.Context(), client(t, replica)); err != nil || !maps.Equal(got, imports) {
 			t.Errorf("imports are %v, %v, want %v", got, err, imports)
 		}
-	}
-	for _, replica := range installed.APIServers {
-		expectUnavailable(t, replica, "was lost") // mcs-controller has created the namespace again
 	}
 	allowWrites(t)
 	restore(t, backup)
@@ -165,10 +187,16 @@ func TestDeletedStorageNamespaceLosesNothing(t *testing.T) {
 	}
 	// Informers resume, of clients and of the replicas themselves.
 	expect.Must(first.MulticlusterXV1beta1().ServiceExports("default").Create(t.Context(), newExport("after"), metav1.CreateOptions{}))(t)
+	for _, follower := range followers {
+		expect.Eventually(t, "an export after the restoration", func(context.Context) error {
+			_, err := follower.exports.ServiceExports("default").Get("after")
+			return err
+		})
+	}
 	expect.NoError(t, first.MulticlusterXV1beta1().ServiceExports("default").Delete(t.Context(), "after", metav1.DeleteOptions{}))
 	for i, client := range []versioned.Interface{first, second} {
 		expect.Eventually(t, "a deletion after the restoration", func(context.Context) error {
-			if got := deletions[i].Load(); got != 1 {
+			if got := followers[i].deletions.Load(); got != 1 {
 				return fmt.Errorf("replica %d reported %d deletions, want 1", i, got)
 			}
 			return nil
@@ -177,4 +205,13 @@ func TestDeletedStorageNamespaceLosesNothing(t *testing.T) {
 			t.Errorf("imports are %v, %v, want %v", got, err, imports)
 		}
 	}
+
+	// The end of an import is recorded.
+	expect.NoError(t, first.MulticlusterXV1beta1().ServiceExports("default").Delete(t.Context(), "web-0", metav1.DeleteOptions{}))
+	expect.Eventually(t, "record of the end of an import", func(context.Context) error {
+		if got := storedResources(t); !slices.Contains(got, "lives.storage.mcs-apiserver.io") {
+			return fmt.Errorf("the storage holds %v", got)
+		}
+		return nil
+	})
 }

@@ -5,6 +5,8 @@ package clusterstorage
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
@@ -26,12 +29,12 @@ func TestServerWaitsForItsNamespaceAndItsPermissions(t *testing.T) {
 	reset(t)
 	replica := installed.APIServers[0]
 	expect.NoError(t, replica.Start())
-	expectUnready(t, replica, `storage namespace "mcs-storage" does not exist`)
+	expectUnready(t, replica, "storage", `storage namespace "mcs-storage" does not exist`)
 	expectUnavailable(t, replica, `storage namespace "mcs-storage" does not exist`)
 
 	expect.Must(installed.Kubernetes.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: storageNamespace}}, metav1.CreateOptions{}))(t)
 	const denied = "not allowed to get, list, watch, create, update, delete configmaps"
-	expectUnready(t, replica, denied)
+	expectUnready(t, replica, "storage", denied)
 	expectUnavailable(t, replica, denied)
 
 	process := replica.PID()
@@ -61,10 +64,40 @@ func TestStateOfAnotherClusterIsNotServed(t *testing.T) {
 	expect.NoError(t, replica.Stop(time.Minute))
 	foreign = expect.Must(markers.Update(t.Context(), foreign, metav1.UpdateOptions{}))(t)
 	expect.NoError(t, replica.Start())
-	expectUnready(t, replica, "storage holds the state of another cluster")
+	expectUnready(t, replica, "storage", "storage holds the state of another cluster")
 	expectUnavailable(t, replica, "storage holds the state of another cluster")
 
 	foreign.Data = own.Data
 	expect.Must(markers.Update(t.Context(), foreign, metav1.UpdateOptions{}))(t)
 	expect.NoError(t, replica.AwaitReady(t.Context()))
+}
+
+// R153: an object that cannot be decoded is unknown, not absent. A server that starts
+// with it is not ready, and says which ConfigMap is invalid.
+func TestInvalidConfigMapIsReported(t *testing.T) {
+	running(t)
+	replica := installed.APIServers[0]
+	exports := client(t, replica).MulticlusterXV1beta1().ServiceExports("default")
+	expect.Must(exports.Create(t.Context(), newExport("invalid"), metav1.CreateOptions{}))(t)
+	configMaps := installed.Kubernetes.CoreV1().ConfigMaps(storageNamespace)
+	allowWrites(t)
+	expect.NoError(t, replica.Stop(time.Minute))
+	stored := expect.Must(configMaps.List(t.Context(), metav1.ListOptions{LabelSelector: configmap.ResourceLabel + "=serviceexports.multicluster.x-k8s.io"}))(t)
+	index := slices.IndexFunc(stored.Items, func(item corev1.ConfigMap) bool { return strings.HasSuffix(item.Data["key"], "/default/invalid") })
+	valid := stored.Items[index]
+	invalid := valid.DeepCopy()
+	invalid.Data["object"] = "{"
+	expect.Must(configMaps.Update(t.Context(), invalid, metav1.UpdateOptions{}))(t)
+
+	expect.NoError(t, replica.Start())
+	reason := "ConfigMap mcs-storage/" + invalid.Name
+	expectUnready(t, replica, "virtual-resources", reason)
+	if list, err := exports.List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), reason) {
+		t.Errorf("list: got %d exports, %v, want %q", len(list.Items), err, reason)
+	}
+
+	valid.ResourceVersion = ""
+	expect.Must(configMaps.Update(t.Context(), &valid, metav1.UpdateOptions{}))(t)
+	expect.NoError(t, replica.AwaitReady(t.Context()))
+	expect.NoError(t, exports.Delete(t.Context(), "invalid", metav1.DeleteOptions{}))
 }
