@@ -144,8 +144,8 @@ func embeddedConfig(dataDir string, quota, free int64) *embed.Config {
 	config.QuotaBackendBytes = quota
 	config.MaxWalFiles = maxWALFiles
 	// The write-ahead log is kept from the last snapshot on, and the latest writes also
-	// in memory for followers, which do not exist.
-	config.SnapshotCount = 1000
+	// in memory for followers, which do not exist. A write has up to 1.5 MiB.
+	config.SnapshotCount = 100
 	config.SnapshotCatchUpEntries = 100
 	config.BootstrapDefragThresholdMegabytes = startDefragmentation(databaseSize(config.Dir), free)
 	return config
@@ -163,7 +163,12 @@ func databaseSize(dir string) int64 {
 // Failed returns a channel that receives an error when etcd fails.
 func (e *Embedded) Failed() <-chan error { return e.etcd.Err() }
 
-// ExplainFull returns why a write was refused with rpctypes.ErrNoSpace, and what to do.
+var _ Space = (*Embedded)(nil)
+
+// Refusing implements Space.
+func (e *Embedded) Refusing() bool { return e.maintenance.refusing() }
+
+// ExplainFull implements Space.
 func (e *Embedded) ExplainFull() string {
 	u, err := e.maintenance.usage()
 	if err != nil {

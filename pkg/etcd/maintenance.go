@@ -6,6 +6,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -92,11 +93,16 @@ func (m *maintenance) usage() (usage, error) {
 	u := usage{
 		quota: m.quota, size: m.server.Backend().Size(), inUse: m.server.Backend().SizeInUse(), free: volume.free,
 		compactable: m.server.KV().Rev() > max(m.server.KV().FirstRev(), 1),
-	}
-	for _, alarm := range m.server.Alarms() {
-		u.refusing = u.refusing || alarm.Alarm == etcdserverpb.AlarmType_NOSPACE
+		refusing:    m.refusing(),
 	}
 	return u, nil
+}
+
+// refusing reports whether etcd refuses writes other than deletions.
+func (m *maintenance) refusing() bool {
+	return slices.ContainsFunc(m.server.Alarms(), func(alarm *etcdserverpb.AlarmMember) bool {
+		return alarm.Alarm == etcdserverpb.AlarmType_NOSPACE
+	})
 }
 
 func (m *maintenance) do(ctx context.Context, next action) error {

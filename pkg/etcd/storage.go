@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,21 +42,35 @@ const (
 
 var errTimeout = fmt.Errorf("etcd did not respond within %s", storageTimeout)
 
-// Limit returns storage in etcd whose calls end within seconds if etcd does not
-// respond, and whose errors say what to do. explainFull returns why etcd
-// has no space, and what to do.
-func Limit(getter generic.RESTOptionsGetter, explainFull func() string) generic.RESTOptionsGetter {
-	return limitedOptions{getter, explainFull}
+// Space is the space of an etcd.
+type Space interface {
+	// Refusing reports whether etcd is known to refuse writes. They are not sent to it,
+	// because it would append them to its log.
+	Refusing() bool
+	// ExplainFull returns why etcd refuses writes, and what to do.
+	ExplainFull() string
 }
 
-// ExplainFull returns what to do about an external etcd that has no space.
-func ExplainFull(servers []string) string {
-	return fmt.Sprintf("etcd at %s reached its quota (--quota-backend-bytes): delete objects, compact and defragment it, and then disarm its alarm NOSPACE", strings.Join(servers, ", "))
+// ExternalSpace is the space of an external etcd with these servers.
+type ExternalSpace []string
+
+// Refusing implements Space.
+func (ExternalSpace) Refusing() bool { return false }
+
+// ExplainFull implements Space.
+func (s ExternalSpace) ExplainFull() string {
+	return fmt.Sprintf("etcd at %s reached its quota (--quota-backend-bytes): delete objects, compact and defragment it, and then disarm its alarm NOSPACE", strings.Join(s, ", "))
+}
+
+// Limit returns storage in etcd whose calls end within seconds if etcd does not
+// respond, and whose errors say what to do.
+func Limit(getter generic.RESTOptionsGetter, space Space) generic.RESTOptionsGetter {
+	return limitedOptions{getter, space}
 }
 
 type limitedOptions struct {
 	generic.RESTOptionsGetter
-	explainFull func() string
+	space Space
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -64,11 +79,11 @@ func (o limitedOptions) GetRESTOptions(resource schema.GroupResource, example ru
 	if err != nil {
 		return options, err
 	}
-	options.Decorator = decorate(options.Decorator, o.explainFull)
+	options.Decorator = decorate(options.Decorator, o.space)
 	return options, nil
 }
 
-func decorate(next generic.StorageDecorator, explainFull func() string) generic.StorageDecorator {
+func decorate(next generic.StorageDecorator, space Space) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(obj runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -76,14 +91,22 @@ func decorate(next generic.StorageDecorator, explainFull func() string) generic.
 		if err != nil {
 			return nil, nil, err
 		}
-		return &limitedStorage{stored, explainFull}, destroy, nil
+		return &limitedStorage{stored, space}, destroy, nil
 	}
 }
 
 // limitedStorage limits the duration of calls and translates errors.
 type limitedStorage struct {
 	storage.Interface
-	explainFull func() string
+	space Space
+}
+
+// room returns an error if etcd is known to refuse writes.
+func (s *limitedStorage) room() error {
+	if s.space.Refusing() {
+		return rpctypes.ErrNoSpace
+	}
+	return nil
 }
 
 // call limits the time that a call spends in etcd. The call stops the timer
@@ -112,7 +135,7 @@ func (s *limitedStorage) translate(err error) error {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: reasonInsufficientStorage,
-			Message: "storage is full: " + s.explainFull(),
+			Message: "storage is full: " + s.space.ExplainFull(),
 		}}
 	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return apierrors.NewTooManyRequests("storage is overloaded: "+err.Error(), retryAfterSeconds)
@@ -138,7 +161,12 @@ func code(err error) codes.Code {
 
 // Create implements storage.Interface.
 func (s *limitedStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return s.call(ctx, func(ctx context.Context, _ *time.Timer) error { return s.Interface.Create(ctx, key, obj, out, ttl) })
+	return s.call(ctx, func(ctx context.Context, _ *time.Timer) error {
+		if err := s.room(); err != nil {
+			return err
+		}
+		return s.Interface.Create(ctx, key, obj, out, ttl)
+	})
 }
 
 // Delete implements storage.Interface.
@@ -172,7 +200,11 @@ func (s *limitedStorage) GuaranteedUpdate(ctx context.Context, key string, out r
 		return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			timer.Stop()
 			defer timer.Reset(storageTimeout)
-			return update(input, res)
+			output, ttl, err := update(input, res)
+			if err == nil && !apiequality.Semantic.DeepEqual(input, output) {
+				err = s.room()
+			}
+			return output, ttl, err
 		}, cached)
 	})
 }

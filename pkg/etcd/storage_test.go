@@ -33,14 +33,14 @@ import (
 )
 
 // newStorage returns decorated storage of example Pods.
-func newStorage(t *testing.T, explainFull func() string, servers ...string) storage.Interface {
+func newStorage(t *testing.T, space Space, servers ...string) storage.Interface {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	utilruntime.Must(example.AddToScheme(scheme))
 	utilruntime.Must(examplev1.AddToScheme(scheme))
 	config := storagebackend.NewDefaultConfig("/registry", serializer.NewCodecFactory(scheme).LegacyCodec(examplev1.SchemeGroupVersion))
 	config.Transport.ServerList = servers
-	stored, destroy, err := decorate(generic.UndecoratedStorage, explainFull)(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods",
+	stored, destroy, err := decorate(generic.UndecoratedStorage, space)(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods",
 		nil, func() runtime.Object { return &example.Pod{} }, func() runtime.Object { return &example.PodList{} },
 		func(runtime.Object) (labels.Set, fields.Set, error) { return nil, nil, nil }, nil, nil)
 	if err != nil {
@@ -59,7 +59,7 @@ func create(ctx context.Context, stored storage.Interface, name string, size int
 func TestWritesToFullStorageAreRefusedClearly(t *testing.T) {
 	dir := t.TempDir()
 	embedded, _, _ := startSmall(t, dir)
-	stored := newStorage(t, embedded.ExplainFull, EmbeddedEndpoint(dir))
+	stored := newStorage(t, embedded, EmbeddedEndpoint(dir))
 	var err error
 	for i := 0; err == nil && i < testQuota/valueSize; i++ {
 		err = create(t.Context(), stored, fmt.Sprintf("web-%d", i), valueSize)
@@ -88,10 +88,41 @@ func TestWritesToFullStorageAreRefusedClearly(t *testing.T) {
 	}
 }
 
+// R170: refused writes do not fill the volume with the log of etcd.
+func TestRefusedWritesAreNotLogged(t *testing.T) {
+	dir := t.TempDir()
+	embedded, client, _ := startSmall(t, dir)
+	stored := newStorage(t, embedded, EmbeddedEndpoint(dir))
+	if err := create(t.Context(), stored, "web", 1); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, embedded, client)
+	annotate := func(key string) error {
+		return stored.GuaranteedUpdate(t.Context(), "/pods/shop/web", &example.Pod{}, false, nil, storage.SimpleUpdate(func(object runtime.Object) (runtime.Object, error) {
+			changed := object.DeepCopyObject().(*example.Pod)
+			changed.Annotations[key] = "x"
+			return changed, nil
+		}), nil)
+	}
+	logged := embedded.etcd.Server.CommittedIndex()
+	for what, err := range map[string]error{"create": create(t.Context(), stored, "more", 1), "update": annotate("b")} {
+		var refusal apierrors.APIStatus
+		if !errors.As(err, &refusal) || refusal.Status().Code != http.StatusInsufficientStorage {
+			t.Errorf("%s: got %v, want 507", what, err)
+		}
+	}
+	if err := annotate("a"); err != nil {
+		t.Errorf("update without a change: %v", err)
+	}
+	if now := embedded.etcd.Server.CommittedIndex(); now != logged {
+		t.Errorf("%d refused writes were logged", now-logged)
+	}
+}
+
 func TestTooLargeObjectIsRefusedClearly(t *testing.T) {
 	dir := t.TempDir()
 	embedded, _, _ := startSmall(t, dir)
-	stored := newStorage(t, embedded.ExplainFull, EmbeddedEndpoint(dir))
+	stored := newStorage(t, embedded, EmbeddedEndpoint(dir))
 	for _, size := range []int{1600 << 10, 2500 << 10} { // the limits of server and client are between them
 		if err := create(t.Context(), stored, "large", size); !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("%d bytes: got %v, want 413", size, err)
@@ -100,7 +131,7 @@ func TestTooLargeObjectIsRefusedClearly(t *testing.T) {
 }
 
 func TestErrorsOfEtcdAreTranslated(t *testing.T) {
-	stored := &limitedStorage{explainFull: func() string { return "why" }}
+	stored := &limitedStorage{space: ExternalSpace{"server"}}
 	for err, want := range map[error]int32{
 		rpctypes.ErrNoSpace:                                http.StatusInsufficientStorage,
 		rpctypes.ErrRequestTooLarge:                        http.StatusRequestEntityTooLarge,
@@ -164,7 +195,7 @@ func (h hungStorage) GetCurrentResourceVersion(ctx context.Context) (uint64, err
 // admission takes does not count.
 func TestCallsOfHungStorageEnd(t *testing.T) {
 	const admission = time.Minute
-	stored := &limitedStorage{Interface: hungStorage{}}
+	stored := &limitedStorage{Interface: hungStorage{}, space: ExternalSpace{"server"}}
 	for name, test := range map[string]struct {
 		call  func(context.Context) error
 		after time.Duration

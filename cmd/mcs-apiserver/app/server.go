@@ -50,7 +50,7 @@ func Run(ctx context.Context, opts options.Completed) error {
 			return err
 		}
 		defer embedded.Close()
-		opts.Storage.ExplainFull = embedded.ExplainFull
+		opts.Storage.Space = embedded
 		go func() {
 			select {
 			case err := <-embedded.Failed():

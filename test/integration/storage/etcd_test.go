@@ -47,7 +47,7 @@ func restOptions(t *testing.T, server, prefix string, resource schema.GroupResou
 	t.Helper()
 	config := storagebackend.NewDefaultConfig(prefix, newCodec())
 	config.Transport.ServerList = []string{server}
-	options, err := etcd.Limit(etcdOptions{*config}, func() string { return etcd.ExplainFull(config.Transport.ServerList) }).GetRESTOptions(resource, nil)
+	options, err := etcd.Limit(etcdOptions{*config}, etcd.ExternalSpace(config.Transport.ServerList)).GetRESTOptions(resource, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ type StorageOptions struct {
 	DataDir string
 	// Accept opens storage that is lost or belongs to another cluster.
 	Accept bool
-	// ExplainFull returns what to do if the embedded etcd is full.
-	ExplainFull func() string
+	// Space is that of the embedded etcd, if the server uses it.
+	Space etcd.Space
 	// Etcd is for all types: some of its options are not about etcd.
 	Etcd *genericoptions.EtcdOptions
 
@@ -166,12 +166,12 @@ func (o *StorageOptions) applyEtcd(ctx context.Context, config *apiserver.Config
 	if err := etcd.CheckVersion(ctx, client); err != nil {
 		return errors.Join(err, client.Close())
 	}
-	explainFull := o.ExplainFull
-	if explainFull == nil {
-		explainFull = func() string { return etcd.ExplainFull(client.Endpoints()) }
+	space := o.Space
+	if space == nil {
+		space = etcd.ExternalSpace(client.Endpoints())
 	}
 	config.Storage = etcd.NewBackend(client, o.Etcd.StorageConfig.Prefix)
-	config.Records = etcd.Limit(etcd.WithoutWatchCache(config.Generic.RESTOptionsGetter), explainFull)
-	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, explainFull)
+	config.Records = etcd.Limit(etcd.WithoutWatchCache(config.Generic.RESTOptionsGetter), space)
+	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, space)
 	return nil
 }
