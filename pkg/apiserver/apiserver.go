@@ -47,6 +47,8 @@ type Config struct {
 	ReplicaID string
 	// StorageNamespace holds the objects, if they are stored in the host cluster.
 	StorageNamespace string
+	// Migration, if set, moves everything from another storage before Storage is opened.
+	Migration *Migration
 	// Records stores documents that are not API objects, without a watch cache.
 	Records generic.RESTOptionsGetter
 	// Namespace contains the Secrets and Leases of members.

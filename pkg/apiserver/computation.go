@@ -84,11 +84,11 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 			return nil, err
 		}
 	}
-	lives, err := computed.records.open("lives")
+	lives, err := computed.records.open(livesKind)
 	if err != nil {
 		return nil, err
 	}
-	memories, err := computed.records.open(membersRecords)
+	memories, err := computed.records.open(membersKind)
 	if err != nil {
 		return nil, err
 	}

@@ -17,12 +17,18 @@ import (
 
 // opening opens the storage while the server runs.
 type opening struct {
-	opener  *opener.Opener
-	running sync.WaitGroup
+	// migration is nil if nothing is to be moved.
+	migration *migration
+	opener    *opener.Opener
+	running   sync.WaitGroup
 }
 
 func (c CompletedConfig) newOpening() (*opening, error) {
-	o := &opening{opener: opener.New(c.Storage, hostCluster{c.client, c.Namespace}, c.AcceptStorage)}
+	migration, err := c.newMigration()
+	if err != nil {
+		return nil, err
+	}
+	o := &opening{migration: migration, opener: opener.New(c.Storage, hostCluster{c.client, c.Namespace}, c.AcceptStorage)}
 	if c.StorageNamespace == "" {
 		return o, nil
 	}
@@ -31,7 +37,7 @@ func (c CompletedConfig) newOpening() (*opening, error) {
 			o.opener.Recheck()
 		}
 	}
-	_, err := c.generic.SharedInformerFactory.Core().V1().Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = c.generic.SharedInformerFactory.Core().V1().Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: recheck, UpdateFunc: func(_, object any) { recheck(object) }, DeleteFunc: recheck,
 	})
 	return o, err
@@ -40,7 +46,12 @@ func (c CompletedConfig) newOpening() (*opening, error) {
 // start is a post-start hook. It does not wait for storage.
 func (o *opening) start(hook genericapiserver.PostStartHookContext) error {
 	ctx := klog.NewContext(hook.Context, klog.Background())
-	o.running.Go(func() { o.opener.Run(ctx) })
+	o.running.Go(func() {
+		if o.migration != nil {
+			o.migration.run(ctx)
+		}
+		o.opener.Run(ctx)
+	})
 	return nil
 }
 

@@ -37,9 +37,6 @@ var locations = map[schema.GroupResource]location{
 	},
 }
 
-// membersRecords is the kind of the records with the last known exports of members.
-const membersRecords = "members"
-
 // frozenLocations sets the key prefix and the storage version of each resource.
 type frozenLocations struct {
 	generic.RESTOptionsGetter

@@ -36,6 +36,11 @@ func privateDir(dataDir string) string {
 	return filepath.Join(dataDir, "etcd")
 }
 
+// etcdDir returns the directory of etcd's own files.
+func etcdDir(dataDir string) string {
+	return filepath.Join(privateDir(dataDir), "data")
+}
+
 func socketPath(dataDir string) string {
 	return filepath.Join(privateDir(dataDir), "etcd.sock")
 }
@@ -76,6 +81,14 @@ func StartEmbedded(ctx context.Context, dataDir string) (*Embedded, error) {
 		return nil, err
 	}
 	return start(ctx, dataDir, quotaFor(volume.size), volume.free)
+}
+
+// StartExistingEmbedded is StartEmbedded for a data directory that was used before.
+func StartExistingEmbedded(ctx context.Context, dataDir string) (*Embedded, error) {
+	if _, err := os.Stat(etcdDir(dataDir)); err != nil {
+		return nil, fmt.Errorf("data directory %s holds no objects of an embedded etcd; check that its volume is mounted: %w", dataDir, err)
+	}
+	return StartEmbedded(ctx, dataDir)
 }
 
 // prepare creates the private directory.
@@ -127,7 +140,7 @@ func start(ctx context.Context, dataDir string, quota, free int64) (*Embedded, e
 func embeddedConfig(dataDir string, quota, free int64) *embed.Config {
 	config := embed.NewConfig()
 	config.Name = "embedded"
-	config.Dir = filepath.Join(privateDir(dataDir), "data")
+	config.Dir = etcdDir(dataDir)
 	config.LogLevel = "warn"
 	// NewConfig does not set this default of the command line; with zero every
 	// request would be logged as slow.

@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiserver"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
@@ -30,6 +32,9 @@ const (
 	defaultEtcdPrefix = "/registry/mcs-apiserver"
 )
 
+// storageTypes are the values of --storage and --migrate-from.
+var storageTypes = []string{storageCluster, storageEtcd, storageEmbedded}
+
 // StorageOptions configures where objects are stored.
 type StorageOptions struct {
 	// Type is cluster, etcd or embedded.
@@ -40,10 +45,15 @@ type StorageOptions struct {
 	DataDir string
 	// Accept opens storage that is lost or belongs to another cluster.
 	Accept bool
+	// MigrateFrom is the type of the storage to move objects from; empty if none.
+	MigrateFrom string
 	// Space is that of the embedded etcd, if the server uses it.
 	Space etcd.Space
 	// Etcd is for all types: some of its options are not about etcd.
 	Etcd *genericoptions.EtcdOptions
+
+	// external is the external etcd, which is the source or the target of a migration.
+	external storagebackend.TransportConfig
 
 	// flags are the flags of this group and those of Etcd.
 	flags *pflag.FlagSet
@@ -66,6 +76,10 @@ func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Accept, "accept-storage", o.Accept,
 		"Accept the present content of the storage, even if objects were lost or if it belongs to another cluster. Otherwise "+
 			"mcs-apiserver does not become ready with such storage. Remove the flag when mcs-apiserver is ready.")
+	flags.StringVar(&o.MigrateFrom, "migrate-from", o.MigrateFrom,
+		"Move all objects from this storage (cluster, etcd or embedded) to --storage before it is used. The flags of both are "+
+			"required, such as --data-dir for embedded. The other storage cannot be used afterwards. Stop all replicas that use it before. "+
+			"Remove the flag when mcs-apiserver is ready.")
 	o.Etcd.AddFlags(flags)
 }
 
@@ -74,35 +88,43 @@ func (o *StorageOptions) Embedded() bool { return o.Type == storageEmbedded }
 
 // complete sets the etcd options of the library, nil if etcd is not used.
 func (o *StorageOptions) complete(recommended *genericoptions.RecommendedOptions) {
+	o.external = o.Etcd.StorageConfig.Transport
 	switch o.Type {
 	case storageCluster:
 		recommended.Etcd = nil
 	case storageEmbedded:
-		if transport := &o.Etcd.StorageConfig.Transport; len(transport.ServerList) == 0 {
-			transport.ServerList = []string{etcd.EmbeddedEndpoint(o.DataDir)}
+		o.Etcd.StorageConfig.Transport = storagebackend.TransportConfig{
+			ServerList: []string{etcd.EmbeddedEndpoint(o.DataDir)}, TracerProvider: o.external.TracerProvider, EgressLookup: o.external.EgressLookup,
 		}
 	}
 }
 
 func (o *StorageOptions) validate() []error {
-	var errs []error
-	switch o.Type {
+	if !slices.Contains(storageTypes, o.Type) {
+		return []error{fmt.Errorf("--storage %q: must be %s", o.Type, strings.Join(storageTypes, " or "))}
+	}
+	return slices.Concat(o.validateType("storage", o.Type), o.validateMigration(), o.misplacedFlags())
+}
+
+// validateType returns the errors in the flags of a storage that a flag names.
+func (o *StorageOptions) validateType(flag, storage string) []error {
+	switch storage {
 	case storageCluster:
+		var errs []error
 		for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 			errs = append(errs, fmt.Errorf("--storage-namespace %q: %s", o.Namespace, problem))
 		}
+		return errs
 	case storageEtcd:
-		if len(o.Etcd.StorageConfig.Transport.ServerList) == 0 {
-			errs = append(errs, errors.New("--storage=etcd requires --etcd-servers"))
+		if len(o.external.ServerList) == 0 {
+			return []error{fmt.Errorf("--%s=etcd requires --etcd-servers", flag)}
 		}
 	case storageEmbedded:
 		if err := etcd.ValidateDataDir(o.DataDir); err != nil {
-			errs = append(errs, fmt.Errorf("--data-dir: %w", err))
+			return []error{fmt.Errorf("--data-dir: %w", err)}
 		}
-	default:
-		return []error{fmt.Errorf("--storage %q: must be %s, %s or %s", o.Type, storageCluster, storageEtcd, storageEmbedded)}
 	}
-	return append(errs, o.misplacedFlags()...)
+	return nil
 }
 
 // misplacedFlags returns an error for each flag that was set although it has no
@@ -110,7 +132,9 @@ func (o *StorageOptions) validate() []error {
 func (o *StorageOptions) misplacedFlags() []error {
 	var errs []error
 	o.flags.VisitAll(func(flag *pflag.Flag) {
-		if wanted := storageOf(flag.Name); flag.Changed && !strings.Contains(wanted, o.Type) {
+		wanted := storageOf(flag.Name)
+		used := strings.Contains(wanted, o.Type) || o.MigrateFrom != "" && strings.Contains(wanted, o.MigrateFrom)
+		if flag.Changed && !used {
 			errs = append(errs, fmt.Errorf("--%s requires --storage=%s, but --storage is %s: remove the flag, or change --storage", flag.Name, wanted, o.Type))
 		}
 	})
@@ -120,8 +144,8 @@ func (o *StorageOptions) misplacedFlags() []error {
 // storageOf returns the values of --storage with which a flag has an effect.
 func storageOf(flag string) string {
 	switch flag {
-	case "storage", "accept-storage", "delete-collection-workers", "enable-garbage-collector":
-		return strings.Join([]string{storageCluster, storageEtcd, storageEmbedded}, " or ")
+	case "storage", "accept-storage", "migrate-from", "delete-collection-workers", "enable-garbage-collector":
+		return strings.Join(storageTypes, " or ")
 	case "storage-namespace":
 		return storageCluster
 	case "data-dir":
@@ -135,7 +159,7 @@ func storageOf(flag string) string {
 // applyTo sets the storage of the server, after the options of the library were
 // applied.
 func (o *StorageOptions) applyTo(ctx context.Context, config *apiserver.Config) error {
-	config.AcceptStorage = o.Accept
+	config.AcceptStorage, config.Migration = o.Accept, o.migration(config)
 	if o.Type == storageCluster {
 		return o.applyCluster(config)
 	}
@@ -166,12 +190,17 @@ func (o *StorageOptions) applyEtcd(ctx context.Context, config *apiserver.Config
 	if err := etcd.CheckVersion(ctx, client); err != nil {
 		return errors.Join(err, client.Close())
 	}
-	space := o.Space
-	if space == nil {
-		space = etcd.ExternalSpace(client.Endpoints())
-	}
+	space := o.space(o.Etcd.StorageConfig.Transport)
 	config.Storage = etcd.NewBackend(client, o.Etcd.StorageConfig.Prefix)
 	config.Records = etcd.Limit(etcd.WithoutWatchCache(config.Generic.RESTOptionsGetter), space)
 	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, space)
 	return nil
+}
+
+// space returns the space of an etcd.
+func (o *StorageOptions) space(transport storagebackend.TransportConfig) etcd.Space {
+	if o.Embedded() && o.Space != nil && slices.Equal(transport.ServerList, []string{etcd.EmbeddedEndpoint(o.DataDir)}) {
+		return o.Space
+	}
+	return etcd.ExternalSpace(transport.ServerList)
 }
