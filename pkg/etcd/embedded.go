@@ -65,6 +65,7 @@ func ValidateDataDir(dataDir string) error {
 // while it is full.
 type Embedded struct {
 	etcd        *embed.Etcd
+	lock        *os.File
 	maintenance *maintenance
 	stop        context.CancelFunc
 	stopped     chan struct{}
@@ -103,18 +104,18 @@ func prepare(dataDir string) error {
 	if err := os.Chmod(privateDir(dataDir), 0o700); err != nil {
 		return fmt.Errorf("restrict access to data directory: %w", err)
 	}
-	// A socket that a killed process left behind would appear to be in use.
-	if err := os.Remove(socketPath(dataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove socket of an earlier run: %w", err)
-	}
 	return nil
 }
 
 // start starts etcd in a prepared directory on a volume with some free space.
 func start(ctx context.Context, dataDir string, quota, free int64) (*Embedded, error) {
+	lock, err := occupy(ctx, dataDir)
+	if err != nil {
+		return nil, err
+	}
 	etcd, err := embed.StartEtcd(embeddedConfig(dataDir, quota, free))
 	if err != nil {
-		return nil, fmt.Errorf("start embedded etcd in %s: %w", dataDir, err)
+		return nil, errors.Join(fmt.Errorf("start embedded etcd in %s: %w", dataDir, err), lock.Close())
 	}
 	select {
 	case <-etcd.Server.ReadyNotify():
@@ -122,13 +123,13 @@ func start(ctx context.Context, dataDir string, quota, free int64) (*Embedded, e
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(startTimeout):
-		err = fmt.Errorf("not ready after %s; check whether another process uses the directory", startTimeout)
+		err = fmt.Errorf("not ready after %s", startTimeout)
 	}
 	if err != nil {
 		etcd.Close()
-		return nil, fmt.Errorf("start embedded etcd in %s: %w", dataDir, err)
+		return nil, errors.Join(fmt.Errorf("start embedded etcd in %s: %w", dataDir, err), lock.Close())
 	}
-	e := &Embedded{etcd: etcd, maintenance: &maintenance{server: etcd.Server, dataDir: dataDir, quota: quota}, stopped: make(chan struct{})}
+	e := &Embedded{etcd: etcd, lock: lock, maintenance: &maintenance{server: etcd.Server, dataDir: dataDir, quota: quota}, stopped: make(chan struct{})}
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(e.stopped)
@@ -195,4 +196,5 @@ func (e *Embedded) Close() {
 	e.stop()
 	<-e.stopped
 	e.etcd.Close()
+	_ = e.lock.Close() // the lock ends in any case
 }

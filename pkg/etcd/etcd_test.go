@@ -56,6 +56,36 @@ func TestEmbeddedKeepsDataInAPrivateDirectory(t *testing.T) {
 	}
 }
 
+// A second process, such as that of a Pod with the same volume, does not get in the way of
+// the first one.
+func TestDataDirectoryIsUsedByOneProcess(t *testing.T) {
+	defer func(timeout time.Duration) { lockTimeout = timeout }(lockTimeout)
+	lockTimeout = 300 * time.Millisecond
+	dir := filepath.Join(t.TempDir(), "data")
+	first, err := StartEmbedded(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := StartEmbedded(t.Context(), dir); err == nil {
+		second.Close()
+		t.Error("two processes use the same directory")
+	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "another process uses it; run only one replica") {
+		t.Errorf("got %v", err)
+	}
+	if got := countAndPut(t, dir); got != 0 { // with a new connection
+		t.Errorf("found %d keys, want none", got)
+	}
+	first.Close()
+	again, err := StartEmbedded(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if got := countAndPut(t, dir); got != 1 {
+		t.Errorf("found %d keys, want one", got)
+	}
+}
+
 func countAndPut(t *testing.T, dir string) int64 {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{EmbeddedEndpoint(dir)}, DialTimeout: 10 * time.Second})
