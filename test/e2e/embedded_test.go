@@ -25,6 +25,7 @@ func TestClusterWithEmbeddedStorage(t *testing.T) {
 	expect.Contains(t, kubectl(t, lonely, "get", "persistentvolumeclaims,deployments", "-n", "mcs-system"),
 		"persistentvolumeclaim/mcs-apiserver", "deployment.apps/mcs-apiserver", "1/1")
 	survivesAFullDisk(t, lonely)
+	defaultDoesNotReplaceEmbedded(t, lonely)
 
 	apply(t, lonely, "default", client)
 	kubectl(t, lonely, "wait", "pod/client", "--for=condition=Ready", "--timeout=100s")
