@@ -42,6 +42,8 @@ type Config struct {
 	// or belongs to another cluster.
 	Storage       Storage
 	AcceptStorage bool
+	// StorageType is the value of --storage.
+	StorageType string
 	// ReplicaID identifies this replica among those that share the storage. It is
 	// empty if this is the only one.
 	ReplicaID string

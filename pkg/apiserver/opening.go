@@ -28,7 +28,7 @@ func (c CompletedConfig) newOpening() (*opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opening{migration: migration, opener: opener.New(c.Storage, hostCluster{c.client, c.Namespace}, c.AcceptStorage)}
+	o := &opening{migration: migration, opener: opener.New(c.Storage, c.StorageType, hostCluster{c.client, c.Namespace}, c.AcceptStorage)}
 	if c.StorageNamespace == "" {
 		return o, nil
 	}

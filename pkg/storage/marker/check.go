@@ -16,6 +16,8 @@ import (
 type Check struct {
 	// Stored is in the storage, and Copy in the namespace of the installation.
 	Stored, Copy Place
+	// Type is the value of --storage.
+	Type string
 	// Empty reports whether the storage holds no objects.
 	Empty func(ctx context.Context) (bool, error)
 	// Traces returns a few objects of the host cluster that show that storage was
@@ -61,7 +63,7 @@ func (c Check) runOnce(ctx context.Context) error {
 }
 
 func (c Check) observe(ctx context.Context) (Observed, error) {
-	observed := Observed{ClusterUID: c.ClusterUID}
+	observed := Observed{ClusterUID: c.ClusterUID, Type: c.Type}
 	var err error
 	// The copy is read first, because other replicas write it last.
 	if observed.Copy, err = c.Copy.Get(ctx); err != nil {

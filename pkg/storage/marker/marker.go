@@ -32,6 +32,9 @@ type Marker struct {
 	MovedTo string `json:"movedTo,omitempty"`
 	// MovingFrom is set until all objects of another storage were moved into this one.
 	MovingFrom string `json:"movingFrom,omitempty"`
+	// Type is the value of --storage. Only copies have it, so that a copy says where
+	// the storage is; copies that earlier versions wrote do not.
+	Type string `json:"type,omitempty"`
 }
 
 // Observed is the state before storage is used.
@@ -39,6 +42,8 @@ type Observed struct {
 	// Stored is the marker in the storage, and Copy the marker in the namespace of
 	// the installation; nil if absent.
 	Stored, Copy *Marker
+	// Type is the value of --storage.
+	Type string
 	// Empty is true if the storage holds no objects.
 	Empty bool
 	// Traces are objects of the cluster that mcs-apiserver or mcs-controller
@@ -87,13 +92,17 @@ func Evaluate(observed Observed, newID string, accepted bool) (Decision, error) 
 	if observed.Stored == nil || *observed.Stored != wanted {
 		decision.WriteStored = &wanted
 	}
-	if observed.Copy == nil || *observed.Copy != wanted {
-		decision.WriteCopy = &wanted
+	copied := wanted
+	copied.Type = observed.Type
+	if observed.Copy == nil || *observed.Copy != copied {
+		decision.WriteCopy = &copied
 	}
 	return decision, nil
 }
 
 func check(o Observed) error {
+	// A copy of another cluster was restored here with the installation.
+	own := o.Copy != nil && o.Copy.ClusterUID == o.ClusterUID
 	switch {
 	case o.Stored != nil && o.Stored.ClusterUID != o.ClusterUID:
 		return &LostError{fmt.Sprintf("storage holds the state of another cluster: the kube-system UID is %s there and %s here", o.Stored.ClusterUID, o.ClusterUID), restoreRemedy}
@@ -103,14 +112,30 @@ func check(o Observed) error {
 	case o.Stored != nil && o.Stored.MovingFrom != "":
 		return &LostError{"storage is incomplete: moving objects from " + o.Stored.MovingFrom + " was interrupted",
 			"resume by restarting mcs-apiserver with " + migrateFlag + ", or accept what was moved so far by restarting it with " + acceptFlag}
-	case o.Stored != nil && o.Copy != nil && o.Copy.ClusterUID == o.ClusterUID && o.Stored.StorageID != o.Copy.StorageID:
+	case o.Stored != nil && own && o.Stored.StorageID != o.Copy.StorageID:
 		return &LostError{fmt.Sprintf("storage %s is not the storage %s that this cluster has used before", o.Stored.StorageID, o.Copy.StorageID),
 			"move the objects of the other storage into this one by restarting mcs-apiserver with " + migrateFlag + ", or accept its present content by restarting it with " + acceptFlag}
-	case o.Stored == nil && o.Copy != nil && o.Copy.ClusterUID == o.ClusterUID:
-		return &LostError{fmt.Sprintf("storage %s was lost: its marker is missing", o.Copy.StorageID), restoreRemedy}
+	case o.Stored == nil && own:
+		return missing(o.Copy, o.Type)
 	case o.Stored == nil && o.Copy == nil && o.Empty && len(o.Traces) > 0:
 		return &LostError{"storage is empty, but the cluster was in use: found " + strings.Join(o.Traces, ", "),
 			"if the cluster used another storage (--storage), move its objects into this one by restarting mcs-apiserver with " + migrateFlag + "; otherwise " + restoreRemedy}
 	}
 	return nil
+}
+
+// missing returns the error for storage without a marker, in a cluster whose copy says
+// that it used storage before.
+func missing(copied *Marker, storageType string) error {
+	switch copied.Type {
+	case storageType:
+		return &LostError{fmt.Sprintf("storage %s was lost: its marker is missing", copied.StorageID), restoreRemedy}
+	case "":
+		return &LostError{fmt.Sprintf("storage %s was lost, or is another one: its marker is missing", copied.StorageID),
+			"if this cluster has used another storage than --storage=" + storageType + " until now, use that again, or move its objects by restarting mcs-apiserver with " +
+				migrateFlag + "; the default of earlier versions was --storage=embedded (artifacts/embedded); otherwise " + restoreRemedy}
+	}
+	return &LostError{fmt.Sprintf("this cluster has stored its objects with --storage=%s until now (storage %s), not with --storage=%s", copied.Type, copied.StorageID, storageType),
+		fmt.Sprintf("apply the manifests with --storage=%s again, or move the objects by restarting mcs-apiserver with %s=%s; only if they are lost, accept that by restarting it with %s",
+			copied.Type, migrateFlag, copied.Type, acceptFlag)}
 }

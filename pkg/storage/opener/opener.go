@@ -53,7 +53,9 @@ type Cluster interface {
 // Opener opens storage.
 type Opener struct {
 	storage Storage
-	cluster Cluster
+	// storageType is the value of --storage.
+	storageType string
+	cluster     Cluster
 	// accept is true if an administrator accepts the content of the storage.
 	accept  bool
 	recheck chan struct{}
@@ -61,8 +63,8 @@ type Opener struct {
 
 // New returns an Opener. With accept, lost storage and storage of another cluster
 // are opened as well.
-func New(storage Storage, cluster Cluster, accept bool) *Opener {
-	return &Opener{storage: storage, cluster: cluster, accept: accept, recheck: make(chan struct{}, 1)}
+func New(storage Storage, storageType string, cluster Cluster, accept bool) *Opener {
+	return &Opener{storage: storage, storageType: storageType, cluster: cluster, accept: accept, recheck: make(chan struct{}, 1)}
 }
 
 // Recheck makes Run check the storage again soon. It does not block.
@@ -125,7 +127,7 @@ func (o *Opener) open(ctx context.Context) error {
 		return fmt.Errorf("read the UID of the cluster: %w", err)
 	}
 	err = marker.Check{
-		Stored: o.storage.Marker(), Copy: o.cluster.Marker(),
+		Stored: o.storage.Marker(), Copy: o.cluster.Marker(), Type: o.storageType,
 		Empty: o.storage.Empty, Traces: o.cluster.Traces,
 		ClusterUID: uid, Accept: o.accept,
 	}.Run(ctx)

@@ -89,7 +89,7 @@ func (cluster) Traces(context.Context) ([]string, error) { return nil, nil }
 func (f *fixture) run(t *testing.T, accept bool) (_ *Opener, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	opener := New(f, cluster{f}, accept)
+	opener := New(f, "cluster", cluster{f}, accept)
 	ended := make(chan struct{})
 	go func() {
 		opener.Run(ctx)
@@ -130,7 +130,7 @@ func TestStorageIsOpenedWhenItBecomesAvailable(t *testing.T) {
 		f.set(func() { f.missing = nil })
 		opener.Recheck()
 		f.expectOpen(t)
-		if f.stored.held == nil || f.copied.held == nil || *f.stored.held != *f.copied.held {
+		if f.stored.held == nil || f.copied.held == nil || f.stored.held.StorageID != f.copied.held.StorageID || f.copied.held.Type != "cluster" {
 			t.Errorf("markers are %+v and %+v", f.stored.held, f.copied.held)
 		}
 	})

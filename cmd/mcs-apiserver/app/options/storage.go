@@ -160,6 +160,7 @@ func storageOf(flag string) string {
 // applied.
 func (o *StorageOptions) applyTo(ctx context.Context, config *apiserver.Config) error {
 	config.AcceptStorage, config.Migration = o.Accept, o.migration(config)
+	config.StorageType = o.Type
 	if o.Type == storageCluster {
 		return o.applyCluster(config)
 	}
