@@ -117,7 +117,7 @@ func check(o Observed) error {
 			"move the objects of the other storage into this one by restarting mcs-apiserver with " + migrateFlag + ", or accept its present content by restarting it with " + acceptFlag}
 	case o.Stored == nil && own:
 		return missing(o.Copy, o.Type)
-	case o.Stored == nil && o.Copy == nil && o.Empty && len(o.Traces) > 0:
+	case o.Stored == nil && o.Empty && len(o.Traces) > 0:
 		return &LostError{"storage is empty, but the cluster was in use: found " + strings.Join(o.Traces, ", "),
 			"if the cluster used another storage (--storage), move its objects into this one by restarting mcs-apiserver with " + migrateFlag + "; otherwise " + restoreRemedy}
 	}

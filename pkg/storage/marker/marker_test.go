@@ -35,6 +35,7 @@ func TestStorageIsUsedOnlyIfItIsNewOrTheOneUsedBefore(t *testing.T) {
 		"of another cluster, first start":      {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: elsewhere}}, "another cluster", "s1", "s1"},
 		"everything restored in another one":   {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: elsewhere}, Copy: &Marker{StorageID: "s1", ClusterUID: elsewhere}}, "another cluster", "s1", "s1"},
 		"installation restored in another one": {Observed{Copy: &Marker{StorageID: "s1", ClusterUID: elsewhere}, Empty: true}, "", "new", "new"},
+		"lost, copy of another one restored":   {Observed{Copy: &Marker{StorageID: "s1", ClusterUID: elsewhere}, Empty: true, Traces: []string{"Service shop/derived-x"}}, "shop/derived-x", "new", "new"},
 		"moved to another storage":             {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: here, MovedTo: "etcd"}, Copy: own}, "outdated: its objects were moved to etcd", "s1", ""},
 		"not yet complete":                     {Observed{Stored: &Marker{StorageID: "s1", ClusterUID: here, MovingFrom: "etcd"}, Copy: own}, "incomplete: moving objects from etcd was interrupted", "s1", ""},
 		"switched without copying":             {Observed{Stored: &Marker{StorageID: "s2", ClusterUID: here}, Copy: own}, "is not the storage s1", "", "s2"},
