@@ -56,13 +56,14 @@ type Opener struct {
 	// storageType is the value of --storage.
 	storageType string
 	cluster     Cluster
-	// accept is true if an administrator accepts the content of the storage.
+	// accept is true until the storage was opened, if an administrator accepts the
+	// content that it has when the server starts.
 	accept  bool
 	recheck chan struct{}
 }
 
 // New returns an Opener. With accept, lost storage and storage of another cluster
-// are opened as well.
+// are opened as well, once.
 func New(storage Storage, storageType string, cluster Cluster, accept bool) *Opener {
 	return &Opener{storage: storage, storageType: storageType, cluster: cluster, accept: accept, recheck: make(chan struct{}, 1)}
 }
@@ -134,5 +135,9 @@ func (o *Opener) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.storage.Open(ctx)
+	if err := o.storage.Open(ctx); err != nil {
+		return err
+	}
+	o.accept = false // what is lost from now on was not accepted
+	return nil
 }

@@ -191,3 +191,16 @@ func TestLostStorageIsOpenedIfItIsAccepted(t *testing.T) {
 		f.expectOpen(t)
 	})
 }
+
+func TestLossAfterStorageWasAcceptedIsNotAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.copied.held = &marker.Marker{StorageID: "lost", ClusterUID: "here"}
+		_, stop := f.run(t, true)
+		defer stop()
+		f.expectOpen(t)
+		f.set(func() { f.stored.held = nil })
+		f.gate.Close(errors.New("namespace is being deleted"))
+		f.expectClosed(t, "was lost")
+	})
+}
