@@ -62,14 +62,14 @@ func (c configMaps) create(ctx context.Context, wrapper *corev1.ConfigMap) (*cor
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	created := &corev1.ConfigMap{}
-	return created, c.request(c.client.Post()).Body(wrapper).Do(ctx).Into(created)
+	return created, uncertain(c.request(c.client.Post()).Body(wrapper).Do(ctx).Into(created))
 }
 
 func (c configMaps) update(ctx context.Context, wrapper *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	updated := &corev1.ConfigMap{}
-	return updated, c.request(c.client.Put()).Name(wrapper.Name).Body(wrapper).Do(ctx).Into(updated)
+	return updated, uncertain(c.request(c.client.Put()).Name(wrapper.Name).Body(wrapper).Do(ctx).Into(updated))
 }
 
 // delete deletes a wrapper unless it changed since it was read.
@@ -77,7 +77,7 @@ func (c configMaps) delete(ctx context.Context, wrapper *corev1.ConfigMap) error
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	options := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrapper.UID, ResourceVersion: &wrapper.ResourceVersion}}
-	return c.request(c.client.Delete()).Name(wrapper.Name).Body(options).Do(ctx).Error()
+	return uncertain(c.request(c.client.Delete()).Name(wrapper.Name).Body(options).Do(ctx).Error())
 }
 
 // watch starts a watch that ends with the context, or when the host ends it.
