@@ -58,11 +58,7 @@ func decide(o observed, newID string) (decision, error) {
 	}
 	switch {
 	case target != nil && target.MovingFrom != "": // resume
-		if source != nil && source.StorageID != target.StorageID {
-			return decision{}, refuse("%s already holds a part of the objects of %s (storage %s), and %s is another storage (%s): move from the former, or delete what is in %s",
-				o.target.name, target.MovingFrom, target.StorageID, o.source.name, source.StorageID, o.target.name)
-		}
-		return decision{copy: true, storageID: target.StorageID}, nil
+		return decision{copy: true, storageID: target.StorageID}, o.checkResume()
 	case target != nil && target.MovedTo != "": // back to where it was before
 		if source == nil || source.StorageID != target.StorageID || source.MovedTo != "" {
 			return decision{}, refuse("%s was moved to %s, which is not %s: move from there", o.target.name, target.MovedTo, o.source.name)
@@ -97,6 +93,24 @@ func (o observed) checkSource() error {
 		return refuse("%s (storage %s) is not the storage that this cluster used last (%s): move from that one", o.source.name, source.StorageID, copied.StorageID)
 	case source == nil && copied != nil && o.target.marker == nil:
 		return refuse("%s has no storage marker and is not the storage that this cluster used last (%s): move from that one", o.source.name, copied.StorageID)
+	}
+	return nil
+}
+
+// checkResume returns an error if the source is not the one that the move was started
+// with. What it does not hold would be deleted from the target.
+func (o observed) checkResume() error {
+	source, target := o.source.marker, o.target.marker
+	switch {
+	case target.MovingFrom != o.source.name:
+		return refuse("%s already holds a part of the objects of %s, not of %s: move from the former, or delete what is in %s",
+			o.target.name, target.MovingFrom, o.source.name, o.target.name)
+	case source == nil && o.source.empty:
+		return refuse("%s was lost since objects were moved from it, and %s holds what was moved so far: restore the former from a backup, or accept the latter by restarting mcs-apiserver with --accept-storage instead of --migrate-from",
+			o.source.name, o.target.name)
+	case source != nil && source.StorageID != target.StorageID:
+		return refuse("%s already holds a part of the objects of storage %s, and %s is storage %s now: restore the former from a backup, or delete what is in %s",
+			o.target.name, target.StorageID, o.source.name, source.StorageID, o.target.name)
 	}
 	return nil
 }

@@ -18,9 +18,10 @@ func TestDecide(t *testing.T) {
 	moved := func(id string) *marker.Marker {
 		return &marker.Marker{StorageID: id, ClusterUID: here, MovedTo: "elsewhere"}
 	}
-	moving := func(id string) *marker.Marker {
-		return &marker.Marker{StorageID: id, ClusterUID: here, MovingFrom: "the source"}
+	movingFrom := func(id, from string) *marker.Marker {
+		return &marker.Marker{StorageID: id, ClusterUID: here, MovingFrom: from}
 	}
+	moving := func(id string) *marker.Marker { return movingFrom(id, "the source") }
 	filled := func(marker *marker.Marker) side { return side{marker: marker} }
 	empty := side{empty: true}
 	for name, test := range map[string]struct {
@@ -51,6 +52,8 @@ func TestDecide(t *testing.T) {
 		"source accepted again after it was moved":     {source: filled(normal("a")), target: filled(normal("a")), copied: normal("a"), err: "in use already"},
 		"target with unknown objects":                  {source: filled(normal("a")), target: filled(nil), copied: normal("a"), err: "were not moved there"},
 		"target with a part of another storage":        {source: filled(normal("a")), target: filled(moving("b")), copied: normal("a"), err: "already holds a part"},
+		"interrupted, source lost":                     {source: empty, target: filled(moving("a")), copied: normal("a"), err: "was lost since"},
+		"interrupted, another source":                  {source: filled(normal("a")), target: filled(movingFrom("a", "a third")), copied: normal("a"), err: "objects of a third, not of the source"},
 		"target that was moved to a third storage":     {source: filled(moved("a")), target: filled(moved("a")), copied: normal("a"), err: "move from there"},
 		"target that was moved, and another source":    {source: filled(normal("b")), target: filled(moved("a")), copied: normal("b"), err: "move from there"},
 		"target that was moved, source without marker": {source: filled(nil), target: filled(moved("a")), err: "move from there"},
