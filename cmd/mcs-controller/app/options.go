@@ -52,10 +52,11 @@ func NewOptions() *Options {
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect: true,
 			// Shorter than usual: giving up the Lease costs little, because the process
-			// and its caches remain.
-			LeaseDuration: metav1.Duration{Duration: 5 * time.Second},
-			RenewDeadline: metav1.Duration{Duration: 3 * time.Second},
-			RetryPeriod:   metav1.Duration{Duration: time.Second},
+			// and its caches remain. Others read the Lease every 0.4 to 0.9 seconds, and
+			// so take over within 5 seconds.
+			LeaseDuration: metav1.Duration{Duration: 3 * time.Second},
+			RenewDeadline: metav1.Duration{Duration: 2 * time.Second},
+			RetryPeriod:   metav1.Duration{Duration: 400 * time.Millisecond},
 			ResourceLock:  "leases",
 			ResourceName:  "mcs-controller",
 		},

@@ -24,9 +24,9 @@ func TestOptionsAreValidated(t *testing.T) {
 		{"storage namespace", func(o *Options) { o.StorageNamespace = "A" }, "--storage-namespace"},
 		{"no storage namespace", func(o *Options) { o.StorageNamespace = "" }, ""},
 		{"storage in the namespace of the installation", func(o *Options) { o.StorageNamespace = o.Namespace }, "uninstalled"},
-		{"timing", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 4 * time.Second }, "--leader-elect-lease-duration"},
+		{"timing", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 2 * time.Second }, "--leader-elect-lease-duration"},
 		{"timing without election", func(o *Options) {
-			o.LeaderElection.LeaseDuration.Duration = 4 * time.Second
+			o.LeaderElection.LeaseDuration.Duration = 2 * time.Second
 			o.LeaderElection.LeaderElect = false
 		}, ""},
 	} {
