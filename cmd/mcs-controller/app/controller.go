@@ -29,6 +29,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/internal/daemon"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/registration"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/replica"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/storagenamespace"
 )
@@ -115,6 +116,9 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 	if opts.StorageNamespace != "" {
 		account := types.NamespacedName{Namespace: opts.Namespace, Name: registration.Name}
 		tasks = append(tasks, storagenamespace.New(clients.Kubernetes, opts.StorageNamespace, account).Run)
+	}
+	if pod := podName(); pod != "" {
+		tasks = append(tasks, replica.New(clients.Kubernetes, opts.Namespace, pod, recorder, health.Healthy).Run)
 	}
 	trusted := func(ca []byte) {
 		registrations.SetAuthority(ca)

@@ -60,7 +60,7 @@ func newCandidates(opts *Options, config *rest.Config, health *leadership.Health
 // identity returns the identity of this replica in Leases. In a Pod it is the name of the
 // Pod, so that a restarted container leads again at once: its predecessor has ended.
 func identity() (string, error) {
-	if pod := os.Getenv("POD_NAME"); pod != "" {
+	if pod := podName(); pod != "" {
 		return pod, nil
 	}
 	host, err := os.Hostname()
@@ -69,3 +69,6 @@ func identity() (string, error) {
 	}
 	return host + "_" + string(uuid.NewUUID()), nil
 }
+
+// podName returns the name of the Pod of this replica, or "" if it does not run in a Pod.
+func podName() string { return os.Getenv("POD_NAME") }

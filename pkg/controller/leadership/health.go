@@ -73,6 +73,12 @@ func (h *Health) set(healthy bool) {
 	h.changed = make(chan struct{})
 }
 
+// Healthy reports whether the replica is able to lead.
+func (h *Health) Healthy() bool {
+	healthy, _ := h.get()
+	return healthy
+}
+
 func (h *Health) get() (healthy bool, changed <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
