@@ -30,7 +30,7 @@ func defaultDoesNotReplaceEmbedded(t *testing.T, cluster *localcluster.Cluster) 
 	kubectl(t, cluster, "apply", "-k", filepath.Join(set.Root, "artifacts", "default"))
 	expect.Eventually(t, "reason in the logs", func(ctx context.Context) error {
 		logs, err := cluster.Kubectl(ctx, "logs", "-n", "mcs-system", "-l", "app.kubernetes.io/name=mcs-apiserver", "-c", "mcs-apiserver", "--tail=-1")
-		if err == nil && !strings.Contains(logs, "was lost: its marker is missing") {
+		if err == nil && !strings.Contains(logs, "has stored its objects with --storage=embedded until now") {
 			err = fmt.Errorf("logs are %s", logs)
 		}
 		return err
