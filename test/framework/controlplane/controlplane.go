@@ -179,20 +179,22 @@ func (c *ControlPlane) PauseAPIServer() (resume func() error, err error) {
 }
 
 // AddAPIServer starts another kube-apiserver on the same data, and returns a client
-// configuration of the administrator for it. It listens at a port of its own and reaches
-// etcd at the given URL.
-func (c *ControlPlane) AddAPIServer(ctx context.Context, port, etcdURL string) (*rest.Config, error) {
-	config, err := c.AdminConfig()
-	if err != nil {
-		return nil, err
+// configuration of the administrator for it, and a function that kills it. It listens at
+// a port of its own and reaches etcd at the given URL.
+func (c *ControlPlane) AddAPIServer(ctx context.Context, port, etcdURL string) (config *rest.Config, kill func(), err error) {
+	if config, err = c.AdminConfig(); err != nil {
+		return nil, nil, err
 	}
 	config.Host = "https://" + net.JoinHostPort(c.Host, port)
 	running, err := process.Start(c.apiServer(APIServer+"-"+port, port, etcdURL))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c.processes = append(c.processes, running)
-	return config, running.Await(ctx, Patience, apiServerReady(func() (*rest.Config, error) { return config, nil }))
+	if err := running.Await(ctx, Patience, apiServerReady(func() (*rest.Config, error) { return config, nil })); err != nil {
+		running.Kill()
+		return nil, nil, err
+	}
+	return config, running.Kill, nil
 }
 
 const apiServerPort = "6443"

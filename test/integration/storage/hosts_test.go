@@ -24,7 +24,9 @@ import (
 func TestLaggingHostDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	link := hangingLink(t, "127.0.0.1:12392", plane.EtcdURL())
-	second := expect.Must(plane.AddAPIServer(t.Context(), "6444", "http://"+link.Address()))(t)
+	second, kill, err := plane.AddAPIServer(t.Context(), "6444", "http://"+link.Address())
+	expect.NoError(t, err)
+	t.Cleanup(kill) // without the link, it would not stop
 	h := newHarness(t)
 	lagging := openHarness(t, second, h.namespace)
 	before := h.create(t, "deleted")
