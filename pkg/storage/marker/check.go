@@ -4,6 +4,7 @@
 package marker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ func (c Check) runOnce(ctx context.Context) error {
 }
 
 func (c Check) observe(ctx context.Context) (Observed, error) {
-	observed := Observed{ClusterUID: c.ClusterUID, Type: c.Type}
+	_, alwaysMarked := c.Stored.(ConfigMap)
+	observed := Observed{ClusterUID: c.ClusterUID, Type: c.Type, AlwaysMarked: alwaysMarked}
 	var err error
 	// The copy is read first, because other replicas write it last.
 	if observed.Copy, err = c.Copy.Get(ctx); err != nil {
@@ -77,6 +79,12 @@ func (c Check) observe(ctx context.Context) (Observed, error) {
 	}
 	if observed.Empty, err = c.Empty(ctx); err != nil {
 		return observed, fmt.Errorf("check whether storage is empty: %w", err)
+	}
+	// Another replica may have written the marker and then objects since.
+	if !observed.Empty {
+		if stored, err := c.Stored.Get(ctx); err != nil || stored != nil {
+			return observed, cmp.Or(err, errConflict)
+		}
 	}
 	if observed.Traces, err = c.Traces(ctx); err != nil {
 		return observed, fmt.Errorf("check whether storage was in use: %w", err)

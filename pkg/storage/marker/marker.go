@@ -46,6 +46,8 @@ type Observed struct {
 	Type string
 	// Empty is true if the storage holds no objects.
 	Empty bool
+	// AlwaysMarked is true if no release used such storage without a marker.
+	AlwaysMarked bool
 	// Traces are objects of the cluster that mcs-apiserver or mcs-controller
 	// created, such as derived Services.
 	Traces []string
@@ -117,6 +119,9 @@ func check(o Observed) error {
 			"move the objects of the other storage into this one by restarting mcs-apiserver with " + migrateFlag + ", or accept its present content by restarting it with " + acceptFlag}
 	case o.Stored == nil && own:
 		return missing(o.Copy, o.Type)
+	case o.Stored == nil && !o.Empty && o.AlwaysMarked:
+		return &LostError{"storage is incomplete: it has objects but no marker",
+			"complete restoring it, with its marker last, or accept its present content by restarting mcs-apiserver with " + acceptFlag}
 	case o.Stored == nil && o.Empty && len(o.Traces) > 0:
 		return &LostError{"storage is empty, but the cluster was in use: found " + strings.Join(o.Traces, ", "),
 			"if the cluster used another storage (--storage), move its objects into this one by restarting mcs-apiserver with " + migrateFlag + "; otherwise " + restoreRemedy}
