@@ -45,6 +45,9 @@ func defaultDoesNotReplaceEmbedded(t *testing.T, cluster *localcluster.Cluster) 
 	mcs("wait", "--for=delete", "pods", "-l", "app.kubernetes.io/name=mcs-apiserver", "--timeout=100s")
 	kubectl(t, cluster, "apply", "-k", filepath.Join(set.Root, "artifacts", "embedded"))
 	mcs("rollout", "status", "deployment/mcs-apiserver", "--timeout=100s")
+	if minimum := mcs("get", "poddisruptionbudget", "mcs-apiserver", "-o", "jsonpath={.spec.minAvailable}"); minimum != "0" {
+		t.Errorf("%s replicas must be available, so that the node of the only one cannot be drained", minimum)
+	}
 	expect.Eventually(t, "objects of the embedded etcd", func(ctx context.Context) error {
 		after, err := stored(ctx)
 		if err == nil && after != before {
