@@ -109,7 +109,7 @@ func identities(ctx context.Context, client versioned.Interface, ns string) (map
 }
 
 // awaitSame waits until all replicas serve the same imports with the same
-// identities in a namespace, or in all of them, and returns them.
+// identities in a namespace, or in all of them, and all are ready. It returns them.
 func awaitSame(t *testing.T, ns string, count int) map[string]string {
 	t.Helper()
 	var first map[string]string
@@ -127,6 +127,9 @@ func awaitSame(t *testing.T, ns string, count int) map[string]string {
 				first = found
 			}
 			for key, identity := range found {
+				if !strings.Contains(identity, " Ready=True ") {
+					return fmt.Errorf("%s is %q, want it to be ready", key, identity)
+				}
 				if first[key] != identity {
 					return fmt.Errorf("%s is %q in one replica and %q in another", key, first[key], identity)
 				}
