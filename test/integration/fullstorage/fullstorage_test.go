@@ -96,35 +96,55 @@ func refusal(err error) *metav1.Status {
 	return &refused
 }
 
-// fill writes to the embedded etcd until it refuses writes. What it writes is deleted
-// by the returned function.
-func fill(t *testing.T) (empty func()) {
+// ballast fills the embedded etcd.
+type ballast struct {
+	client *clientv3.Client
+	pieces int
+}
+
+const ballastPrefix = "/ballast/"
+
+func newBallast(t *testing.T) *ballast {
 	t.Helper()
-	const prefix = "/ballast/"
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(volume)}, DialTimeout: expect.Patience})
 	expect.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
-	for i := 0; err == nil; i++ {
-		_, err = client.Put(t.Context(), prefix+strconv.Itoa(i), strings.Repeat("x", 1<<20))
-	}
-	if !errors.Is(err, rpctypes.ErrNoSpace) {
-		t.Fatal(err)
-	}
-	return func() {
-		_, err := client.Delete(t.Context(), prefix, clientv3.WithPrefix())
-		expect.NoError(t, err)
+	return &ballast{client: client}
+}
+
+// fill writes until etcd refuses writes.
+func (b *ballast) fill(ctx context.Context) error {
+	for {
+		_, err := b.client.Put(ctx, ballastPrefix+strconv.Itoa(b.pieces), strings.Repeat("x", 1<<20))
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b.pieces++
 	}
 }
 
+func (b *ballast) empty(t *testing.T) {
+	t.Helper()
+	_, err := b.client.Delete(t.Context(), ballastPrefix, clientv3.WithPrefix())
+	expect.NoError(t, err)
+}
+
 // awaitRefusal returns the message with which a write is refused in the end: it is
-// another one while the database is compacted.
-func awaitRefusal(t *testing.T, namespace, remedy string) (message string) {
+// another one while the database is compacted, and space that was found then is
+// filled too.
+func awaitRefusal(t *testing.T, namespace, remedy string, fill func(context.Context) error) (message string) {
 	t.Helper()
 	expect.Eventually(t, "refusal", func(ctx context.Context) error {
+		if err := fill(ctx); err != nil {
+			return err
+		}
 		err := create(ctx, namespace, fmt.Sprintf("refused-%d", time.Now().UnixNano()))
 		refused := refusal(err)
 		if refused == nil || !strings.Contains(refused.Message, remedy) {
-			return fmt.Errorf("got %w, want 507: %s", err, remedy)
+			return fmt.Errorf("got error %v, want 507: %s", err, remedy)
 		}
 		message = refused.Message
 		return nil
@@ -138,8 +158,8 @@ func testFullDatabase(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "full")
 	exports := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns)
 	expect.NoError(t, create(t.Context(), ns, "first"))
-	empty := fill(t)
-	expect.Contains(t, awaitRefusal(t, ns, "delete ServiceExports"), "storage is full", "quota on this volume is 32 MiB", volume)
+	ballast := newBallast(t)
+	expect.Contains(t, awaitRefusal(t, ns, "delete ServiceExports", ballast.fill), "storage is full", "quota on this volume is 32 MiB", volume)
 
 	output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "-n", ns, "first", "more=text")
 	if err == nil {
@@ -161,7 +181,7 @@ func testFullDatabase(t *testing.T) {
 			t.Fatalf("watch: %+v", event.Object)
 		}
 	}
-	empty()
+	ballast.empty(t)
 	deleted := time.Now()
 	expect.Eventually(t, "writes after deletions", func(ctx context.Context) error { return create(ctx, ns, "again") })
 	t.Logf("writes were accepted again %s after all was deleted", time.Since(deleted).Round(time.Millisecond))
@@ -175,7 +195,7 @@ func testFullVolume(t *testing.T) {
 	expect.NoError(t, occupy(filler))
 	t.Cleanup(func() { _ = os.Remove(filler) })
 
-	expect.Contains(t, awaitRefusal(t, ns, "free space or enlarge the volume"), volume, "is full")
+	expect.Contains(t, awaitRefusal(t, ns, "free space or enlarge the volume", nothing), volume, "is full")
 	if _, err := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(t.Context(), "before", metav1.GetOptions{}); err != nil {
 		t.Errorf("get: %v", err)
 	}
@@ -186,6 +206,8 @@ func testFullVolume(t *testing.T) {
 	expect.Eventually(t, "writes after space was freed", func(ctx context.Context) error { return create(ctx, ns, "after") })
 	t.Logf("writes were accepted again %s after space was freed", time.Since(freed).Round(time.Millisecond))
 }
+
+func nothing(context.Context) error { return nil }
 
 // occupy writes a file that leaves 32 MiB of the volume.
 func occupy(file string) error {
