@@ -129,14 +129,18 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 		acknowledged = append(acknowledged, names...)
 		restart(t, installed)
 	}
-	list, err := client.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	stored := map[string]bool{}
-	for _, item := range list.Items {
-		stored[item.Name] = true
-	}
+	// The aggregator may find out that the server was down after it is up again.
+	expect.Eventually(t, "exports after restarts", func(ctx context.Context) error {
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, item := range list.Items {
+			stored[item.Name] = true
+		}
+		return nil
+	})
 	for _, name := range acknowledged {
 		if !stored[name] {
 			t.Errorf("%s was acknowledged but is lost", name)
