@@ -306,7 +306,7 @@ func TestOneReplicaWrites(t *testing.T) {
 		stopFirst()
 		second.record("b", "late")
 		former := writes["first"].Load()
-		time.Sleep(leaseDuration + 3*retryPeriod)
+		time.Sleep(leaseDuration + 6*retryPeriod) // it retries after up to 2.2 periods
 		if got := names(recalled(t, store)["b"]); got != "api,late,web" || writes["first"].Load() != former || writes["second"].Load() == 0 {
 			t.Errorf("recalled are %q after %d writes of the second replica", got, writes["second"].Load())
 		}
