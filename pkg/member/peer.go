@@ -215,11 +215,7 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 			}
 			logger.Info("Member Secret added", "cluster", spec.ClusterID, "secret", spec.Name)
 			p = added
-			s.peers[spec.Name] = p
-			if p.remembered {
-				delete(s.recalled, spec.ClusterID)
-				s.resumeLocked(p)
-			}
+			s.addLocked(p)
 		}
 		s.startFeedLocked(p)
 		s.evaluateLocked()
@@ -244,6 +240,16 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
 	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed
 	return p
+}
+
+// addLocked adds a peer. Another replica may already have heard from its cluster.
+func (s *Set) addLocked(p *peer) {
+	s.peers[p.spec.Name] = p
+	s.recorder.Doubt(p.id)
+	if p.remembered {
+		delete(s.recalled, p.id)
+		s.resumeLocked(p)
+	}
 }
 
 // removeSecret handles a Secret that was deleted.

@@ -288,3 +288,19 @@ func TestRemovedMemberIsNotRecordedAgain(t *testing.T) {
 		t.Errorf("%s is recorded of a member that was removed", names(got))
 	}
 }
+
+// R169: a replica that cannot reach a member whose Secret was created again leaves alone
+// what another replica has recorded of it since.
+func TestRecordsOfAMemberThatIsBackAreKept(t *testing.T) {
+	recorded := newHost()
+	cutOff, _ := exporting(t, recorded)
+	cutOff.removeSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
+	cutOff.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig()))
+	reaching, _ := exporting(t, recorded)
+	reaching.persist(t)
+	must(t, cutOff.recorder.TakeOver(t.Context()))
+	cutOff.persist(t)
+	if got := names(loaded(t, recorded)["b"]); got != "web.b" {
+		t.Errorf("recorded are %q", got)
+	}
+}

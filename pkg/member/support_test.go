@@ -101,11 +101,7 @@ func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {
 	p := f.newPeer(spec)
 	var r *receiver
 	f.locked(func() {
-		f.peers[spec.Name] = p
-		if p.remembered {
-			delete(f.recalled, id)
-			f.resumeLocked(p)
-		}
+		f.addLocked(p)
 		r = f.connect(p)
 		f.evaluateLocked()
 	})()

@@ -50,8 +50,8 @@ type remembered struct {
 	uid      types.UID
 	contact  Contact
 	services *tree
-	// heard is set once the member was heard from. Until then, the stored documents
-	// may be newer than what this replica recalled when it started.
+	// heard is set while everything that the member exports is known. Otherwise the
+	// stored documents may be newer: another replica may hear from the member.
 	heard bool
 }
 
@@ -148,6 +148,17 @@ func (r *Recorder) Forget(id string) {
 	delete(r.members, id)
 	r.forgotten.Insert(id)
 	r.compareLocked(id)
+}
+
+// Doubt leaves the documents of a member as they are until it is heard from again:
+// another replica may know it better. Its Secret exists, so they are not deleted either.
+func (r *Recorder) Doubt(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgotten.Delete(id)
+	if member := r.members[id]; member != nil {
+		member.heard = false
+	}
 }
 
 // Run writes while this replica is elected, until the context ends.

@@ -259,7 +259,15 @@ func TestForgetLeavesOtherMembers(t *testing.T) {
 	if got := recalled(t, store); names(got["b"]) != "back" {
 		t.Errorf("recalled is %q of a member that is back", names(got["b"]))
 	}
-	// The next writer deletes what the former one did not get to.
+	// The next writer has not reached the member that is back, but knows of its Secret.
+	standby.Doubt("b")
+	membertest.Must(t, standby.TakeOver(t.Context()))
+	standby.flush()
+	if got := recalled(t, store); names(got["b"]) != "back" || len(got["h"].Services) != 100 {
+		t.Errorf("recalled are %q of b, and %d Services of h", names(got["b"]), len(got["h"].Services))
+	}
+	// A writer deletes what the former one did not get to.
+	standby.Forget("b")
 	membertest.Must(t, standby.TakeOver(t.Context()))
 	standby.flush()
 	if got := recalled(t, store); len(got) != 1 || len(got["h"].Services) != 100 {
