@@ -82,16 +82,14 @@ func (p *peer) recordingLocked(recorder *memory.Recorder) recording {
 	return recording{recorder, recorder.Epoch(p.id), p.id, p.uid, p.acceptance.Accepted}
 }
 
-// record records Services, as soon as it is known whose they are. Those that are
-// no longer exported are always removed. The caller holds the peer's updates.
+// record records Services of an accepted member, as soon as its UID is known. The caller
+// holds the peer's updates.
 func (r recording) record(store *exports.Store, refs []exports.Ref) {
-	if r.uid == "" {
+	if r.uid == "" || !r.accepted { // all of them are recorded when it is accepted
 		return
 	}
 	for _, ref := range refs {
-		if service := store.Service(ref); r.accepted || service == nil {
-			r.recorder.Record(r.epoch, r.id, r.uid, ref, service)
-		}
+		r.recorder.Record(r.epoch, r.id, r.uid, ref, store.Service(ref))
 	}
 }
 

@@ -245,7 +245,9 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 // addLocked adds a peer. Another replica may already have heard from its cluster.
 func (s *Set) addLocked(p *peer) {
 	s.peers[p.spec.Name] = p
-	s.recorder.Doubt(p.id)
+	if !s.sharesIDLocked(p) {
+		s.recorder.Doubt(p.id)
+	}
 	if p.remembered {
 		delete(s.recalled, p.id)
 		s.resumeLocked(p)
@@ -276,14 +278,19 @@ func (s *Set) removeSecret(ctx context.Context, object any) {
 // leads to the same cluster.
 func (s *Set) forgetLocked(p *peer) {
 	p.remembered = false
-	for _, other := range s.peers {
-		if other != p && other.id == p.id {
-			return
-		}
-	}
-	if p.id != "" {
+	if p.id != "" && !s.sharesIDLocked(p) {
 		s.recorder.Forget(p.id)
 	}
+}
+
+// sharesIDLocked reports whether another Secret is for the same cluster ID.
+func (s *Set) sharesIDLocked(p *peer) bool {
+	for _, other := range s.peers {
+		if other != p && other.id == p.id {
+			return true
+		}
+	}
+	return false
 }
 
 // startFeedLocked starts a feed for a peer, and ends the previous one.

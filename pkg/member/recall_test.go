@@ -304,3 +304,35 @@ func TestRecordsOfAMemberThatIsBackAreKept(t *testing.T) {
 		t.Errorf("recorded are %q", got)
 	}
 }
+
+// Another Secret for the same ID, which is refused, changes nothing that is recorded of
+// the member: neither when it leads to a cluster whose UID changes, nor when it leads to
+// the member itself and lists less.
+func TestRefusedSecretLeavesRecords(t *testing.T) {
+	for name, change := range map[string]func(*fixture, *receiver){
+		"another UID": func(w *fixture, other *receiver) {
+			other.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "set", ClaimedAt: epoch.Add(time.Second)})
+			w.probe(other, ownEntry("b", withUID("uid-other")))
+			w.probe(other, ownEntry("b", withUID("uid-third")))
+		},
+		"the same cluster": func(w *fixture, other *receiver) {
+			other.ClaimsRead(identityOf("b"))
+			w.probe(other, ownEntry("b", withExports(1)))
+			w.upsert(t, other, exported("b", "web"))
+			w.remove(t, other, exported("b", "web"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded := newHost()
+			w, _ := exporting(t, recorded)
+			change(w, w.add("b", func(s *secret.Spec) { s.Name, s.Created = "other", metav1.NewTime(epoch.Add(time.Hour)) }))
+			if w.exporters("web") != "b" {
+				t.Fatal("the export of b is missing")
+			}
+			w.persist(t)
+			if got := loaded(t, recorded)["b"]; got.UID != "uid-b" || names(got) != "web.b" {
+				t.Errorf("recorded of %s are %q", got.UID, names(got))
+			}
+		})
+	}
+}

@@ -195,8 +195,8 @@ func (r *receiver) resetLocked() {
 	s, p := r.set, r.peer
 	s.notifyLocked(routed(s.routes, p, p.exports.Refs()))
 	p.exports = exports.NewStore()
-	s.recorder.Forget(p.id)
-	p.remembered, p.read, p.acceptance = false, false, acceptance.Result{Reason: acceptance.ReasonUnknown}
+	s.forgetLocked(p)
+	p.read, p.acceptance = false, acceptance.Result{Reason: acceptance.ReasonUnknown}
 	p.claims, p.claimedAt, p.cidrs = nil, time.Time{}, nil
 	// What the feed has read since may be of either cluster.
 	s.startFeedLocked(p)
