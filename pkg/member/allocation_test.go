@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
@@ -37,6 +38,7 @@ func TestAllocationCIDRsOfAllClustersCount(t *testing.T) {
 		w := newFixture(t, recorded)
 		b := w.join("b")
 		w.probe(b, ownEntry("b", cidrs))
+		w.replace(t, b, exports.Services)
 		w.persist(t)
 		after := restart(t, recorded, time.Second)
 		after.SetIdentity(younger)

@@ -47,18 +47,48 @@ func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
 	p.state = p.stateLocked(now, s.config.TTL)
 	switch {
 	case result.Accepted && !before.Accepted:
-		s.recordContactLocked(p)
-		s.deferred = append(s.deferred, func() { s.recordAll(p) })
+		s.deferred = append(s.deferred, func() {
+			s.recordAll(p)
+			s.recordContact(p)
+		})
 	case before.Accepted && result.Left():
 		s.forgetLocked(p)
 	}
 }
 
-// recordContactLocked records that a member was heard from, if it was.
+// recordContact records that a member was heard from, if it was.
+func (s *Set) recordContact(p *peer) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.recordContactLocked(p)
+}
+
+// recordContactLocked records that a member was heard from, if all that it exports is
+// known.
 func (s *Set) recordContactLocked(p *peer) {
-	if p.acceptance.Accepted && p.uid != "" && p.probes > 0 {
+	if s.peers[p.spec.Name] == p && p.acceptance.Accepted && p.uid != "" && p.currentLocked(s.config.Clock.Now()) {
 		s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
 	}
+}
+
+// doubtLocked leaves the records of members alone from which this replica has not heard
+// for a while: another one may have.
+func (s *Set) doubtLocked(now time.Time) {
+	for _, p := range s.peers {
+		if !p.heardLocked(now) && !s.heardLocked(p.id, now) {
+			s.recorder.Doubt(p.id)
+		}
+	}
+}
+
+// heardLocked reports whether this replica hears from the cluster with an ID.
+func (s *Set) heardLocked(id string, now time.Time) bool {
+	for _, p := range s.peers {
+		if p.id == id && p.heardLocked(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // rerouted returns the Services of all clusters whose routes differ.

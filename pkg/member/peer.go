@@ -70,6 +70,9 @@ type peer struct {
 	// errors of the last attempts.
 	probeError, claimsError error
 	readErrors              [exports.Kinds]error
+	// followed is when the present feed last read all Services or began to watch them
+	// anew, and failed when a probe last failed.
+	followed, failed time.Time
 	// listed are the kinds that the present feed has read completely; read is set
 	// once any feed has read everything.
 	listed [exports.Kinds]bool
@@ -117,6 +120,24 @@ func (p *peer) lastSeenLocked() time.Time {
 		return p.seenElsewhere
 	}
 	return p.seenHere
+}
+
+// heardLocked reports whether this replica hears from the peer, and the peer is, or may
+// become, the cluster with its ID, or gave that ID up.
+func (p *peer) heardLocked(now time.Time) bool {
+	return now.Sub(p.seenHere) < liveness.StaleAfter && (!p.acceptance.Refused() || p.acceptance.Left())
+}
+
+// catchUp is how long a watch that outlived failed probes may take to pass on what
+// happened meanwhile. One that takes longer is ended by the health check of its
+// connection.
+const catchUp = time.Minute
+
+// currentLocked reports whether this replica knows all Services that the peer exports
+// now. After a silence, that is so when they were read or watched anew.
+func (p *peer) currentLocked(now time.Time) bool {
+	return p.listed[exports.Services] && p.readErrors[exports.Services] == nil && p.heardLocked(now) &&
+		(!p.followed.Before(p.failed) || now.Sub(p.failed) >= catchUp)
 }
 
 func (p *peer) candidateLocked() acceptance.Candidate {

@@ -78,7 +78,7 @@ func TestRecordedExportsAreRecalled(t *testing.T) {
 	recorded := newHost()
 	w, b := exporting(t, recorded)
 	h := w.join("h", hubFor("*"))
-	w.upsert(t, h, exported("x", "web", "x"))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
 	w.upsert(t, h, exportedSlice("x", "web", "web-7", "x"))
 	seen := metav1.NewTime(w.clock.Now())
 	relayed := relayedEntry("x", withExports(1), func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = &seen })
@@ -185,7 +185,7 @@ func TestEndpointsAreRestored(t *testing.T) {
 	w := newFixture(t, recorded)
 	for _, id := range []string{"g", "h"} {
 		hub := w.join(id, hubFor("*"))
-		w.upsert(t, hub, exported("x", "web", "x"))
+		w.replace(t, hub, exports.Services, exported("x", "web", "x"))
 		w.upsert(t, hub, exportedSlice("x", "web", "web-1", "x"))
 		w.probe(hub, ownEntry(id), relayedEntry("x", withExports(1)))
 	}

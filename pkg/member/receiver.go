@@ -51,7 +51,8 @@ func (r *receiver) update(compute func(*exports.Store) exports.Update, change fu
 func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 	p, rejected := r.peer, exports.NewRejections(arrivals)
 	r.update(func(store *exports.Store) exports.Update { return store.Replace(p.id, kind, arrivals) }, func(update exports.Update) {
-		p.rejected[kind], p.readErrors[kind], p.listed[kind] = rejected, nil, true
+		p.rejected[kind], p.listed[kind] = rejected, true
+		r.followedLocked(kind, nil)
 		if update.Doubts() {
 			r.feed.ProbeNow()
 		}
@@ -104,9 +105,19 @@ func (r *receiver) ifCurrent(change func()) {
 // ReadFailed implements feed.Sink.
 func (r *receiver) ReadFailed(kind exports.Kind, err error) {
 	r.ifCurrent(func() {
-		r.peer.readErrors[kind] = err
+		r.followedLocked(kind, err)
 		r.set.refreshLocked(r.peer)
 	})
+}
+
+// followedLocked records the outcome of an attempt to list or watch one kind.
+func (r *receiver) followedLocked(kind exports.Kind, err error) {
+	s, p := r.set, r.peer
+	p.readErrors[kind] = err
+	if kind == exports.Services && err == nil {
+		p.followed = s.config.Clock.Now()
+		s.deferred = append(s.deferred, func() { s.recordContact(p) })
+	}
 }
 
 // ClaimsRead implements feed.Sink. A cluster cannot lose its ID: an answer
@@ -137,7 +148,9 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 		now := s.config.Clock.Now()
 		p.probeError = err
 		changed := false
-		if err == nil {
+		if err != nil {
+			p.failed = now
+		} else {
 			p.seenHere = now
 			own := members[p.id]
 			if own != nil && (own.Status.State != clusterset.MemberLocal || own.Status.ClusterUID == "") {

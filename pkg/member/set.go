@@ -218,6 +218,7 @@ func every(ctx context.Context, clock clock.WithTicker, interval time.Duration, 
 func (s *Set) tick() {
 	s.locked(func() {
 		now := s.config.Clock.Now()
+		s.doubtLocked(now)
 		for _, p := range s.peers {
 			if p.state != p.stateLocked(now, s.config.TTL) {
 				s.evaluateLocked()

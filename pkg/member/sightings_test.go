@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
@@ -107,6 +108,7 @@ func TestSightingsAreKnownAfterARestart(t *testing.T) {
 	w.probe(h, ownEntry("h"), entry)
 	w.silence(b, liveness.DefaultTTL, nil)
 	w.probe(h, ownEntry("h"), entry)
+	w.replace(t, h, exports.Services)
 	w.persist(t)
 	after := restart(t, recorded, liveness.DefaultTTL)
 	silent := after.add("b")
@@ -127,5 +129,52 @@ func TestSightingsAreKnownAfterARestart(t *testing.T) {
 	after.persist(t)
 	if recorded.leases["b"].Lost {
 		t.Error("it is still recorded as lost")
+	}
+}
+
+// R165: a replica that was cut off from a member does not record what it knew before: not
+// when it is elected, nor when it reaches the member again, until its watch has begun
+// anew or had the time to catch up.
+func TestReplicaThatWasCutOffRecordsNothingOutdated(t *testing.T) {
+	for name, catchUpBy := range map[string]func(*fixture, *receiver){
+		"list": func(w *fixture, b *receiver) {
+			w.replace(t, b, exports.Services, exported("b", "web"), exported("b", "newest"))
+		},
+		"watch": func(_ *fixture, b *receiver) { b.ReadFailed(exports.Services, nil) },
+		"time": func(w *fixture, b *receiver) {
+			for range catchUp / feed.ProbeInterval {
+				w.clock.Step(feed.ProbeInterval)
+				w.probe(b, ownEntry("b", withExports(1)))
+				w.tick()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded := newHost()
+			cutOff, b := exporting(t, recorded)
+			cutOff.persist(t)
+			other, same := exporting(t, recorded)
+			cutOff.silence(b, time.Hour, &sighting.Sighting{Member: "b", UID: "uid-b"})
+			other.upsert(t, same, exported("b", "new"))
+			other.persist(t)
+			recordedNow := func() string {
+				t.Helper()
+				must(t, cutOff.recorder.TakeOver(t.Context()))
+				cutOff.persist(t)
+				return names(loaded(t, recorded)["b"])
+			}
+			if got := recordedNow(); got != "new.b,web.b" {
+				t.Errorf("recorded are %q by a replica that is cut off", got)
+			}
+			cutOff.probe(b, ownEntry("b", withExports(2)))
+			cutOff.upsert(t, b, exported("b", "newest"))
+			if got := recordedNow(); got != "new.b,web.b" {
+				t.Errorf("recorded are %q by a replica that has not caught up", got)
+			}
+			catchUpBy(cutOff, b)
+			if got := recordedNow(); got != "newest.b,web.b" {
+				t.Errorf("recorded are %q by a replica that has caught up", got)
+			}
+		})
 	}
 }

@@ -83,7 +83,7 @@ func many(count int) []string {
 
 func uidOf(id string) types.UID { return types.UID("uid-" + id) }
 
-// heard records a contact.
+// heard records a contact with a member whose Services are all known.
 func (r *replica) heard(id string) { r.RecordContact(id, uidOf(id), contactOf(id)) }
 
 func contactOf(id string) Contact {

@@ -50,7 +50,7 @@ type remembered struct {
 	uid      types.UID
 	contact  Contact
 	services *tree
-	// heard is set while everything that the member exports is known. Otherwise the
+	// heard is set while all that the member exports is known as of now. Otherwise the
 	// stored documents may be newer: another replica may hear from the member.
 	heard bool
 }
@@ -112,7 +112,8 @@ func (r *Recorder) setLocked(id string, member *remembered, ref exports.Ref, ser
 	}
 }
 
-// RecordContact records that a member was heard from. Only what changed is written.
+// RecordContact records that a member was heard from, and that all Services that it
+// exports now were recorded. Only what changed is written.
 func (r *Recorder) RecordContact(id string, uid types.UID, contact Contact) {
 	contact = contact.lasting()
 	r.mu.Lock()

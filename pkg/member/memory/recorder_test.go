@@ -146,6 +146,38 @@ func TestNextWriterWritesDifferences(t *testing.T) {
 	}
 }
 
+// R165: a replica that no longer hears from a member does not replace what another one
+// has recorded since, until it knows all Services again. Of what it was told before, it
+// still writes the rest.
+func TestWriterThatDoesNotHearFromAMemberLeavesItsRecords(t *testing.T) {
+	store := recordtest.New()
+	stale, other := newWriter(t, store), newWriter(t, store)
+	stale.heard("b")
+	stale.record("b", "old")
+	stale.Doubt("b")
+	stale.flush()
+	if got := names(recalled(t, store)["b"]); got != "old" {
+		t.Fatalf("recalled are %q, want what was heard before", got)
+	}
+	other.heard("b")
+	other.record("b", "new")
+	membertest.Must(t, other.TakeOver(t.Context()))
+	other.flush()
+	stale.record("b", "partial") // not all that is missing
+	membertest.Must(t, stale.TakeOver(t.Context()))
+	stale.flush()
+	if got := names(recalled(t, store)["b"]); got != "new" {
+		t.Errorf("recalled are %q, want those of the replica that hears from the member", got)
+	}
+	ref, service := service(t, "b", "newest")
+	stale.RecordAll(0, "b", "uid-b", chunk{ref: service})
+	stale.heard("b")
+	stale.flush()
+	if got := names(recalled(t, store)["b"]); got != "newest" {
+		t.Errorf("recalled are %q after all Services were read again", got)
+	}
+}
+
 // R169: documents of a cluster that is no longer a member are deleted, and not decoded.
 func TestFormerMembersAreDeletedWithoutBeingRead(t *testing.T) {
 	store := recordtest.New()

@@ -185,7 +185,7 @@ func (r *Recorder) contentLocked(of document) content {
 	if member == nil {
 		return content{known: r.forgotten.Has(of.member)}
 	}
-	wanted := content{known: member.heard, uid: member.uid}
+	wanted := content{known: true, uid: member.uid} // it was heard from when the document changed
 	if of.contact {
 		contact := member.contact
 		wanted.contact = &contact
