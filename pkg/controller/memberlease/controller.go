@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coordinationv1listers "k8s.io/client-go/listers/coordination/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -34,9 +34,17 @@ import (
 // that do not agree for a while must not write in turns.
 const renewEvery = 10 * time.Second
 
+const (
+	// maxSkew is how far ahead the clock of another replica may be. A Lease that was
+	// renewed later than that is renewed as if it had never been.
+	maxSkew = 10 * time.Second
+	// writeTimeout limits one write: the other Leases wait for it.
+	writeTimeout = 5 * time.Second
+)
+
 // Controller reconciles the Leases of members.
 type Controller struct {
-	client    kubernetes.Interface
+	client    coordinationv1client.LeasesGetter
 	clock     clock.PassiveClock
 	namespace string
 	queue     loop.Queue
@@ -50,7 +58,7 @@ type Controller struct {
 
 // New returns a controller for the Leases in a namespace. host is an informer factory for
 // that namespace.
-func New(client kubernetes.Interface, clock clock.PassiveClock, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) *Controller {
+func New(client coordinationv1client.LeasesGetter, clock clock.PassiveClock, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) *Controller {
 	members := own.ClusterSet().V1alpha1().Members()
 	leases := host.Coordination().V1().Leases()
 	c := &Controller{
@@ -90,7 +98,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		entry = nil
 	}
-	wanted := desired(existing, entry)
+	wanted := desired(existing, entry, c.clock.Now())
 	if wanted == existing {
 		return nil
 	}
@@ -111,7 +119,9 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 // write replaces a Lease, unless another replica has in the meantime: the loop then
 // compares again.
 func (c *Controller) write(ctx context.Context, existing, wanted *coordinationv1.Lease) error {
-	client := c.client.CoordinationV1().Leases(c.namespace)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	client := c.client.Leases(c.namespace)
 	switch {
 	case wanted == nil:
 		precondition := metav1.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion}
@@ -132,12 +142,15 @@ func (c *Controller) write(ctx context.Context, existing, wanted *coordinationv1
 
 // desired returns the Lease of a member, nil if it should have none, or the existing one
 // if it does not have to be written. Of the sightings of all replicas, the newest counts.
-func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member) *coordinationv1.Lease {
+func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, now time.Time) *coordinationv1.Lease {
 	var held sighting.Sighting
 	if existing != nil {
 		var managed bool
 		if held, managed = sighting.FromLease(existing); !managed {
 			return existing
+		}
+		if held.At.After(now.Add(maxSkew)) {
+			held.At = time.Time{}
 		}
 	}
 	if entry == nil || entry.Status.State == clustersetv1alpha1.MemberLocal || entry.Status.State == clustersetv1alpha1.MemberRefused {

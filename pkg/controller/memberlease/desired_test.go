@@ -6,6 +6,7 @@ package memberlease
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -83,6 +85,9 @@ func TestDesiredLease(t *testing.T) {
 		{name: "seen shortly after", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery-time.Second, 60), want: lease(time.Minute, 60), kept: true},
 		{name: "seen later", existing: lease(time.Minute, 60), entry: member(connected, time.Minute+renewEvery, 60), want: lease(time.Minute+renewEvery, 60)},
 		{name: "seen earlier by a server that lags behind", existing: lease(time.Minute, 60), entry: member(connected, 0, 60), want: lease(time.Minute, 60), kept: true},
+		{name: "renewed ahead of this clock", existing: lease(2*time.Hour+maxSkew, 60), entry: member(connected, 2*time.Hour, 60), want: lease(2*time.Hour+maxSkew, 60), kept: true},
+		{name: "renewed in the future", existing: lease(2*time.Hour+maxSkew+1, 60), entry: member(connected, 2*time.Hour, 60), want: lease(2*time.Hour, 60)},
+		{name: "lost, and renewed in the future", existing: lease(48*time.Hour, 60), entry: member(lost, time.Hour, 60), want: lease(time.Hour, 60, markedLost)},
 		{name: "lost by now", existing: lease(time.Minute, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost)},
 		{name: "lost for long", existing: lease(time.Minute, 60, markedLost), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost), kept: true},
 		{name: "lost to a server that does not know of the newest sighting", existing: lease(time.Minute, 60), entry: member(lost, 0, 60), want: lease(time.Minute, 60), kept: true},
@@ -102,7 +107,7 @@ func TestDesiredLease(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.existing.DeepCopy()
-			got := desired(test.existing, test.entry)
+			got := desired(test.existing, test.entry, epoch.Add(2*time.Hour))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("want (-), got (+): %s", diff)
 			}
@@ -119,7 +124,7 @@ func TestDesiredLease(t *testing.T) {
 func TestForeignMetadataOfALeaseIsPreserved(t *testing.T) {
 	existing := lease(0, 60)
 	existing.Labels["team"], existing.ResourceVersion = "platform", "7"
-	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60))
+	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60), epoch.Add(time.Hour))
 	if got.Labels["team"] != "platform" || got.ResourceVersion != "7" {
 		t.Errorf("%+v", got.ObjectMeta)
 	}
@@ -129,7 +134,7 @@ func TestForeignLeaseIsLeftAlone(t *testing.T) {
 	foreign := lease(0, 60)
 	foreign.Labels = nil
 	for _, entry := range []*clustersetv1alpha1.Member{nil, member(clustersetv1alpha1.MemberConnected, time.Hour, 60)} {
-		if got := desired(foreign, entry); got != foreign {
+		if got := desired(foreign, entry, epoch.Add(time.Hour)); got != foreign {
 			t.Errorf("want the existing Lease, got %v", got)
 		}
 	}
@@ -139,7 +144,27 @@ func TestForeignLeaseIsLeftAlone(t *testing.T) {
 type replicas struct {
 	client  *fake.Clientset
 	servers []*mcsfake.Clientset
-	stop    func()
+	// unanswered is whether Leases that are created get no response.
+	unanswered atomic.Bool
+	stop       func()
+}
+
+// Leases implements LeasesGetter for the controllers.
+func (r *replicas) Leases(namespace string) coordinationv1client.LeaseInterface {
+	return leases{r.client.CoordinationV1().Leases(namespace), r}
+}
+
+type leases struct {
+	coordinationv1client.LeaseInterface
+	replicas *replicas
+}
+
+func (l leases) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	if l.replicas.unanswered.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return l.LeaseInterface.Create(ctx, lease, options)
 }
 
 func startReplicas(t *testing.T, count int) *replicas {
@@ -152,7 +177,7 @@ func startReplicas(t *testing.T, count int) *replicas {
 		r.servers = append(r.servers, server)
 		host := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace("mcs-system"))
 		own := mcsinformers.NewSharedInformerFactory(server, 0)
-		controller := New(r.client, clock.RealClock{}, "mcs-system", host, own)
+		controller := New(r, clock.RealClock{}, "mcs-system", host, own)
 		host.StartWithContext(ctx)
 		own.StartWithContext(ctx)
 		running.Go(func() {
@@ -221,6 +246,26 @@ func TestReplicasRenewOneLease(t *testing.T) {
 		// Both may try at once, and one of them fails.
 		if got, most := r.writes(), 2*minutes*6; got > most {
 			t.Errorf("%d writes in %d minutes, want at most %d", got, minutes, most)
+		}
+	})
+}
+
+// R168: a write that is not answered does not keep the Leases of other members from being
+// renewed.
+func TestWritesHaveADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 1)
+		defer r.stop()
+		r.unanswered.Store(true)
+		r.show(t, 0, member(clustersetv1alpha1.MemberConnected, 0, 60))
+		time.Sleep(time.Minute)
+		west := member(clustersetv1alpha1.MemberConnected, 0, 60)
+		west.Name = "west"
+		r.unanswered.Store(false)
+		r.show(t, 0, west)
+		time.Sleep(writeTimeout)
+		if _, err := r.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), "member-west", metav1.GetOptions{}); err != nil {
+			t.Error(err)
 		}
 	})
 }
