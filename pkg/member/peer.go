@@ -62,8 +62,9 @@ type peer struct {
 	uid       types.UID
 	claimedAt time.Time
 	cidrs     []string
-	// remembered is set if the member was accepted before a restart.
-	remembered bool
+	// remembered is set if the member was accepted before a restart, and incomplete if
+	// not everything that was recorded of it could be read.
+	remembered, incomplete bool
 
 	exports  *exports.Store
 	rejected [exports.Kinds]*exports.Rejections
@@ -255,6 +256,7 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 		return p
 	}
 	p.uid, p.claimedAt, p.cidrs, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, true
+	p.incomplete = recalled.Incomplete
 	if spec.Problem != nil { // enforced as soon as the Secret is valid
 		policy.Relay, policy.AllowedCIDRs = route.Scope{All: true}, nil
 	}

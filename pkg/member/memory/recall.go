@@ -22,6 +22,8 @@ type Member struct {
 	Contact
 	// Services are its ExportedServices.
 	Services []exports.Object
+	// Incomplete is set if not all of its documents could be read.
+	Incomplete bool
 }
 
 // Load reads what is remembered of members. ids are the cluster IDs by the names of
@@ -59,8 +61,8 @@ func (r *Recorder) Load(ctx context.Context, ids map[string]string) (map[string]
 	members := map[string]*remembered{}
 	for id, documents := range stored {
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "cluster", id)
-		if member := recall(klog.NewContext(ctx, logger), id, documents); member != nil {
-			recalled[id], members[id] = member.recalled(ids[member.contact.Secret] == id), member
+		if member, complete := recall(klog.NewContext(ctx, logger), id, documents); member != nil {
+			recalled[id], members[id] = member.recalled(ids[member.contact.Secret] == id, complete), member
 		}
 	}
 	r.mu.Lock()
@@ -69,34 +71,63 @@ func (r *Recorder) Load(ctx context.Context, ids map[string]string) (map[string]
 	return recalled, nil
 }
 
-// recall decodes the documents of a member. Documents that cannot be decoded are
-// skipped: the feed of the member brings their content again. It returns nil if it is
-// unknown whose documents they are.
-func recall(ctx context.Context, id string, documents map[document][]byte) *remembered {
+// recall decodes the documents of a member, and reports whether that is all that was
+// recorded. It returns nil if it is unknown whose documents they are. The feed of the
+// member brings the content of unreadable documents again.
+func recall(ctx context.Context, id string, documents map[document][]byte) (member *remembered, complete bool) {
 	logger := klog.FromContext(ctx)
 	uid, contact, err := decodeContact(documents[document{member: id, contact: true}])
-	if err != nil {
-		logger.Error(err, "Failed to decode the record of a member, its recorded exports are ignored")
-		return nil
+	complete = err == nil
+	if !complete {
+		logger.Error(err, "Failed to decode the record of a member")
 	}
-	var prefixes []string
-	for document := range documents {
-		if !document.contact {
-			prefixes = append(prefixes, document.prefix)
+	chunks := map[string]decoded{}
+	for document, data := range documents {
+		if document.contact {
+			continue
+		}
+		uid, services, err := decodeServices(data)
+		if err != nil {
+			logger.Error(err, "Failed to decode recorded exports of a member", "name", document)
+		}
+		chunks[document.prefix] = decoded{uid, services}
+	}
+	if uid == "" {
+		uid = commonUID(chunks)
+	}
+	if uid == "" {
+		return nil, false
+	}
+	prefixes := sets.KeySet(chunks)
+	member = &remembered{uid: uid, contact: contact, services: newTree(prefixes.UnsortedList()...)}
+	for prefix, chunk := range chunks {
+		if chunk.uid == uid {
+			member.add(prefix, chunk.services, prefixes)
+		} else { // unreadable, or of another cluster that had the ID
+			complete = false
 		}
 	}
-	member := &remembered{uid: uid, contact: contact, services: newTree(prefixes...)}
-	for _, prefix := range prefixes {
-		document := document{member: id, prefix: prefix}
-		of, services, err := decodeServices(documents[document])
+	return member, complete
+}
+
+// decoded is a chunk as it was stored, without a UID if it could not be decoded.
+type decoded struct {
+	uid      types.UID
+	services []exports.Object
+}
+
+// commonUID returns the UID of all chunks that could be decoded, if it is the same.
+func commonUID(chunks map[string]decoded) (common types.UID) {
+	for _, chunk := range chunks {
 		switch {
-		case err != nil:
-			logger.Error(err, "Failed to decode recorded exports of a member, skipping them", "name", document)
-		case of == uid: // otherwise they are of another cluster that had the ID
-			member.add(prefix, services, sets.New(prefixes...))
+		case chunk.uid == "" || chunk.uid == common:
+		case common != "":
+			return ""
+		default:
+			common = chunk.uid
 		}
 	}
-	return member
+	return common
 }
 
 // add adds the Services of a document. If the document was divided, but could not be
@@ -117,8 +148,8 @@ func (m *remembered) add(prefix string, services []exports.Object, prefixes sets
 
 // recalled returns what was recalled. If the Secret no longer exists or is for another
 // cluster, any Secret for the ID can recall the member.
-func (m *remembered) recalled(secretExists bool) Member {
-	member := Member{UID: m.uid, Contact: m.contact}
+func (m *remembered) recalled(secretExists, complete bool) Member {
+	member := Member{UID: m.uid, Contact: m.contact, Incomplete: !complete}
 	if !secretExists {
 		member.Secret = ""
 	}

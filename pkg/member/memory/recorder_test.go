@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record/recordtest"
@@ -206,14 +207,23 @@ func TestFormerMembersAreDeletedWithoutBeingRead(t *testing.T) {
 	}
 }
 
-func TestUnreadableDocumentsAreSkipped(t *testing.T) {
+// R169: a document that cannot be read costs no other, and the member counts as
+// incomplete, not as one that exports less, until it is read again.
+func TestMembersWithUnreadableDocumentsAreIncomplete(t *testing.T) {
 	store := recordtest.New()
 	w := newWriter(t, store)
+	put := func(name string, data []byte) {
+		_, _, err := store.Update(t.Context(), name, func([]byte) ([]byte, error) { return data, nil })
+		membertest.Must(t, err)
+	}
 	w.heard("b")
 	w.record("b", many(300)...)
 	w.heard("h")
 	w.record("h", "hub")
 	w.flush()
+	if got := recalled(t, store); got["b"].Incomplete || got["h"].Incomplete {
+		t.Fatal("what was recorded counts as incomplete")
+	}
 	documents, _, err := store.List(t.Context())
 	membertest.Must(t, err)
 	lost := 0
@@ -222,24 +232,36 @@ func TestUnreadableDocumentsAreSkipped(t *testing.T) {
 			_, services, err := decodeServices(documents[name])
 			membertest.Must(t, err)
 			lost = len(services)
-			_, _, err = store.Update(t.Context(), name, func([]byte) ([]byte, error) { return []byte("broken"), nil })
-			membertest.Must(t, err)
+			put(name, []byte("broken"))
 		}
 	}
-	_, _, err = store.Update(t.Context(), "contact.h", func([]byte) ([]byte, error) { return []byte{}, nil })
-	membertest.Must(t, err)
+	put("contact.h", []byte{})
 	after, got := newReplica(t, store)
-	if _, known := got["h"]; known || len(got["b"].Services) != 300-lost {
-		t.Errorf("recalled are %d Services, want %d", len(got["b"].Services), 300-lost)
+	if b := got["b"]; !b.Incomplete || b.UID != "uid-b" || len(b.Services) != 300-lost {
+		t.Errorf("recalled are %d Services, want %d; incomplete: %t", len(b.Services), 300-lost, b.Incomplete)
+	}
+	if h := got["h"]; !h.Incomplete || h.UID != "uid-h" || names(h) != "hub" {
+		t.Errorf("of h with UID %q are recalled %q, incomplete: %t", h.UID, names(h), h.Incomplete)
 	}
 	membertest.Must(t, after.TakeOver(t.Context()))
 	after.heard("b")
 	after.record("b", many(300)...)
 	after.heard("h")
-	after.record("h", "hub")
 	after.flush()
-	if got := recalled(t, store); len(got["b"].Services) != 300 || names(got["h"]) != "hub" {
+	if got := recalled(t, store); len(got["b"].Services) != 300 || got["b"].Incomplete || names(got["h"]) != "hub" || got["h"].Incomplete {
 		t.Errorf("recalled are %d Services of b and %q of h after they were read again", len(got["b"].Services), names(got["h"]))
+	}
+	// Without a contact, and with Services of two clusters, it is unknown whose they are.
+	_, other := service(t, "h", "other")
+	data, err := encodeServices("another", []*clusterset.ExportedService{other})
+	membertest.Must(t, err)
+	put("services-0.h", data)
+	if h := recalled(t, store)["h"]; !h.Incomplete || h.UID != "uid-h" {
+		t.Errorf("recalled is %+v, although Services of another cluster are stored", h)
+	}
+	put("contact.h", nil)
+	if h, known := recalled(t, store)["h"]; known {
+		t.Errorf("recalled is %+v, although it is unknown whose records these are", h)
 	}
 }
 

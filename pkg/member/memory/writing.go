@@ -61,8 +61,13 @@ func (r *Recorder) compareLocked(id string) {
 	} else {
 		member = &remembered{heard: true}
 	}
-	for document := range documents {
+	contact := document{member: id, contact: true}
+	last := documents.Has(contact)
+	for document := range documents.Delete(contact) {
 		r.changedLocked(member, document)
+	}
+	if last { // without it, the Services count as incomplete
+		r.changedLocked(member, contact)
 	}
 }
 
