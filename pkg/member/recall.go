@@ -4,9 +4,7 @@
 package member
 
 import (
-	"context"
 	"maps"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -34,54 +32,6 @@ func (s *Set) restoreEndpoints(services []exports.Object) []exports.Object {
 		}
 	}
 	return restored
-}
-
-const (
-	// unrecordedGrace is how long a server that starts waits for members of which
-	// nothing is recorded.
-	unrecordedGrace = 10 * time.Second
-	unrecordedPoll  = 50 * time.Millisecond
-)
-
-// awaitUnrecorded waits a while for members of which nothing is recorded, although they
-// were seen before: the records are of another version, or lost. Without them, it would
-// look as if these members exported nothing.
-func (s *Set) awaitUnrecorded(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	deadline := s.config.Clock.After(unrecordedGrace)
-	for waiting := false; ; waiting = true {
-		missing := s.unrecorded()
-		if len(missing) == 0 {
-			return
-		}
-		if !waiting {
-			logger.Info("Waiting for members of which nothing is recorded", "clusters", missing, "timeout", unrecordedGrace)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-deadline:
-			logger.Error(nil, "Members of which nothing is recorded were not read in time, their exports are unknown until they are", "clusters", missing)
-			return
-		case <-s.config.Clock.After(unrecordedPoll):
-		}
-	}
-}
-
-// unrecorded returns the members that were seen before this server started, but of which
-// nothing is known yet, sorted.
-func (s *Set) unrecorded() []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var missing []string
-	for _, p := range s.peers {
-		known := p.remembered || p.acceptance.Refused() || p.acceptance.Accepted && p.read
-		if _, seen := s.sightings[p.id]; seen && !known {
-			missing = append(missing, p.id)
-		}
-	}
-	slices.Sort(missing)
-	return missing
 }
 
 // resumeLocked continues with a member that was recalled: when it was last seen, and

@@ -178,9 +178,10 @@ func (s *Set) Run(ctx context.Context) {
 		s.recalled = nil
 	})()
 	s.running.Go(func() { s.recorder.Run(ctx) })
-	s.awaitUnrecorded(ctx)
-	close(s.ready)
-	<-ctx.Done()
+	if s.awaitMembers(ctx) {
+		close(s.ready)
+		<-ctx.Done()
+	}
 }
 
 // clusterIDs returns the cluster IDs in member Secrets, by their names.
@@ -195,8 +196,8 @@ func clusterIDs(secrets []any) map[string]string {
 }
 
 // Ready is closed when all Secrets have been read, and everything recorded about
-// their clusters is known. It does not wait for members, except for a while for those
-// that were seen before and of which nothing is recorded.
+// their clusters is known. It waits a few seconds for members that were not lost before:
+// their latest exports may not be recorded.
 func (s *Set) Ready() <-chan struct{} { return s.ready }
 
 // every calls a function regularly until the context ends.

@@ -266,25 +266,74 @@ func TestMembersWithoutARecordAreReadBeforeTheSetIsReady(t *testing.T) {
 	}
 }
 
-func TestMembersWithoutARecordAreNotAwaitedForLong(t *testing.T) {
+// The replica that records may have been killed: what was exported since is not recorded.
+func TestLatestExportsAreReadBeforeTheSetIsReady(t *testing.T) {
+	recorded := newHost()
+	w, _ := exporting(t, recorded)
+	w.persist(t)
+	server := membertest.NewServer(t, "b")
+	server.Export("web")
+	server.Export("latest")
+	r := newRunning(t, recorded, secretFor("b", server.Kubeconfig("token-1")))
+	must(t, r.secrets.Tracker().Add(lease("b")))
+	r.run(t)
+	if r.exporters("web") != "b" || r.exporters("latest") != "b" {
+		t.Error("the Set is ready without the latest exports of a member")
+	}
+}
+
+// A server that starts waits for members only if they were not lost before, and not for long.
+func TestMembersAreAwaitedForAWhile(t *testing.T) {
+	was, lost := &sighting.Sighting{Member: "b", UID: "uid-b"}, &sighting.Sighting{Member: "b", UID: "uid-b", Lost: true}
+	for name, test := range map[string]struct {
+		recorded, damaged bool
+		seen              *sighting.Sighting
+		want              time.Duration
+	}{
+		"new":                                {},
+		"seen before, but not recorded":      {seen: was, want: unknownGrace},
+		"lost, and not recorded":             {seen: lost},
+		"recorded, and never seen":           {recorded: true},
+		"recorded, and not lost":             {recorded: true, seen: was, want: recordedGrace},
+		"recorded, and lost":                 {recorded: true, seen: lost},
+		"recorded, and another one was lost": {recorded: true, seen: &sighting.Sighting{Member: "b", UID: "uid-other", Lost: true}, want: recordedGrace},
+		"damaged":                            {recorded: true, damaged: true, seen: was, want: unknownGrace},
+		"damaged, and lost":                  {recorded: true, damaged: true, seen: lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded := newHost()
+			if test.recorded {
+				w, _ := exporting(t, recorded)
+				w.persist(t)
+				clear(recorded.leases)
+			}
+			if test.damaged {
+				_, _, err := recorded.Update(t.Context(), "contact.b", func([]byte) ([]byte, error) { return []byte("damaged"), nil })
+				must(t, err)
+			}
+			if test.seen != nil {
+				recorded.leases["b"] = *test.seen
+			}
+			after := restart(t, recorded, time.Second)
+			after.add("b")
+			if got := after.unread(test.want); len(got) > 0 {
+				t.Errorf("it waits for %v after %s", got, test.want)
+			}
+			if got := after.unread(test.want - 1); test.want > 0 && len(got) != 1 {
+				t.Errorf("it waits for %v before %s have passed", got, test.want)
+			}
+		})
+	}
+}
+
+// A server that ends while it waits is not ready.
+func TestSetThatEndsWhileItWaitsIsNotReady(t *testing.T) {
 	w := newFixture(t, nil)
 	w.add("b")
-	w.awaitUnrecorded(t.Context()) // b was never seen
 	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now()})
-	start, ended := w.clock.Now(), make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.awaitUnrecorded(t.Context())
-	}()
-	for done := false; !done; {
-		select {
-		case <-ended:
-			done = true
-		default:
-			w.clock.Step(unrecordedPoll)
-		}
-	}
-	if waited := w.clock.Since(start); waited < unrecordedGrace {
-		t.Errorf("it waited for %s", waited)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if w.awaitMembers(ctx) {
+		t.Error("it is ready")
 	}
 }

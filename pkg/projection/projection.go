@@ -198,9 +198,8 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	select {
 	case <-p.members.Ready():
 	case <-ctx.Done():
-		return
 	}
-	if p.computeAll(ctx) != nil {
+	if ctx.Err() != nil || p.computeAll(ctx) != nil { // nothing incomplete is served at the end
 		return
 	}
 	for _, store := range p.config.Stores {
