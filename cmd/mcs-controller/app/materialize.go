@@ -94,6 +94,7 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 			return nil // the context is canceled
 		}
 	}
+	candidate.Yield = leadership.NewOutlook(m.own.ClusterSet().V1alpha1().Members().Lister()).Yield
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return sightings.Run(ctx) })
 	group.Go(func() error { return candidate.Run(ctx, m.lead) })

@@ -8,7 +8,9 @@ package leadership
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +50,14 @@ type Candidate struct {
 	Timing
 	// Health decides when the candidate campaigns; nil for always.
 	Health *Health
+	// Yield returns when another replica should lead instead, or its context is canceled;
+	// nil for never. It is called whenever this replica leads. Another replica then has
+	// LeaseDuration to acquire the Lease, before this one campaigns again.
+	Yield func(context.Context)
 }
+
+// errYielded is why a replica that could lead does not.
+var errYielded = errors.New("another replica should lead")
 
 // Run calls lead whenever this replica holds the Lease, and cancels its context when the
 // replica should not lead any more. The Lease is released after lead has returned. Run
@@ -58,7 +67,13 @@ func (c *Candidate) Run(ctx context.Context, lead func(context.Context) error) e
 		able, cancel := c.awaitHealth(ctx)
 		err := c.campaign(able, lead)
 		cancel()
-		if err != nil {
+		switch {
+		case errors.Is(err, errYielded):
+			select {
+			case <-ctx.Done():
+			case <-time.After(c.LeaseDuration):
+			}
+		case err != nil:
 			return err
 		}
 	}
@@ -101,10 +116,7 @@ func (c *Candidate) campaign(ctx context.Context, lead func(context.Context) err
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				defer drop()
-				leading, stop := context.WithCancel(ctx)
-				defer stop()
-				defer context.AfterFunc(held, stop)()
-				led <- lead(leading)
+				led <- c.leadWhile(ctx, held, lead)
 			},
 			OnStoppedLeading: func() {},
 		},
@@ -118,6 +130,27 @@ func (c *Candidate) campaign(ctx context.Context, lead func(context.Context) err
 	}
 	err = <-led
 	c.release(ctx)
+	return err
+}
+
+// leadWhile leads until one of the contexts is canceled or another replica should lead.
+func (c *Candidate) leadWhile(ctx, held context.Context, lead func(context.Context) error) error {
+	leading, stop := context.WithCancelCause(ctx)
+	defer context.AfterFunc(held, func() { stop(nil) })()
+	var yielding sync.WaitGroup
+	if c.Yield != nil {
+		yielding.Go(func() {
+			c.Yield(leading)
+			stop(errYielded) // unless it was stopped before
+		})
+	}
+	err := lead(leading)
+	cause := context.Cause(leading)
+	stop(nil)
+	yielding.Wait()
+	if err == nil && errors.Is(cause, errYielded) {
+		return errYielded
+	}
 	return err
 }
 

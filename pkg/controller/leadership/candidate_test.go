@@ -48,6 +48,12 @@ type replica struct {
 // start starts a replica that is ready and connected.
 func start(t *testing.T, name string, shared *lease, lead func(context.Context) error) *replica {
 	t.Helper()
+	return startWith(t, name, shared, lead, nil)
+}
+
+// startWith starts a replica that may yield.
+func startWith(t *testing.T, name string, shared *lease, lead func(context.Context) error, yield func(context.Context)) *replica {
+	t.Helper()
 	r := &replica{name: name, lease: shared, ended: make(chan error, 1)}
 	r.ready.Store(true)
 	r.connected.Store(true)
@@ -57,7 +63,7 @@ func start(t *testing.T, name string, shared *lease, lead func(context.Context) 
 		}
 		return nil
 	})
-	r.Candidate = Candidate{Lock: r, Timing: timing, Health: health}
+	r.Candidate = Candidate{Lock: r, Timing: timing, Health: health, Yield: yield}
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	probing := make(chan error)

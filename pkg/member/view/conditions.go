@@ -68,7 +68,7 @@ func reachable(p Peer) metav1.Condition {
 	case p.Feed.ProbeError != nil:
 		condition.Reason, condition.Message = response.Explain(p.Feed.ProbeError)
 		if p.SeenElsewhere {
-			condition.Message += "; another replica of mcs-apiserver has seen it since"
+			condition.Message += "; another replica of mcs-apiserver has seen it since, and what this one knows may be outdated: check the network of its Pod"
 		}
 	case !p.Feed.Running || p.LastSeen.IsZero() || p.Entry == nil && p.Claims == nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, acceptance.ReasonUnknown, "no response from the member yet"
