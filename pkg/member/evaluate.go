@@ -72,9 +72,12 @@ func (s *Set) recordContactLocked(p *peer) {
 }
 
 // doubtLocked leaves the records of members alone from which this replica has not heard
-// for a while: another one may have.
+// for a while: another one may have. If another one does, that one should record.
 func (s *Set) doubtLocked(now time.Time) {
 	for _, p := range s.peers {
+		if p.missedLocked(now, s.config.TTL) {
+			s.recorder.HandOver()
+		}
 		if !p.heardLocked(now) && !s.heardLocked(p.id, now) {
 			s.recorder.Doubt(p.id)
 		}

@@ -108,11 +108,21 @@ func (p *peer) stateLocked(now time.Time, ttl time.Duration) clusterset.MemberSt
 	case !p.acceptance.Accepted:
 		return clusterset.MemberConnecting
 	}
-	here := p.seenHere
-	if p.resumed.After(here) {
-		here = p.resumed
+	return liveness.State(now, p.hereLocked(), p.seenElsewhere, p.ttlLocked(ttl))
+}
+
+// hereLocked returns since when this replica has not seen the peer.
+func (p *peer) hereLocked() time.Time {
+	if p.resumed.After(p.seenHere) {
+		return p.resumed
 	}
-	return liveness.State(now, here, p.seenElsewhere, p.ttlLocked(ttl))
+	return p.seenHere
+}
+
+// missedLocked reports whether this replica has not seen a member for its TTL, although
+// another one has.
+func (p *peer) missedLocked(now time.Time, ttl time.Duration) bool {
+	return p.state == clusterset.MemberStale && now.Sub(p.hereLocked()) >= p.ttlLocked(ttl)
 }
 
 // lastSeenLocked returns when any replica last saw the peer.

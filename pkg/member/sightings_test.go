@@ -5,6 +5,7 @@ package member
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
@@ -176,5 +178,39 @@ func TestReplicaThatWasCutOffRecordsNothingOutdated(t *testing.T) {
 				t.Errorf("recorded are %q by a replica that has caught up", got)
 			}
 		})
+	}
+}
+
+// R165: a replica that misses a member that another one reaches does not record for long.
+func TestReplicaThatIsCutOffHandsOver(t *testing.T) {
+	w, b := exporting(t, nil)
+	handedOver := make(chan struct{})
+	w.recorder = memory.NewRecorder(w.host, func(ctx context.Context, lead func(context.Context)) {
+		lead(ctx)
+		close(handedOver)
+	}, w.clock)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.recorder.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	missed := func() bool { return b.peer.missedLocked(w.clock.Now(), w.config.TTL) }
+	seen := &sighting.Sighting{Member: "b", UID: "uid-b"}
+	w.silence(b, liveness.DefaultTTL-feed.ProbeInterval, seen)
+	if missed() {
+		t.Error("it is missed before its TTL")
+	}
+	eventually(t, "it hands over", func() bool {
+		w.silence(b, feed.ProbeInterval, seen)
+		select {
+		case <-handedOver:
+			return true
+		default:
+			return false
+		}
+	})
+	w.silence(b, liveness.DefaultTTL, nil)
+	if missed() {
+		t.Error("it is missed although no replica reaches it")
 	}
 }

@@ -26,12 +26,21 @@ const (
 	retryPeriod   = 5 * time.Second
 )
 
+// handOverTime is how long a replica that handed over does not campaign: the Lease
+// expires, and another replica notices that.
+const handOverTime = leaseDuration + 6*retryPeriod
+
 // Election calls lead whenever this replica is elected, with a context that ends with
-// the election. It returns when its context has ended and lead has returned.
+// the election. If lead returns before, another replica should be elected. Election
+// returns when its context has ended and lead has returned.
 type Election func(ctx context.Context, lead func(elected context.Context))
 
 // Unopposed is the election of the only replica.
-func Unopposed(ctx context.Context, lead func(context.Context)) { lead(ctx) }
+func Unopposed(ctx context.Context, lead func(context.Context)) {
+	for ctx.Err() == nil {
+		lead(ctx)
+	}
+}
 
 // ByLease returns an election among the replicas that use the same Lease. identity
 // identifies this replica, and is the same after a restart, so that it does not have
@@ -55,14 +64,33 @@ func ByLease(client coordinationv1client.LeasesGetter, namespace, identity strin
 	}
 	return func(ctx context.Context, lead func(context.Context)) {
 		for ctx.Err() == nil {
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				elector.Run(ctx) // until the Lease is lost
-			}()
-			leadUntil(ended, elected, lead)
+			if !campaign(ctx, elector, elected, lead) {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(handOverTime):
+			}
 		}
 	}, nil
+}
+
+// campaign takes part in the election until the Lease is lost, or lead returned although
+// it was not. It reports whether that is so.
+func campaign(ctx context.Context, elector *leaderelection.LeaderElector, elected <-chan context.Context, lead func(context.Context)) (handedOver bool) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		elector.Run(ctx)
+	}()
+	leadUntil(ended, elected, func(leading context.Context) {
+		lead(leading)
+		handedOver = handedOver || leading.Err() == nil
+		end()
+	})
+	return handedOver
 }
 
 // leadUntil calls lead with every context that it receives until an election has ended.

@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"context"
 	"crypto/sha256"
 	"time"
 
@@ -17,6 +18,9 @@ var unknown digest
 
 // writing is the state of the replica that is elected.
 type writing struct {
+	// since is when it was elected, and end hands over.
+	since time.Time
+	end   context.CancelFunc
 	// stored are the digests of the stored documents. That of a document that could
 	// not be written is unknown.
 	stored map[document]digest

@@ -162,14 +162,29 @@ func (r *Recorder) Doubt(id string) {
 	}
 }
 
+// HandOver lets another replica write that hears from more members, unless this one just
+// began: replicas that each miss another member write in turns.
+func (r *Recorder) HandOver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.writing != nil && r.writing.end != nil && r.clock.Since(r.writing.since) >= minTerm {
+		r.writing.end()
+	}
+}
+
 // Run writes while this replica is elected, until the context ends.
 func (r *Recorder) Run(ctx context.Context) {
 	r.elect(ctx, func(elected context.Context) {
-		if !r.takeOver(elected) {
+		term, end := context.WithCancel(elected)
+		defer end()
+		if !r.takeOver(term) {
 			return
 		}
-		r.writeUntilDone(elected)
-		if ctx.Err() != nil { // this server ends, but the election still holds
+		r.mu.Lock()
+		r.writing.end = end
+		r.mu.Unlock()
+		r.writeUntilDone(term)
+		if ctx.Err() != nil || elected.Err() == nil { // the election still holds
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 			r.Flush(last)
 			cancel()

@@ -22,8 +22,10 @@ const (
 	maxRetryDelay = 30 * time.Second
 	// writeTimeout limits the write of one document.
 	writeTimeout = 10 * time.Second
-	// lastWrites limits the writes when this server ends.
+	// lastWrites limits the writes when this server ends or hands over.
 	lastWrites = 5 * time.Second
+	// minTerm is how long a replica writes before it hands over.
+	minTerm = time.Minute
 )
 
 // changedLocked notes that a document of a member may have to be written.
@@ -84,7 +86,7 @@ func (r *Recorder) TakeOver(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.writing = &writing{stored: map[document]digest{}, due: map[document]time.Time{}}
+	r.writing = &writing{since: r.clock.Now(), stored: map[document]digest{}, due: map[document]time.Time{}}
 	for name, data := range documents {
 		if identified, ok := parseName(name); ok {
 			r.writing.stored[identified] = sha256.Sum256(data)

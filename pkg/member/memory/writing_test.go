@@ -322,6 +322,48 @@ func TestOneReplicaWrites(t *testing.T) {
 	})
 }
 
+// R165: what only the other replica hears is recorded: the one that is elected hands over,
+// and both write in turns if each misses something.
+func TestReplicasHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, client := recordtest.New(), fake.NewClientset()
+		start := func(name string) (*replica, func()) {
+			elect, err := ByLease(client.CoordinationV1(), "mcs-system", name)
+			membertest.Must(t, err)
+			r := &replica{NewRecorder(store, elect, clock.RealClock{}), t}
+			_, err = r.Load(t.Context(), map[string]string{"member-b": "b", "member-h": "h"})
+			membertest.Must(t, err)
+			return r, run(r.Recorder)
+		}
+		first, stopFirst := start("first")
+		defer stopFirst()
+		time.Sleep(time.Second)
+		second, stopSecond := start("second")
+		defer stopSecond()
+		first.heard("b")
+		second.heard("h")
+		second.record("h", "hub")
+		first.HandOver()
+		time.Sleep(handOverTime)
+		if got := recalled(t, store); len(got) != 1 {
+			t.Fatalf("recalled are %v; a replica handed over before its time", got)
+		}
+		first.record("b", "web") // not written yet
+		first.HandOver()
+		time.Sleep(handOverTime)
+		if got := recalled(t, store); names(got["b"]) != "web" || names(got["h"]) != "hub" {
+			t.Fatalf("recalled are %q of b and %q of h", names(got["b"]), names(got["h"]))
+		}
+		first.record("b", "api")
+		time.Sleep(minTerm)
+		second.HandOver()
+		time.Sleep(handOverTime)
+		if got := recalled(t, store); names(got["b"]) != "api,web" {
+			t.Errorf("recalled are %q of b", names(got["b"]))
+		}
+	})
+}
+
 // A replica that lost the election, such as one that cannot reach the host, does not
 // write until it is elected again.
 func TestLostElectionEndsWriting(t *testing.T) {
