@@ -50,7 +50,7 @@ func TestOneChangeIsOneSmallWrite(t *testing.T) {
 	store := recordtest.New()
 	w := newWriter(t, store)
 	w.heard("b")
-	w.record("b", many(10_000)...)
+	w.record("b", many(4_000)...)
 	w.flush()
 	documents, _, err := store.List(t.Context())
 	membertest.Must(t, err)
@@ -58,7 +58,7 @@ func TestOneChangeIsOneSmallWrite(t *testing.T) {
 	for _, data := range documents {
 		largest = max(largest, len(data))
 	}
-	t.Logf("10000 Services: %d documents, the largest has %d bytes", len(documents), largest)
+	t.Logf("4000 Services: %d documents, the largest has %d bytes", len(documents), largest)
 	if largest > 16<<10 {
 		t.Errorf("a document has %d bytes", largest)
 	}
@@ -78,7 +78,7 @@ func TestOneChangeIsOneSmallWrite(t *testing.T) {
 	if got := store.Version() - before; got != 2 {
 		t.Errorf("the removal of one Service took %d writes, want 1", got-1)
 	}
-	if got := len(recalled(t, store)["b"].Services); got != 9_999 {
+	if got := len(recalled(t, store)["b"].Services); got != 3_999 {
 		t.Errorf("%d Services are recalled", got)
 	}
 }
@@ -399,10 +399,10 @@ func TestLargeServicesAreDivided(t *testing.T) {
 		_, _ = random.Read(data)
 		return map[string]string{"noise": hex.EncodeToString(data)}
 	}
-	w.record("b", many(10)...)
-	for _, name := range many(10) {
+	w.record("b", many(6)...)
+	for _, name := range many(6) {
 		ref, large := service(t, "b", name)
-		large.Spec.ExportedAnnotations = noise(60_000)
+		large.Spec.ExportedAnnotations = noise(50_000)
 		w.Record(0, "b", "uid-b", ref, large)
 	}
 	w.flush()
@@ -413,14 +413,14 @@ func TestLargeServicesAreDivided(t *testing.T) {
 			t.Errorf("document %s has %d bytes", name, len(data))
 		}
 	}
-	if got := len(recalled(t, store)["b"].Services); got != 10 {
+	if got := len(recalled(t, store)["b"].Services); got != 6 {
 		t.Errorf("%d Services are recalled", got)
 	}
 	ref, tooLarge := service(t, "b", "web-3")
-	tooLarge.Spec.ExportedAnnotations = noise(500_000)
+	tooLarge.Spec.ExportedAnnotations = noise(270_000)
 	w.Record(0, "b", "uid-b", ref, tooLarge)
 	w.flush()
-	if got := names(recalled(t, store)["b"]); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 9 {
+	if got := names(recalled(t, store)["b"]); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 5 {
 		t.Errorf("recalled are %s: no record is better than an outdated one", got)
 	}
 }
