@@ -55,13 +55,13 @@ func (s *Set) unread(waited time.Duration) []string {
 	var unread []string
 	for _, p := range s.peers {
 		seen, known := s.sightings[p.id]
-		grace := unknownGrace
-		if p.remembered && !p.incomplete {
-			grace = recordedGrace
+		grace := recordedGrace
+		if p.unrecordedLocked() {
+			grace = unknownGrace
 		}
 		switch {
 		case p.acceptance.Refused(), p.acceptance.Accepted && p.read:
-		case !known:
+		case !known, !p.remembered && !p.unrecordedLocked():
 		case seen.Lost && (!p.remembered || seen.UID == p.uid):
 		case waited < grace:
 			unread = append(unread, p.id)

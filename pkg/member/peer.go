@@ -65,6 +65,9 @@ type peer struct {
 	// remembered is set if the member was accepted before a restart, and incomplete if
 	// not everything that was recorded of it could be read.
 	remembered, incomplete bool
+	// unrecordedUntil is until when nothing of the member may be withdrawn, because
+	// it is unknown what it exported before this server started.
+	unrecordedUntil time.Time
 
 	exports  *exports.Store
 	rejected [exports.Kinds]*exports.Rejections
@@ -169,7 +172,7 @@ func (p *peer) contactLocked() memory.Contact {
 
 func (p *peer) feedLocked() view.Feed {
 	return view.Feed{
-		Running: p.receiver != nil, ProbeError: p.probeError, ClaimsError: p.claimsError, ReadErrors: p.readErrors,
+		Running: p.receiver != nil, Unrecorded: p.unrecordedLocked(), ProbeError: p.probeError, ClaimsError: p.claimsError, ReadErrors: p.readErrors,
 		Listed: p.listed, Unconfirmed: p.exports.Unconfirmed(), Rejected: p.rejected,
 	}
 }
@@ -285,6 +288,19 @@ func (s *Set) addLocked(p *peer) {
 		delete(s.recalled, p.id)
 		s.resumeLocked(p)
 	}
+	if seen, known := s.sightings[p.id]; known && !seen.Lost && s.recalled != nil && (!p.remembered || p.incomplete) {
+		p.unrecordedUntil = s.config.Clock.Now().Add(min(p.ttlLocked(s.config.TTL), maxUnrecorded))
+	}
+}
+
+// maxUnrecorded limits how long nothing is withdrawn because of a member with a long TTL:
+// meanwhile, nothing of other members is either.
+const maxUnrecorded = time.Minute
+
+// unrecordedLocked reports whether it is unknown what the peer exported before this
+// server started.
+func (p *peer) unrecordedLocked() bool {
+	return !p.unrecordedUntil.IsZero() && !p.acceptance.Refused() && (!p.acceptance.Accepted || !p.read)
 }
 
 // removeSecret handles a Secret that was deleted.

@@ -221,6 +221,12 @@ func (s *Set) tick() {
 		now := s.config.Clock.Now()
 		s.doubtLocked(now)
 		for _, p := range s.peers {
+			if !p.unrecordedUntil.IsZero() && !now.Before(p.unrecordedUntil) {
+				p.unrecordedUntil = time.Time{}
+				s.refreshLocked(p)
+			}
+		}
+		for _, p := range s.peers {
 			if p.state != p.stateLocked(now, s.config.TTL) {
 				s.evaluateLocked()
 				return

@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -323,6 +326,49 @@ func TestMembersAreAwaitedForAWhile(t *testing.T) {
 				t.Errorf("it waits for %v before %s have passed", got, test.want)
 			}
 		})
+	}
+}
+
+// R169: nothing is withdrawn of a member of which not everything is recorded, until it is
+// read or has been silent for its TTL.
+func TestMembersWithoutARecordAreUnknownForTheirTTL(t *testing.T) {
+	unrecorded := func(w *fixture) bool {
+		synced := meta.FindStatusCondition(w.Entry("b").Status.Conditions, clusterset.MemberSynced)
+		return synced != nil && synced.Reason == clusterset.ReasonUnrecorded
+	}
+	begin := func(seen sighting.Sighting) (*fixture, *receiver) {
+		recorded := newHost()
+		recorded.leases["b"] = seen
+		w := restart(t, recorded, time.Second)
+		return w, w.add("b")
+	}
+	seen := sighting.Sighting{Member: "b", UID: "uid-b"}
+	w, b := begin(seen)
+	if !unrecorded(w) {
+		t.Error("it counts as known")
+	}
+	w.silence(b, liveness.DefaultTTL-feed.ProbeInterval, nil)
+	if !unrecorded(w) {
+		t.Error("it counts as known before its TTL")
+	}
+	w.silence(b, feed.ProbeInterval, nil)
+	if unrecorded(w) {
+		t.Error("it is waited for longer than its TTL")
+	}
+	w, b = begin(seen)
+	b.ClaimsRead(identityOf("b"))
+	w.probe(b, ownEntry("b"))
+	w.replace(t, b, exports.Services)
+	if !unrecorded(w) {
+		t.Error("it counts as known before everything was read")
+	}
+	w.replace(t, b, exports.EndpointSlices)
+	if unrecorded(w) {
+		t.Error("it counts as unknown although it was read")
+	}
+	seen.Lost = true
+	if w, _ = begin(seen); unrecorded(w) {
+		t.Error("a member that was lost before is waited for")
 	}
 }
 

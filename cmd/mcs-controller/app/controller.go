@@ -87,14 +87,20 @@ type task func(context.Context) error
 // newTasks returns what every replica does. Some of it is done only while the replica leads.
 func newTasks(opts *Options, config *rest.Config, clients registration.Clients, recorder events.EventRecorder) ([]task, error) {
 	serverName, trust, watches := registration.Name+"."+opts.Namespace+".svc", newAuthority(), newOpenWatches()
-	health := leadership.NewHealth(newReadiness(opts.APIServer, serverName, trust, watches).probe)
-	candidates, err := newCandidates(opts, config, health)
-	if err != nil {
-		return nil, err
-	}
 	own := ownConfig(config, opts.APIServer, serverName, trust)
 	own.Wrap(watches.wrap)
 	materializer, err := newMaterializer(opts, clients.Kubernetes, own, recorder)
+	if err != nil {
+		return nil, err
+	}
+	readiness := newReadiness(opts.APIServer, serverName, trust, watches)
+	health := leadership.NewHealth(func(ctx context.Context) error {
+		if err := readiness.probe(ctx); err != nil {
+			return err
+		}
+		return materializer.outlook.Complete()
+	})
+	candidates, err := newCandidates(opts, config, health)
 	if err != nil {
 		return nil, err
 	}

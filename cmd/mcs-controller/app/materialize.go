@@ -40,6 +40,8 @@ type materializer struct {
 	host, installed, members informers.SharedInformerFactory
 	// own are caches of the mcs-apiserver in the same Pod.
 	own mcsinformers.SharedInformerFactory
+	// outlook is what that mcs-apiserver knows of members.
+	outlook *leadership.Outlook
 }
 
 // controller runs until its context is canceled.
@@ -64,12 +66,14 @@ func newMaterializer(opts *Options, client kubernetes.Interface, config *rest.Co
 	inNamespace := informers.WithNamespace(opts.Namespace)
 	onlyMembers := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = clusterset.MemberSecretSelector() })
 	trimmed := informers.WithTransform(withoutManagedFields)
+	own := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
 	return &materializer{
 		opts: opts, client: client, computed: computed, recorder: recorder,
 		host:      informers.NewSharedInformerFactoryWithOptions(client, 0, trimmed),
 		installed: informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, trimmed),
 		members:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyMembers),
-		own:       mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields)),
+		own:       own,
+		outlook:   leadership.NewOutlook(own.ClusterSet().V1alpha1().Members().Lister()),
 	}, nil
 }
 
@@ -94,7 +98,7 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 			return nil // the context is canceled
 		}
 	}
-	candidate.Yield = leadership.NewOutlook(m.own.ClusterSet().V1alpha1().Members().Lister()).Yield
+	candidate.Yield = m.outlook.Yield
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return sightings.Run(ctx) })
 	group.Go(func() error { return candidate.Run(ctx, m.lead) })

@@ -195,6 +195,9 @@ const (
 	// ReasonListsOthers is the reason of MemberMutual if the member lists this
 	// cluster and also lists clusters that are not members here.
 	ReasonListsOthers = "ListsOthers"
+	// ReasonUnrecorded is the reason of MemberSynced while what the member exported
+	// before this server started is unknown, and nothing of it may be withdrawn.
+	ReasonUnrecorded = "Unrecorded"
 )
 
 // MemberStatus describes the observed state of a member.

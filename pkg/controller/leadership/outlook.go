@@ -6,6 +6,7 @@ package leadership
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -68,6 +69,21 @@ func (o *Outlook) Yield(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// Complete returns an error while the server of this replica does not know what a member
+// exported before the server started: a leader would withdraw it.
+func (o *Outlook) Complete() error {
+	members, err := o.members.List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	for _, member := range members {
+		if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil && synced.Reason == clusterset.ReasonUnrecorded {
+			return fmt.Errorf("mcs-apiserver does not know the exports of member %s: %s", member.Name, synced.Message)
+		}
+	}
+	return nil
 }
 
 // covers reports whether this replica has yielded for all silences.

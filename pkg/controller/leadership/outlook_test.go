@@ -124,3 +124,19 @@ func TestLeadershipMovesToAReplicaThatReachesMoreMembers(t *testing.T) {
 		second.end(t)
 	})
 }
+
+// R169: nobody leads whose server does not know what a member exported before.
+func TestServerThatDoesNotKnowAMemberIsIncomplete(t *testing.T) {
+	known := newServer()
+	outlook := NewOutlook(clustersetlisters.NewMemberLister(known))
+	for _, reason := range []string{"Reading", clusterset.ReasonUnrecorded, "Synced"} {
+		member := memberOf("m", clustersetv1alpha1.MemberConnecting, metav1.ConditionFalse, time.Now(), time.Now())
+		member.Status.Conditions = append(member.Status.Conditions, metav1.Condition{Type: clusterset.MemberSynced, Reason: reason})
+		if err := known.Update(member); err != nil {
+			t.Fatal(err)
+		}
+		if err := outlook.Complete(); (err != nil) != (reason == clusterset.ReasonUnrecorded) {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}

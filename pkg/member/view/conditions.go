@@ -81,6 +81,11 @@ func reachable(p Peer) metav1.Condition {
 // synced tells whether everything that the member exports is known and admitted.
 func synced(feed Feed) metav1.Condition {
 	condition := metav1.Condition{Type: clusterset.MemberSynced, Status: metav1.ConditionFalse}
+	if feed.Unrecorded {
+		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterset.ReasonUnrecorded
+		condition.Message = "not everything that the member exported before this server started is recorded: derived Services and imported EndpointSlices stay as they are until the member is read, for up to its TTL"
+		return condition
+	}
 	for kind := range exports.Kinds {
 		if err := feed.ReadErrors[kind]; err != nil {
 			condition.Reason, condition.Message = explainRead(err)

@@ -65,6 +65,8 @@ type Peer struct {
 type Feed struct {
 	// Running is false if nothing is read from the member.
 	Running bool
+	// Unrecorded is set while what the member exported before is unknown.
+	Unrecorded bool
 	// Errors of the last attempts; nil if they succeeded.
 	ProbeError, ClaimsError error
 	ReadErrors              [exports.Kinds]error
