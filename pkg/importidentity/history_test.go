@@ -26,7 +26,7 @@ type history struct {
 	scopes int
 }
 
-var histories = flag.Int64("histories", 100, "how many random histories the tests run")
+var histories = flag.Int64("histories", 50, "how many random histories the tests run")
 
 // runHistories runs random histories, each of which calls step repeatedly.
 func runHistories(t *testing.T, maxDelay time.Duration, step func(*history), finish func(*history)) {

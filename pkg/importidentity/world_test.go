@@ -53,6 +53,8 @@ type world struct {
 	names    []string
 	replicas []*replica
 	began    time.Time
+	// changed holds a value while the controller has not seen what is shown.
+	changed chan struct{}
 
 	mu    sync.Mutex
 	facts map[string]fact
@@ -64,7 +66,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed int64, maxDelay time.Duration, names ...string) *world {
 	w := &world{
-		t: t, seed: seed, maxDelay: maxDelay, store: recordtest.New(), names: names, began: time.Now(),
+		t: t, seed: seed, maxDelay: maxDelay, store: recordtest.New(), names: names, began: time.Now(), changed: make(chan struct{}, 1),
 		facts:  map[string]fact{namespaceFact: {"ns-1", 1}, membershipFact: {"claim-1", 1}},
 		births: map[string]int{}, uids: map[string]map[types.UID]bool{},
 	}
@@ -119,7 +121,15 @@ func (w *world) value(name string) string {
 // control creates and deletes derived Services, as mcs-controller does, until the
 // context ends. It asks the first replica that is running.
 func (w *world) control(ctx context.Context) {
-	for wait(ctx, w.maxDelay/10) == nil {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+		}
+		if wait(ctx, w.maxDelay/10) != nil {
+			return
+		}
 		leader := slices.IndexFunc(w.replicas, func(r *replica) bool { return r.running() })
 		if leader < 0 {
 			continue
@@ -134,6 +144,14 @@ func (w *world) control(ctx context.Context) {
 				w.change(derivedFact+name, wanted)
 			}
 		}
+	}
+}
+
+// showsOtherwise tells the controller that something else is shown.
+func (w *world) showsOtherwise() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -249,6 +267,7 @@ func (r *replica) start() {
 	r.mu.Lock()
 	r.run = p
 	r.mu.Unlock()
+	w.showsOtherwise()
 }
 
 func (r *replica) kill() {
@@ -258,6 +277,7 @@ func (r *replica) kill() {
 	r.mu.Unlock()
 	if p != nil {
 		p.stop()
+		r.world.showsOtherwise()
 	}
 }
 
@@ -356,6 +376,7 @@ func (p *process) show(name string, identity Identity) {
 		}
 	}
 	p.shown[name] = identity
+	w.showsOtherwise()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.uids[name][identity.UID] = true
@@ -365,6 +386,7 @@ func (p *process) withdraw(name string) {
 	if shown, ok := p.shown[name]; ok {
 		p.replica.gone.Store(shown.UID, true)
 		delete(p.shown, name)
+		p.replica.world.showsOtherwise()
 	}
 }
 

@@ -4,6 +4,7 @@
 package dataplane
 
 import (
+	"flag"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
+
+var rounds = flag.Uint64("rounds", 5, "how many random cases each property is tested with")
 
 var (
 	web     = types.NamespacedName{Namespace: "shop", Name: "web"}
