@@ -121,7 +121,7 @@ func (m *materializer) lead(ctx context.Context) error {
 // controllers returns the controllers that only the leader runs. They have no memory of
 // earlier terms: another replica may have led in between.
 func (m *materializer) controllers() ([]controller, error) {
-	materialized, err := dataplane.New(m.client, clock.RealClock{}, m.host, m.own)
+	materialized, err := dataplane.New(m.client, m.computed, clock.RealClock{}, m.host, m.own)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
@@ -45,6 +46,7 @@ const (
 // Controller writes derived Services and imported EndpointSlices.
 type Controller struct {
 	client   kubernetes.Interface
+	computed versioned.Interface
 	clock    clock.PassiveClock
 	queue    loop.Queue
 	handlers loop.Handlers
@@ -71,9 +73,9 @@ type address struct {
 	refused time.Time
 }
 
-// New returns a controller. own is the informer factory of the mcs-apiserver API,
-// host that of the cluster's own API.
-func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+// New returns a controller. computed and own are the client and the informer factory
+// of the mcs-apiserver API, client and host those of the cluster's own API.
+func New(client kubernetes.Interface, computed versioned.Interface, clock clock.PassiveClock, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
 	imports := own.MulticlusterX().V1beta1().ServiceImports()
 	exported := own.ClusterSet().V1alpha1().ExportedServices()
 	exportedSlices := own.ClusterSet().V1alpha1().ExportedEndpointSlices()
@@ -82,6 +84,7 @@ func New(client kubernetes.Interface, clock clock.PassiveClock, host informers.S
 	endpointSlices := host.Discovery().V1().EndpointSlices()
 	c := &Controller{
 		client:         client,
+		computed:       computed,
 		clock:          clock,
 		queue:          loop.NewQueue("dataplane"),
 		imports:        imports.Lister(),
@@ -216,13 +219,28 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	return c.applySlices(ctx, key, serviceImport, service, exporters)
 }
 
-// remove deletes the objects of a deleted import.
+// remove deletes the objects of a deleted import. An import that is replaced by
+// another one of the same name is missing from the cache for a moment, but never from
+// the server. Its objects stay, and so does its cluster IP; the addition is an event.
 func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error {
+	slices, service := c.existingSlices(key), c.existingService(key)
+	hasService := service != nil && isDerived(service)
+	if len(slices) == 0 && !hasService && !c.hadAddresses(key) {
+		c.refusals.forget(key)
+		return nil
+	}
+	_, err := c.computed.MulticlusterXV1beta1().ServiceImports(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("confirm that the ServiceImport was deleted: %w", err)
+	}
 	var errs []error
-	for _, slice := range c.existingSlices(key) {
+	for _, slice := range slices {
 		errs = append(errs, c.deleteSlice(ctx, slice))
 	}
-	if service := c.existingService(key); service != nil && isDerived(service) {
+	if hasService {
 		errs = append(errs, c.deleteService(ctx, service))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -233,6 +251,15 @@ func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error
 	delete(c.addresses, key) // an import of the same name may get others
 	c.refusals.forget(key)
 	return nil
+}
+
+// hadAddresses reports whether the derived Service of an import has, or had, cluster
+// IPs.
+func (c *Controller) hadAddresses(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, found := c.addresses[key]
+	return found
 }
 
 // existingService returns the Service with the name of the derived Service of an

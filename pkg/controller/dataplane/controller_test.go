@@ -4,6 +4,7 @@
 package dataplane
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,17 +32,19 @@ import (
 type world struct {
 	*Controller
 	client *kubernetesfake.Clientset
+	// served are the imports that mcs-apiserver serves.
+	served *mcsfake.Clientset
 	clock  *testingclock.FakeClock
 	caches map[string]cache.Indexer
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{client: kubernetesfake.NewClientset(), clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	w := &world{client: kubernetesfake.NewClientset(), served: mcsfake.NewSimpleClientset(), clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	host := informers.NewSharedInformerFactory(w.client, 0)
-	own := mcsinformers.NewSharedInformerFactory(mcsfake.NewSimpleClientset(), 0)
+	own := mcsinformers.NewSharedInformerFactory(w.served, 0)
 	var err error
-	if w.Controller, err = New(w.client, w.clock, host, own); err != nil {
+	if w.Controller, err = New(w.client, w.served, w.clock, host, own); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.queue.ShutDown)
@@ -181,6 +184,35 @@ func TestObjectsOfDeletedImportAreDeleted(t *testing.T) {
 	w.sync1(t)
 	if got := w.written(); got != "delete endpointslices, delete services" {
 		t.Errorf("got requests %q", got)
+	}
+}
+
+// R48: while an import is replaced by one with another UID, or mcs-apiserver cannot be
+// asked, its objects stay: they are deleted only if the server has no such import.
+func TestObjectsOfReplacedImportStay(t *testing.T) {
+	w := newWorld(t)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	w.sync1(t)
+	w.settle(t)
+	if err := errors.Join(w.caches["import"].Delete(newImport()), w.served.Tracker().Add(newImport())); err != nil {
+		t.Fatal(err)
+	}
+	w.serviceChanged(defaulted(desiredService(nil, newImport(), variant{})))
+	w.sync1(t)
+	if got := w.written(); got != "" || !w.hadAddresses(web) {
+		t.Errorf("got requests %q; cluster IPs are remembered: %t", got, w.hadAddresses(web))
+	}
+	w.served.PrependReactor("get", "serviceimports", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewServiceUnavailable("starting")
+	})
+	if err := w.sync(t.Context(), web); !apierrors.IsServiceUnavailable(err) || w.written() != "" {
+		t.Errorf("got error %v", err)
+	}
+	w.hold(t, "import", newImport())
+	w.sync1(t)
+	if got := w.written(); got != "" {
+		t.Errorf("got requests %q for the new import", got)
 	}
 }
 
