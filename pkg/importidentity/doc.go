@@ -58,12 +58,17 @@
 // # Restarts
 //
 // The records are read before anything is shown. The derived Service of an import
-// is marked with the number of its life. If it has no import when the server has
-// started and all members have been read, the exports vanished while no replica
-// was running, and the end of that life is recorded. The mark also counts as a
-// record that the life has begun, so that lost records, as with a restored backup,
-// do not cause a life to be used again. Not covered is a life that no derived
-// Service was marked with yet when all replicas stopped.
+// is marked with the number of its life. If its import is not known to be exported
+// when the server starts, the exports vanished while no replica was running, or a
+// member that has not been read yet exports it. The import is shown, without
+// endpoints, until all members have been read, for 5 minutes at most. Then its end is
+// recorded, and it is deleted. So the derived Service, which is the only trace of that
+// life, remains until the record exists. If the import is exported meanwhile, it keeps
+// its UID: nobody saw that it was deleted.
+//
+// The mark also counts as a record that the life has begun, so that lost records, as
+// with a restored backup, do not cause a life to be used again. Not covered is a life
+// that no derived Service was marked with yet when all replicas stopped.
 //
 // # Bounds
 //

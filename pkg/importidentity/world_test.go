@@ -179,8 +179,11 @@ type process struct {
 	ctx        context.Context
 	stop       func()
 
-	mu         sync.Mutex
-	view       map[string]fact
+	mu   sync.Mutex
+	view map[string]fact
+	// unverified are the marks of the derived Services that were found at the start,
+	// while exports are unknown, by import.
+	unverified map[string]string
 	lifecycles map[string]*Lifecycle
 	shown      map[string]Identity
 }
@@ -221,7 +224,13 @@ func (r *replica) part(name string, apart bool) {
 	r.apart[name] = apart
 	r.mu.Unlock()
 	if !apart {
-		time.AfterFunc(r.world.delay("rejoin", r.id, name, current), func() { r.hear(name, current) })
+		time.AfterFunc(r.world.delay("rejoin", r.id, name, current), func() {
+			r.hear(name, current)
+			r.mu.Lock()
+			p := r.run
+			r.mu.Unlock()
+			r.release(p)
+		})
 	}
 }
 
@@ -233,7 +242,8 @@ func (r *replica) setCut(cut bool) {
 	r.world.store.BreakWatches()
 }
 
-// start starts the replica. It knows everything that happened until then.
+// start starts the replica. It knows everything that happened until then, except
+// for what it does not hear of at present.
 func (r *replica) start() {
 	w := r.world
 	ctx, cancel := context.WithCancel(klog.NewContext(w.t.Context(), logr.Discard()))
@@ -251,6 +261,9 @@ func (r *replica) start() {
 	w.mu.Lock()
 	facts := maps.Clone(w.facts)
 	w.mu.Unlock()
+	r.mu.Lock()
+	maps.DeleteFunc(facts, func(name string, _ fact) bool { return r.apart[name] })
+	r.mu.Unlock()
 	for name, known := range facts {
 		p.hear(name, known)
 	}
@@ -260,10 +273,16 @@ func (r *replica) start() {
 		cancel()
 		running.Wait()
 	}
-	p.endUnverified(facts)
+	p.unverified = map[string]string{}
+	for _, name := range w.names {
+		if mark := facts[derivedFact+name].value; mark != "" {
+			p.unverified[name] = mark
+		}
+	}
 	for _, name := range w.names {
 		p.process(name)
 	}
+	r.release(p)
 	r.mu.Lock()
 	r.run = p
 	r.mu.Unlock()
@@ -281,14 +300,18 @@ func (r *replica) kill() {
 	}
 }
 
-// endUnverified does what the projection does at startup.
-func (p *process) endUnverified(facts map[string]fact) {
-	for _, name := range p.replica.world.names {
-		namespace := types.UID(facts[namespaceFact].value)
-		if mark := facts[derivedFact+name].value; mark != "" && namespace != "" && facts[name].value == "" {
-			p.lives.End("ns", namespace, name, Marked(mark, namespace))
-		}
+// release ends the retention of imports of a process, if all exports are known.
+func (r *replica) release(p *process) {
+	r.mu.Lock()
+	settled := !slices.ContainsFunc(r.world.names, func(name string) bool { return r.apart[name] })
+	r.mu.Unlock()
+	if !settled || p == nil {
+		return
 	}
+	p.mu.Lock()
+	p.unverified = nil
+	p.mu.Unlock()
+	p.changed("ns", nil)
 }
 
 func (p *process) shownLives(string, types.UID) map[string]int64 {
@@ -352,7 +375,13 @@ func (p *process) process(name string) {
 	if p.lifecycles[name] == nil {
 		p.lifecycles[name] = &Lifecycle{}
 	}
-	decision := p.lifecycles[name].Decide(next, ending, p.view[name].value != "", time.Now())
+	exported := p.view[name].value != ""
+	mark, retained := p.unverified[name]
+	if retained && (exported || next == nil || Marked(mark, types.UID(namespace)) != next.Life) {
+		delete(p.unverified, name)
+		retained = false
+	}
+	decision := p.lifecycles[name].Decide(next, ending, exported || retained, time.Now())
 	if decision.End != nil {
 		p.lives.End("ns", types.UID(namespace), name, *decision.End)
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,10 +106,9 @@ type Projection struct {
 
 	mu        sync.Mutex
 	published publications
-	// unverified are the marks of the derived Services that were found at startup,
-	// by import, until it is known which of the imports were withdrawn while no
-	// server ran.
-	unverified map[types.NamespacedName]string
+	// unverified are the derived Services that were found at startup and whose
+	// imports are not known to be exported, by import.
+	unverified map[types.NamespacedName]*corev1.Service
 	done       chan struct{}
 }
 
@@ -184,7 +184,7 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	if err != nil {
 		return
 	}
-	if p.unverified, err = p.derivedMarks(); err != nil {
+	if p.unverified, err = p.derivedServices(); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to list derived Services") // unreachable: the cache has synced
 	}
 	if err := p.process(ctx, key{kind: claimsKey}); err != nil {
@@ -206,6 +206,7 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 		store.MarkSynced()
 	}
 	synced()
+	p.queue.AddAfter(key{kind: retentionKey}, maxRetention)
 	for range workers {
 		running.Go(func() { p.work(ctx) })
 	}

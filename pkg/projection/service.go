@@ -76,7 +76,9 @@ func (p *Projection) projectImport(service types.NamespacedName, exports []membe
 		return err
 	}
 	next, ending := p.nextIdentity(service, scope, local)
-	decision := p.imports.decide(service, next, ending, len(exports) > 0, p.config.Clock.Now())
+	exported := len(exports) > 0
+	retained := p.retained(service, next, exported)
+	decision := p.imports.decide(service, next, ending, exported || retained != nil, p.config.Clock.Now())
 	if decision.End != nil {
 		p.config.Lives.End(service.Namespace, scope.NamespaceUID, service.Name, *decision.End)
 	}
@@ -84,6 +86,8 @@ func (p *Projection) projectImport(service types.NamespacedName, exports []membe
 		p.queue.AddAfter(key{serviceKey, service}, decision.Again)
 	}
 	switch {
+	case decision.Show != nil && retained != nil:
+		p.stores.serviceImports.Set(newRetainedImport(service, *decision.Show, retained, local))
 	case decision.Show != nil:
 		p.stores.serviceImports.Set(newImport(service, *decision.Show, exports, local))
 	case decision.Delete:

@@ -44,23 +44,17 @@ func newImport(key types.NamespacedName, identity importidentity.Identity, expor
 		mergeables = append(mergeables, merge.FromExported(export.Service))
 	}
 	merged := merge.Merge(mergeables)
-	result := &multicluster.ServiceImport{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: maps.Clone(merged.Labels), Annotations: map[string]string{}},
-		Spec:       merged.Spec,
-	}
-	result.UID, result.CreationTimestamp = identity.UID, identity.Created
-	maps.Copy(result.Annotations, merged.Annotations)
-	result.Annotations[multicluster.DerivedServiceAnnotation] = multicluster.DerivedServiceName(key.Namespace, key.Name)
-	if mark := identity.Mark(); mark != "" {
-		result.Annotations[multicluster.ImportLifeAnnotation] = mark
+	result := newIdentified(key, identity)
+	result.Labels, result.Spec = maps.Clone(merged.Labels), merged.Spec
+	for name, value := range merged.Annotations {
+		if _, ours := result.Annotations[name]; !ours {
+			result.Annotations[name] = value
+		}
 	}
 	for _, cluster := range merged.Clusters {
 		result.Status.Clusters = append(result.Status.Clusters, multicluster.ClusterStatus{Cluster: cluster})
 	}
-	result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsAbsent
-	if local.slices {
-		result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsPresent
-	}
+	setSliceObjects(result, local)
 	annotateClusterSetIP(result, mergeables, merged.IP)
 	setAddresses(result, local.derived, merged.IP)
 	result.Status.Conditions = []metav1.Condition{ready(result, merged, foundedAt(exports), local)}
@@ -72,6 +66,26 @@ func newImport(key types.NamespacedName, identity importidentity.Identity, expor
 		condition.LastTransitionTime = latest(condition.LastTransitionTime.Rfc3339Copy(), result.CreationTimestamp)
 	}
 	return result
+}
+
+// newIdentified returns an import that has an identity only.
+func newIdentified(key types.NamespacedName, identity importidentity.Identity) *multicluster.ServiceImport {
+	result := &multicluster.ServiceImport{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, UID: identity.UID, CreationTimestamp: identity.Created,
+		Annotations: map[string]string{multicluster.DerivedServiceAnnotation: multicluster.DerivedServiceName(key.Namespace, key.Name)},
+	}}
+	if mark := identity.Mark(); mark != "" {
+		result.Annotations[multicluster.ImportLifeAnnotation] = mark
+	}
+	return result
+}
+
+// setSliceObjects sets whether imported EndpointSlices exist.
+func setSliceObjects(result *multicluster.ServiceImport, local localState) {
+	result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsAbsent
+	if local.slices {
+		result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsPresent
+	}
 }
 
 // annotateClusterSetIP annotates the import with whether it has a shared

@@ -114,6 +114,8 @@ func (c *cluster) indexer(object runtime.Object) cache.Indexer {
 	switch object.(type) {
 	case *corev1.Namespace:
 		return kubernetes.Core().V1().Namespaces().Informer().GetIndexer()
+	case *corev1.Secret:
+		return c.secrets.GetIndexer()
 	case *corev1.Service:
 		return kubernetes.Core().V1().Services().Informer().GetIndexer()
 	case *discoveryv1.EndpointSlice:

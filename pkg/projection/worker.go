@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// key identifies what a worker computes: a Service, a member, or everything
-// that depends on the ClusterClaims.
+// key identifies what a worker computes: a Service, a member, everything that
+// depends on the ClusterClaims, or the end of the retention of imports.
 type key struct {
 	kind keyKind
 	name types.NamespacedName
@@ -25,6 +25,7 @@ const (
 	serviceKey keyKind = iota
 	memberKey
 	claimsKey
+	retentionKey
 )
 
 // String returns a description of the key for logs.
@@ -36,6 +37,8 @@ func (k key) String() string {
 		return "member " + k.name.Name
 	case claimsKey:
 		return "ClusterClaims"
+	case retentionKey:
+		return "retained ServiceImports"
 	}
 	return fmt.Sprintf("unknown kind %d", int(k.kind))
 }
@@ -72,10 +75,13 @@ func (p *Projection) process(ctx context.Context, item key) (err error) {
 		return p.syncService(item.name)
 	case memberKey:
 		p.syncMember(item.name.Name)
-		p.endUnverified()
+		p.release(false)
 		return nil
 	case claimsKey:
 		return p.syncClaims(ctx)
+	case retentionKey:
+		p.release(true)
+		return nil
 	}
 	return fmt.Errorf("key has an %s", item)
 }
