@@ -12,8 +12,8 @@
 // of its namespace, its name, the UID of the ClusterClaim clusterset.k8s.io, and
 // the number of its life. The number is 0 until a life ends, so that a new import
 // is shown without any write. Only ends are recorded: "life k is over" makes the
-// number at least k+1. All replicas share the records; there is one document per
-// namespace, named by the UID of the namespace.
+// number at least k+1. All replicas share the records; there are up to 16 documents
+// per namespace, named by the UID of the namespace and the hash of the names in them.
 //
 // An import may be deleted once its UID cannot be used again: its namespace is
 // gone or is being deleted, the cluster left the ClusterSet, or the end of its
@@ -72,9 +72,11 @@
 //
 // # Bounds
 //
-// Documents are deleted with their namespace. Within a namespace, the number of a
-// name without an entry is that of the base. Once a document has entries for more
-// than 2,048 names that are not in use, the base is raised above all numbers, and
-// these entries are dropped. Imports that exist get an entry to keep their life.
-// So a document has at most 600 KiB.
+// Documents are deleted with their namespace. Within a document, the number of a name
+// without an entry is that of the base. Once a document has entries for more than 512
+// names that are not in use, the base is raised above all numbers, and these entries
+// are dropped. Imports that exist, in this replica or as derived Services, get an entry
+// to keep their life. So the documents of a namespace have entries for 8,192 names that
+// are not in use and for all imports. With 100,000 imports, a document has 600 KiB; the
+// ends of more would not be recorded, and their imports would stay.
 package importidentity

@@ -6,23 +6,54 @@ package importidentity
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxEnded and maxShown are how many names a document has entries for: names that
-// are not in use, and names of imports that are shown. Kubernetes supports 5,000
-// Services per namespace. With names of 63 characters, a document has 600 KiB.
 const (
-	maxEnded = 2048
-	maxShown = 5000
+	// shards is how many documents a namespace has at most. It must not change.
+	shards = 16
+	// maxEnded is how many names that are not in use a document has entries for.
+	maxEnded = 512
 )
 
-// document is the record of the lives of one namespace. The life of a name never
-// decreases, whatever happens to a document.
+// shard identifies a document: that of some of the names of a namespace.
+type shard struct {
+	namespace types.UID
+	number    uint32
+}
+
+// shardOf returns the shard of a name.
+func shardOf(namespace types.UID, name string) shard {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(name))
+	return shard{namespace, hash.Sum32() % shards}
+}
+
+// parseShard returns the shard of the document with a name.
+func parseShard(document string) (shard, error) {
+	uid, suffix, _ := strings.Cut(document, ".")
+	number, err := strconv.ParseUint(suffix, 10, 32)
+	if err != nil || number >= shards || uid == "" {
+		return shard{}, fmt.Errorf("the name of record %q is not that of the lives of a namespace", document)
+	}
+	return shard{types.UID(uid), uint32(number)}, nil
+}
+
+// String returns the name of the document.
+func (s shard) String() string { return fmt.Sprintf("%s.%d", s.namespace, s.number) }
+
+// document is the record of the lives of the names in one shard of a namespace. The
+// life of a name never decreases, whatever happens to a document.
 type document struct {
-	// Namespace is the name of the namespace. The name of the document is its UID.
+	// Namespace is the name of the namespace. Its UID is part of the name of the
+	// document.
 	Namespace string `json:"namespace"`
 	// Base is the life of all names without an entry.
 	Base Life `json:"base,omitzero"`
@@ -109,33 +140,32 @@ func changes(before, after document) (changed []string, all bool) {
 	return slices.DeleteFunc(names(before, after), func(name string) bool { return before.life(name) == after.life(name) }), false
 }
 
-// compact limits the number of entries. It raises the base above the lives of all
-// names, so that none of these is used again, and drops the entries of names that
-// are not in use. Imports that are shown keep their lives, and get an entry for
-// that. Those beyond maxShown, and those that only another replica shows, begin a
-// new life.
-func (d *document) compact(listShown func() map[string]int64) {
+// compact limits the number of entries for names that are not in use. It raises the
+// base above the lives of all names, so that none of these is used again, and drops
+// their entries. Imports that exist keep their lives, and get an entry for that,
+// however many there are.
+func (d *document) compact(listLiving func() map[string]int64) {
 	if len(d.Lives) <= maxEnded {
 		return
 	}
-	shown, ended, base := listShown(), 0, d.Base
+	living, ended, base := listLiving(), 0, d.Base
 	for name, life := range d.Lives {
-		if _, exists := shown[name]; !exists {
+		if _, exists := living[name]; !exists {
 			ended++
 		}
 		base.Number, base.Since = max(base.Number, life.Number), max(base.Since, life.Since)
 	}
-	if ended <= maxEnded && len(d.Lives)-ended <= maxShown {
+	if ended <= maxEnded {
 		return
 	}
-	for _, number := range shown {
+	for _, number := range living {
 		base.Number = max(base.Number, number)
 	}
 	base.Number++
 	compacted := document{Namespace: d.Namespace, Base: base}
-	for _, name := range slices.Sorted(maps.Keys(shown))[:min(len(shown), maxShown)] {
+	for name, number := range living {
 		life := d.life(name)
-		compacted.set(name, laterLife(life, Life{shown[name], life.Since}))
+		compacted.set(name, laterLife(life, Life{number, life.Since}))
 	}
 	*d = compacted
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -98,27 +97,69 @@ func TestLivesNeverDecrease(t *testing.T) {
 	}
 }
 
-// R164: a document is far smaller than what a record can hold, with the largest
-// number of Services that Kubernetes supports and the longest names.
+// R164: the documents of a namespace with 100,000 imports are smaller than what a record
+// can hold, with the longest names.
 func TestDocumentsAreBounded(t *testing.T) {
-	long := func(i int) string { return fmt.Sprintf("%063d", i) }
+	const count = 100_000/shards + maxEnded
 	var d document
-	shown := map[string]int64{}
-	for i := range 3 * maxShown {
-		d.end(long(i), 1000, epoch)
-		if i%2 == 0 {
-			shown[long(i)] = 1001
-		}
-	}
-	d.compact(func() map[string]int64 { return shown })
-	for i := range maxEnded {
-		d.end(strings.Repeat("x", 59)+fmt.Sprintf("%04d", i), d.Base.Number, epoch)
+	for i := range count {
+		d.end(fmt.Sprintf("%063d", i), 1_000_000, epoch)
 	}
 	encoded, err := json.Marshal(d)
-	if err != nil || len(encoded) > record.MaxBytes*9/10 || len(d.Lives) != maxShown+maxEnded {
+	if err != nil || len(encoded) > record.MaxBytes*9/10 || len(d.Lives) != count {
 		t.Errorf("%d entries have %d bytes, limit %d bytes: %v", len(d.Lives), len(encoded), record.MaxBytes, err)
 	}
 	t.Logf("%d entries have %d bytes", len(d.Lives), len(encoded))
+}
+
+// R160, R164: however many imports a namespace has, they keep their lives when its
+// documents are compacted, and other names never use a life again.
+func TestCompactionKeepsAllLivingImports(t *testing.T) {
+	var d document
+	living := map[string]int64{}
+	for i := range 10_000 {
+		living[fmt.Sprintf("living-%d", i)] = 0
+	}
+	for round := range 3 {
+		before := d.Base
+		for i := range maxEnded + 1 {
+			d.end(fmt.Sprintf("ended-%d-%d", round, i), d.Base.Number, epoch)
+		}
+		d.compact(func() map[string]int64 { return living })
+		for name, number := range living {
+			if got := d.life(name).Number; got != number {
+				t.Fatalf("round %d: %s has life %d, had %d", round, name, got, number)
+			}
+		}
+		if d.Base.Number <= before.Number+1 || len(d.Lives) != len(living) {
+			t.Errorf("round %d: the base is %v, was %v; %d entries", round, d.Base, before, len(d.Lives))
+		}
+	}
+}
+
+func TestEveryNameHasOneOfTheDocumentsOfItsNamespace(t *testing.T) {
+	found := map[shard]int{}
+	for i := range 1000 {
+		id := shardOf("3f2c", fmt.Sprintf("service-%d", i))
+		if parsed, err := parseShard(id.String()); parsed != id || err != nil {
+			t.Fatalf("%s is parsed as %v: %v", id, parsed, err)
+		}
+		found[id]++
+	}
+	for id, names := range found {
+		if names < 20 || len(found) != shards {
+			t.Errorf("%s has %d of 1000 names, in %d documents", id, names, len(found))
+		}
+	}
+	// It must not change: the lives of all names would begin anew.
+	if got := shardOf("3f2c", "web").String(); got != "3f2c.1" {
+		t.Errorf("web is in %s", got)
+	}
+	for _, name := range []string{"3f2c", "3f2c.16", "3f2c.-1", "3f2c.x", ".1", "3f2c.1.1"} {
+		if id, err := parseShard(name); err == nil {
+			t.Errorf("%s is parsed as %v", name, id)
+		}
+	}
 }
 
 // After a loss, the document of a replica and the stored one are merged.

@@ -21,20 +21,19 @@ import (
 const (
 	// retryPeriod is the delay before the records are read again after a failure.
 	retryPeriod = time.Second
-	// flushDelay is how long the end of a life waits for others of its namespace, to
-	// be recorded with them.
+	// flushDelay is how long the end of a life waits for others of its shard, to be
+	// recorded with them.
 	flushDelay = 10 * time.Millisecond
 	// retryDelay is the initial delay before a failed write is retried.
 	retryDelay    = 100 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
 	// timeout limits reads of namespaces; the store limits its own calls.
 	timeout = 10 * time.Second
-	// recorders is the number of namespaces that are written concurrently.
+	// recorders is the number of documents that are written concurrently.
 	recorders = 4
 )
 
-// Store keeps one document per namespace, named by the UID of the namespace. All
-// replicas share it.
+// Store keeps the documents of all namespaces. All replicas share it.
 type Store interface {
 	// List returns all documents, and the version to watch from.
 	List(ctx context.Context) (documents map[string][]byte, version string, err error)
@@ -62,8 +61,8 @@ type Callbacks struct {
 	// Changed is called with names in a namespace whose lives changed; without names,
 	// those of all imports in it may have changed. It MUST NOT BLOCK.
 	Changed func(namespace string, names []string)
-	// Shown returns the lives of the imports that are shown in a namespace.
-	Shown func(namespace string, uid types.UID) map[string]int64
+	// Living returns the lives of the imports that exist in a namespace.
+	Living func(namespace string, uid types.UID) map[string]int64
 }
 
 // Lives knows the present life of every name, and records when a life is over. It
@@ -72,13 +71,13 @@ type Lives struct {
 	config Config
 
 	mu sync.Mutex
-	// queue holds the namespaces whose records may have to be written or deleted. It
-	// is nil before Run.
-	queue workqueue.TypedRateLimitingInterface[types.UID]
+	// queue holds the documents that may have to be written or deleted. It is nil
+	// before Run.
+	queue workqueue.TypedRateLimitingInterface[shard]
 	// known are the documents as far as they have been heard of.
-	known map[types.UID]document
+	known map[shard]document
 	// ends are the lives whose end is being recorded.
-	ends map[types.UID]ends
+	ends map[shard]ends
 }
 
 // ends are lives that are over, by name.
@@ -89,27 +88,27 @@ type ends struct {
 
 // New returns Lives. It starts nothing.
 func New(config Config) *Lives {
-	return &Lives{config: config, known: map[types.UID]document{}, ends: map[types.UID]ends{}}
+	return &Lives{config: config, known: map[shard]document{}, ends: map[shard]ends{}}
 }
 
-// enqueueLocked enqueues a namespace. Run enqueues all that are known before.
-func (l *Lives) enqueueLocked(uid types.UID, delay time.Duration) {
+// enqueueLocked enqueues a document. Run enqueues all that are known before.
+func (l *Lives) enqueueLocked(id shard, delay time.Duration) {
 	if l.queue != nil {
-		l.queue.AddAfter(uid, delay)
+		l.queue.AddAfter(id, delay)
 	}
 }
 
-// newQueue returns a queue of all namespaces that are known.
-func (l *Lives) newQueue() workqueue.TypedRateLimitingInterface[types.UID] {
+// newQueue returns a queue of all documents that are known.
+func (l *Lives) newQueue() workqueue.TypedRateLimitingInterface[shard] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](retryDelay, maxRetryDelay))
-	for uid := range l.known {
-		l.queue.Add(uid)
+		workqueue.NewTypedItemExponentialFailureRateLimiter[shard](retryDelay, maxRetryDelay))
+	for id := range l.known {
+		l.queue.Add(id)
 	}
-	for uid := range l.ends {
-		l.queue.Add(uid)
+	for id := range l.ends {
+		l.queue.Add(id)
 	}
 	return l.queue
 }
@@ -120,14 +119,15 @@ func (l *Lives) newQueue() workqueue.TypedRateLimitingInterface[types.UID] {
 func (l *Lives) Life(namespace string, uid types.UID, name string, begun int64) (life Life, ending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	life = l.known[uid].life(name)
+	id := shardOf(uid, name)
+	life = l.known[id].life(name)
 	if begun > life.Number {
 		life.Number = begun
-		known := merge(l.known[uid], document{Namespace: namespace})
+		known := merge(l.known[id], document{Namespace: namespace})
 		known.set(name, life)
-		l.known[uid] = known
+		l.known[id] = known
 	}
-	number, found := l.ends[uid].lives[name]
+	number, found := l.ends[id].lives[name]
 	return life, found && number >= life.Number
 }
 
@@ -136,14 +136,15 @@ func (l *Lives) Life(namespace string, uid types.UID, name string, begun int64) 
 func (l *Lives) End(namespace string, uid types.UID, name string, number int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held, ok := l.ends[uid]
+	id := shardOf(uid, name)
+	held, ok := l.ends[id]
 	if !ok {
 		held = ends{namespace, map[string]int64{}}
-		l.ends[uid] = held
+		l.ends[id] = held
 	}
 	if before, found := held.lives[name]; !found || before < number {
 		held.lives[name] = number
-		l.enqueueLocked(uid, flushDelay)
+		l.enqueueLocked(id, flushDelay)
 	}
 }
 
@@ -152,8 +153,11 @@ func (l *Lives) End(namespace string, uid types.UID, name string, number int64) 
 func (l *Lives) NamespaceChanged(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.known[uid]; ok {
-		l.enqueueLocked(uid, 0)
+	for number := range uint32(shards) {
+		id := shard{uid, number}
+		if _, ok := l.known[id]; ok {
+			l.enqueueLocked(id, 0)
+		}
 	}
 }
 
@@ -193,7 +197,7 @@ func (l *Lives) Run(ctx context.Context, version string, callbacks Callbacks) {
 	}
 	for ctx.Err() == nil {
 		err := l.config.Store.Watch(ctx, version, func(name string, data []byte, _ string) {
-			l.observe(ctx, types.UID(name), data, callbacks.Changed)
+			l.observe(ctx, name, data, callbacks.Changed)
 		})
 		for err != nil && wait(ctx, retryPeriod) == nil {
 			version, err = l.list(ctx, callbacks.Changed)
@@ -211,28 +215,33 @@ func (l *Lives) list(ctx context.Context, changed func(string, []string)) (versi
 		return "", fmt.Errorf("list the lives of ServiceImports: %w", err)
 	}
 	for name, data := range documents {
-		l.observe(ctx, types.UID(name), data, changed)
+		l.observe(ctx, name, data, changed)
 	}
 	return version, nil
 }
 
-// observe takes what is stored about a namespace. A document that was deleted
-// stays known until its namespace is gone, so that no life is used again.
-func (l *Lives) observe(ctx context.Context, uid types.UID, data []byte, changed func(string, []string)) {
-	heard, err := decode(data)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Ignoring the record of a namespace; it is replaced when the next life in it ends", "uid", uid)
-		return
-	}
+// observe takes what is stored in a document. One that was deleted stays known until
+// its namespace is gone, so that no life is used again.
+func (l *Lives) observe(ctx context.Context, name string, data []byte, changed func(string, []string)) {
 	if data == nil {
 		return
 	}
+	id, err := parseShard(name)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Ignoring an unknown record")
+		return
+	}
+	heard, err := decode(data)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Ignoring the record of a namespace; it is replaced when the next life in it ends", "record", name)
+		return
+	}
 	l.mu.Lock()
-	before := l.known[uid]
+	before := l.known[id]
 	after := merge(before, heard)
-	l.known[uid] = after
-	if !l.exists(after.Namespace, uid) {
-		l.enqueueLocked(uid, 0)
+	l.known[id] = after
+	if !l.exists(after.Namespace, id.namespace) {
+		l.enqueueLocked(id, 0)
 	}
 	l.mu.Unlock()
 	if names, all := changes(before, after); all || len(names) > 0 {

@@ -76,7 +76,7 @@ func newRecording(t *testing.T, store *recordtest.Store, uncached ...string) *re
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	running.Go(func() { r.Run(ctx, version, Callbacks{Changed: r.note, Shown: r.lives}) })
+	running.Go(func() { r.Run(ctx, version, Callbacks{Changed: r.note, Living: r.lives}) })
 	r.stop = func() {
 		cancel()
 		running.Wait()
@@ -137,6 +137,20 @@ func (r *recording) number(name string) int64 {
 	return life.Number
 }
 
+// documentOf returns the name of the document with the life of a name.
+func documentOf(namespace types.UID, name string) string { return shardOf(namespace, name).String() }
+
+// neighbors returns names with lives in the same document.
+func neighbors(count int) []string {
+	var found []string
+	for i := 0; len(found) < count; i++ {
+		if name := fmt.Sprintf("service-%d", i); shardOf("", name) == shardOf("", "service-0") {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
 func (r *recording) expectDocuments(want ...string) {
 	r.t.Helper()
 	documents, _, err := r.store.List(r.t.Context())
@@ -145,13 +159,14 @@ func (r *recording) expectDocuments(want ...string) {
 	}
 }
 
-// R163: ends in one namespace are recorded in one write, and reported afterwards.
-func TestEndsOfANamespaceAreRecordedTogether(t *testing.T) {
+// R163: ends in one document are recorded in one write, and reported afterwards.
+func TestEndsAreRecordedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		r := newRecording(t, store)
-		for i := range 100 {
-			r.End("a", "uid-a", fmt.Sprintf("service-%d", i), 0)
+		names := neighbors(100)
+		for _, name := range names {
+			r.End("a", "uid-a", name, 0)
 			time.Sleep(flushDelay / 200)
 		}
 		r.End("b", "uid-b", "web", 7)
@@ -159,20 +174,20 @@ func TestEndsOfANamespaceAreRecordedTogether(t *testing.T) {
 			t.Errorf("before it is recorded the life is %v, ending: %t", life, ending)
 		}
 		time.Sleep(time.Second)
-		if life, ending := r.Life("b", "uid-b", "web", 0); life.Number != 8 || ending || r.number("service-99") != 1 {
-			t.Errorf("the lives are %v, ending: %t, and %d", life, ending, r.number("service-99"))
+		if life, ending := r.Life("b", "uid-b", "web", 0); life.Number != 8 || ending || r.number(names[99]) != 1 {
+			t.Errorf("the lives are %v, ending: %t, and %d", life, ending, r.number(names[99]))
 		}
 		if got := store.Version(); got != 2 {
-			t.Errorf("%d writes, want one per namespace", got)
+			t.Errorf("%d writes, want one per document", got)
 		}
-		r.End("a", "uid-a", "service-1", 0)
+		r.End("a", "uid-a", names[1], 0)
 		time.Sleep(time.Second)
 		if got := store.Version(); got != 2 {
 			t.Error("a recorded end was recorded again")
 		}
 		r.stop()
 		again := newRecording(t, store)
-		if again.number("service-99") != 1 {
+		if again.number(names[99]) != 1 {
 			t.Error("the record was not loaded")
 		}
 		again.stop()
@@ -189,10 +204,10 @@ func TestFailedWritesAreRetried(t *testing.T) {
 		hang := make(chan struct{})
 		store.Before(func(_ context.Context, call recordtest.Call) error {
 			switch call {
-			case recordtest.Call{Method: "Update", Name: "uid-a"}:
+			case recordtest.Call{Method: "Update", Name: documentOf("uid-a", "web")}:
 				attempts.Add(1)
 				return errors.New("the storage is full")
-			case recordtest.Call{Method: "Update", Name: "uid-b"}:
+			case recordtest.Call{Method: "Update", Name: documentOf("uid-b", "web")}:
 				<-hang
 			}
 			return nil
@@ -256,12 +271,12 @@ func TestRecordsAreDeletedWithTheirNamespace(t *testing.T) {
 		r.End("a", "uid-a", "web", 0)
 		r.End("b", "uid-b", "web", 0)
 		time.Sleep(time.Second)
-		r.expectDocuments("uid-a", "uid-b")
+		r.expectDocuments(documentOf("uid-a", "web"), documentOf("uid-b", "web"))
 		r.exist("a", "uid-of-the-next")
 		r.cache("a", "uid-of-the-next")
 		r.NamespaceChanged("uid-a")
 		time.Sleep(time.Second)
-		r.expectDocuments("uid-b")
+		r.expectDocuments(documentOf("uid-b", "web"))
 		if life, _ := r.Life("a", "uid-of-the-next", "web", 0); life.Number != 0 {
 			t.Errorf("the next namespace of the name has life %d", life.Number)
 		}
@@ -271,6 +286,7 @@ func TestRecordsAreDeletedWithTheirNamespace(t *testing.T) {
 		if err := r.cached.Delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b"}}); err != nil {
 			t.Error(err)
 		}
+		r.NamespaceChanged("uid-b")
 		r.End("b", "uid-b", "api", 0)
 		time.Sleep(time.Second)
 		r.expectDocuments()
@@ -285,13 +301,13 @@ func TestRecordsWithoutANamespaceAreDeletedAtStartup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		for name, data := range map[string]string{
-			"uid-a": `{"namespace":"a"}`, "uid-of-the-former": `{"namespace":"b"}`, "uid-c": `{"namespace":"c"}`, "uid-d": `{"namespace":"d"}`,
+			"uid-a.0": `{"namespace":"a"}`, "uid-a.15": `{"namespace":"a"}`, "uid-of-the-former.0": `{"namespace":"b"}`, "uid-c.0": `{"namespace":"c"}`, "uid-d.0": `{"namespace":"d"}`,
 		} {
 			put(t, store, name, data)
 		}
 		r := newRecording(t, store, "d")
 		time.Sleep(time.Second)
-		r.expectDocuments("uid-a", "uid-d")
+		r.expectDocuments("uid-a.0", "uid-a.15", "uid-d.0")
 		r.stop()
 	})
 }
@@ -307,7 +323,7 @@ func put(t *testing.T, store Store, name, data string) {
 func TestInvalidRecordIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
-		put(t, store, "uid-a", "{")
+		put(t, store, documentOf("uid-a", "web"), "{")
 		r := newRecording(t, store)
 		r.End("a", "uid-a", "web", 0)
 		time.Sleep(time.Second)
@@ -325,20 +341,21 @@ func TestLostRecordIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		r := newRecording(t, store)
-		r.End("a", "uid-a", "web", 4)
+		names := neighbors(3)
+		r.End("a", "uid-a", names[0], 4)
 		time.Sleep(time.Second)
-		_, _, err := store.Update(t.Context(), "uid-a", func([]byte) ([]byte, error) { return nil, nil })
+		_, _, err := store.Update(t.Context(), documentOf("uid-a", names[0]), func([]byte) ([]byte, error) { return nil, nil })
 		if err != nil {
 			t.Error(err)
 		}
-		if life, _ := r.Life("a", "uid-a", "marked", 7); life.Number != 7 {
+		if life, _ := r.Life("a", "uid-a", names[2], 7); life.Number != 7 {
 			t.Errorf("a derived Service has life 7, got %d", life.Number)
 		}
-		r.End("a", "uid-a", "api", 0)
+		r.End("a", "uid-a", names[1], 0)
 		time.Sleep(time.Second)
 		again := newRecording(t, store)
-		if again.number("web") != 5 || again.number("api") != 1 || again.number("marked") != 7 {
-			t.Errorf("the lives are %d, %d and %d", again.number("web"), again.number("api"), again.number("marked"))
+		if again.number(names[0]) != 5 || again.number(names[1]) != 1 || again.number(names[2]) != 7 {
+			t.Errorf("the lives are %d, %d and %d", again.number(names[0]), again.number(names[1]), again.number(names[2]))
 		}
 		r.stop()
 		again.stop()
@@ -346,37 +363,39 @@ func TestLostRecordIsRestored(t *testing.T) {
 }
 
 // R164: a record is compacted once more than maxEnded names are not in use. Imports
-// that are shown keep their life, and all others of the namespace are reported.
+// that exist keep their life, and all others of the namespace are reported.
 func TestRecordIsCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		one, other := newRecording(t, store), newRecording(t, store)
+		names := neighbors(maxEnded + 4)
+		living, livingAgain, added, oneMore, ended := names[0], names[1], names[2], names[3], names[4:]
 		one.mu.Lock()
-		one.shown = map[string]int64{"shown": 0, "shown-again": 1}
+		one.shown = map[string]int64{living: 0, livingAgain: 1, "in-another-document": 0}
 		one.mu.Unlock()
-		for i := range maxEnded {
-			one.End("a", "uid-a", fmt.Sprintf("service-%d", i), 2)
+		for _, name := range ended {
+			one.End("a", "uid-a", name, 2)
 		}
-		one.End("a", "uid-a", "shown-again", 0)
+		one.End("a", "uid-a", livingAgain, 0)
 		time.Sleep(time.Second)
-		if got := one.number("new"); got != 0 {
+		if got := one.number(added); got != 0 {
 			t.Errorf("a new import has life %d before the compaction", got)
 		}
 		other.mu.Lock()
 		other.changed = nil
 		other.mu.Unlock()
-		one.End("a", "uid-a", "one-more", 0)
+		one.End("a", "uid-a", oneMore, 0)
 		time.Sleep(time.Second)
 		other.expectChanged("a[]")
 		for _, replica := range []*recording{one, other} {
-			for name, want := range map[string]int64{"shown": 0, "shown-again": 1, "service-0": 4, "one-more": 4, "new": 4} {
+			for name, want := range map[string]int64{living: 0, livingAgain: 1, ended[0]: 4, oneMore: 4, added: 4} {
 				if got := replica.number(name); got != want {
 					t.Errorf("%s has life %d, want %d", name, got, want)
 				}
 			}
 		}
 		documents, _, err := store.List(t.Context())
-		if got := len(documents["uid-a"]); err != nil || got > 200 {
+		if got := len(documents[documentOf("uid-a", living)]); err != nil || got > 200 {
 			t.Errorf("the document has %d bytes, %v", got, err)
 		}
 		one.stop()
@@ -387,7 +406,7 @@ func TestRecordIsCompacted(t *testing.T) {
 func TestLoadRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
-		put(t, store, "uid-a", `{"namespace":"a","lives":{"web":[3,0]}}`)
+		put(t, store, documentOf("uid-a", "web"), `{"namespace":"a","lives":{"web":[3,0]}}`)
 		attempts := 0
 		store.Before(func(context.Context, recordtest.Call) error {
 			if attempts++; attempts < 5 {

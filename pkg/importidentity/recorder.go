@@ -18,39 +18,39 @@ import (
 )
 
 // work writes and deletes records until the queue is shut down.
-func (l *Lives) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], callbacks Callbacks) {
+func (l *Lives) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[shard], callbacks Callbacks) {
 	for {
-		uid, shutdown := queue.Get()
+		id, shutdown := queue.Get()
 		if shutdown {
 			return
 		}
-		if err := l.reconcile(ctx, uid, callbacks); err != nil && ctx.Err() == nil {
+		if err := l.reconcile(ctx, id, callbacks); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Failed to record the end of ServiceImports, retrying")
-			queue.AddRateLimited(uid)
+			queue.AddRateLimited(id)
 		} else {
-			queue.Forget(uid)
+			queue.Forget(id)
 		}
-		queue.Done(uid)
+		queue.Done(id)
 	}
 }
 
-// reconcile records the ends of lives in a namespace, or deletes the record of a
+// reconcile records the ends of lives in a document, or deletes the document of a
 // namespace that is gone.
-func (l *Lives) reconcile(ctx context.Context, uid types.UID, callbacks Callbacks) error {
+func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) error {
 	l.mu.Lock()
-	namespace, batch := l.known[uid].Namespace, maps.Clone(l.ends[uid].lives)
+	namespace, batch := l.known[id].Namespace, maps.Clone(l.ends[id].lives)
 	if len(batch) > 0 {
-		namespace = l.ends[uid].namespace
+		namespace = l.ends[id].namespace
 	}
 	l.mu.Unlock()
-	gone, err := l.gone(ctx, namespace, uid)
+	gone, err := l.gone(ctx, namespace, id.namespace)
 	switch {
 	case err != nil:
 		return fmt.Errorf("get namespace %q: %w", namespace, err)
 	case gone:
-		err = l.forget(ctx, uid)
+		err = l.forget(ctx, id)
 	case len(batch) > 0:
-		err = l.record(ctx, uid, namespace, batch, callbacks)
+		err = l.record(ctx, id, namespace, batch, callbacks)
 	}
 	if err != nil {
 		return fmt.Errorf("update the lives of ServiceImports in namespace %q: %w", namespace, err)
@@ -82,47 +82,54 @@ func (l *Lives) exists(name string, uid types.UID) bool {
 	return err == nil && found.UID == uid
 }
 
-// forget deletes the record of a namespace.
-func (l *Lives) forget(ctx context.Context, uid types.UID) error {
-	if _, _, err := l.config.Store.Update(ctx, string(uid), func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+// forget deletes a document.
+func (l *Lives) forget(ctx context.Context, id shard) error {
+	if _, _, err := l.config.Store.Update(ctx, id.String(), func([]byte) ([]byte, error) { return nil, nil }); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.known, uid)
-	delete(l.ends, uid)
+	delete(l.known, id)
+	delete(l.ends, id)
 	return nil
 }
 
 // record records that lives are over.
-func (l *Lives) record(ctx context.Context, uid types.UID, namespace string, batch map[string]int64, callbacks Callbacks) error {
-	stored, _, err := l.config.Store.Update(ctx, string(uid), func(current []byte) ([]byte, error) {
+func (l *Lives) record(ctx context.Context, id shard, namespace string, batch map[string]int64, callbacks Callbacks) error {
+	stored, _, err := l.config.Store.Update(ctx, id.String(), func(current []byte) ([]byte, error) {
 		updated, err := decode(current)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Replacing the record of a namespace", "namespace", namespace)
 		}
 		l.mu.Lock()
-		updated = merge(updated, l.known[uid])
+		updated = merge(updated, l.known[id])
 		l.mu.Unlock()
 		updated.Namespace = namespace
 		for name, number := range batch {
 			updated.end(name, number, l.config.Clock.Now())
 		}
-		updated.compact(func() map[string]int64 { return callbacks.Shown(namespace, uid) })
+		updated.compact(func() map[string]int64 { return living(id, namespace, callbacks) })
 		return json.Marshal(updated)
 	})
 	if err != nil {
 		return err
 	}
-	l.observe(ctx, uid, stored, callbacks.Changed)
+	l.observe(ctx, id.String(), stored, callbacks.Changed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held := l.ends[uid].lives
+	held := l.ends[id].lives
 	maps.DeleteFunc(held, func(name string, number int64) bool {
-		return batch[name] == number && l.known[uid].life(name).Number > number
+		return batch[name] == number && l.known[id].life(name).Number > number
 	})
 	if len(held) == 0 {
-		delete(l.ends, uid)
+		delete(l.ends, id)
 	}
 	return nil
+}
+
+// living returns the lives of the imports that exist in a shard.
+func living(id shard, namespace string, callbacks Callbacks) map[string]int64 {
+	lives := maps.Clone(callbacks.Living(namespace, id.namespace))
+	maps.DeleteFunc(lives, func(name string, _ int64) bool { return shardOf(id.namespace, name) != id })
+	return lives
 }

@@ -268,7 +268,7 @@ func (r *replica) start() {
 		p.hear(name, known)
 	}
 	var running sync.WaitGroup
-	running.Go(func() { p.lives.Run(ctx, version, Callbacks{Changed: p.changed, Shown: p.shownLives}) })
+	running.Go(func() { p.lives.Run(ctx, version, Callbacks{Changed: p.changed, Living: p.shownLives}) })
 	p.stop = func() {
 		cancel()
 		running.Wait()

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 )
 
@@ -74,6 +75,22 @@ func (l *lifecycles) lives(namespace string, uid types.UID) map[string]int64 {
 	for name, lifecycle := range l.byNamespace[namespace] {
 		if shown := lifecycle.Shown(); shown.Scope.NamespaceUID == uid {
 			lives[name] = shown.Life
+		}
+	}
+	return lives
+}
+
+// living returns the lives of the imports that exist in a namespace: those that are
+// shown, and those of derived Services, which another replica may show.
+func (p *Projection) living(namespace string, uid types.UID) map[string]int64 {
+	lives := p.imports.lives(namespace, uid)
+	derived, err := p.derivedServices(namespace)
+	if err != nil {
+		return lives // unreachable: the cache has synced
+	}
+	for service, found := range derived {
+		if _, shown := lives[service.Name]; !shown {
+			lives[service.Name] = importidentity.Marked(found.Annotations[multicluster.ImportLifeAnnotation], uid)
 		}
 	}
 	return lives

@@ -28,7 +28,7 @@ func (c *cluster) runLives() {
 	must(c.t, err)
 	var running sync.WaitGroup
 	running.Go(func() {
-		c.config.Lives.Run(ctx, version, importidentity.Callbacks{Changed: c.livesChanged, Shown: c.imports.lives})
+		c.config.Lives.Run(ctx, version, importidentity.Callbacks{Changed: c.livesChanged, Living: c.living})
 	})
 	c.t.Cleanup(func() {
 		cancel()

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -184,7 +185,7 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	if err != nil {
 		return
 	}
-	if p.unverified, err = p.derivedServices(); err != nil {
+	if p.unverified, err = p.derivedServices(metav1.NamespaceAll); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to list derived Services") // unreachable: the cache has synced
 	}
 	if err := p.process(ctx, key{kind: claimsKey}); err != nil {
@@ -193,7 +194,7 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	}
 	running.Go(func() { p.members.Run(ctx) })
 	running.Go(func() {
-		p.config.Lives.Run(ctx, version, importidentity.Callbacks{Changed: p.livesChanged, Shown: p.imports.lives})
+		p.config.Lives.Run(ctx, version, importidentity.Callbacks{Changed: p.livesChanged, Living: p.living})
 	})
 	select {
 	case <-p.members.Ready():

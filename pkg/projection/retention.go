@@ -27,9 +27,9 @@ import (
 // maxRetention limits how long imports are retained for members that cannot be read.
 const maxRetention = 5 * time.Minute
 
-// derivedServices returns all derived Services, by import.
-func (p *Projection) derivedServices() (map[types.NamespacedName]*corev1.Service, error) {
-	found, err := p.local.Services.List(labels.SelectorFromSet(labels.Set{multicluster.ManagedByLabel: multicluster.ManagedBy}))
+// derivedServices returns all derived Services in a namespace, or in all, by import.
+func (p *Projection) derivedServices(namespace string) (map[types.NamespacedName]*corev1.Service, error) {
+	found, err := p.local.Services.Services(namespace).List(labels.SelectorFromSet(labels.Set{multicluster.ManagedByLabel: multicluster.ManagedBy}))
 	derived := map[types.NamespacedName]*corev1.Service{}
 	for _, service := range found {
 		if name := service.Labels[multicluster.ServiceNameLabel]; service.Name == multicluster.DerivedServiceName(service.Namespace, name) {

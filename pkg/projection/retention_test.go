@@ -91,7 +91,7 @@ func TestRetentionIsLimited(t *testing.T) {
 // nothing.
 func TestRecordedEndIsNotRetained(t *testing.T) {
 	c := newCluster(t)
-	_, _, err := c.records.Update(t.Context(), "uid-ns", func([]byte) ([]byte, error) { return []byte(`{"namespace":"ns","lives":{"web":[1,0]}}`), nil })
+	_, _, err := c.records.Update(t.Context(), "uid-ns.1", func([]byte) ([]byte, error) { return []byte(`{"namespace":"ns","lives":{"web":[1,0]}}`), nil })
 	must(t, err)
 	c.add(unreachable(), service("web"), derivedService(named("web")))
 	defer run(c)()
