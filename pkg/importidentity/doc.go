@@ -79,4 +79,7 @@
 // to keep their life. So the documents of a namespace have entries for 8,192 names that
 // are not in use and for all imports. With 100,000 imports, a document has 600 KiB; the
 // ends of more would not be recorded, and their imports would stay.
+//
+// A replica writes a document at most once per second. The first end is recorded at
+// once; imports that end within a second of it stay, without endpoints, until then.
 package importidentity

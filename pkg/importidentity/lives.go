@@ -24,6 +24,9 @@ const (
 	// flushDelay is how long the end of a life waits for others of its shard, to be
 	// recorded with them.
 	flushDelay = 10 * time.Millisecond
+	// writeInterval is the minimum time between two writes of a document, so that
+	// exports that come and go cost one write per second.
+	writeInterval = time.Second
 	// retryDelay is the initial delay before a failed write is retried.
 	retryDelay    = 100 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
@@ -78,6 +81,8 @@ type Lives struct {
 	known map[shard]document
 	// ends are the lives whose end is being recorded.
 	ends map[shard]ends
+	// written is when a document was written last.
+	written map[shard]time.Time
 }
 
 // ends are lives that are over, by name.
@@ -88,7 +93,7 @@ type ends struct {
 
 // New returns Lives. It starts nothing.
 func New(config Config) *Lives {
-	return &Lives{config: config, known: map[shard]document{}, ends: map[shard]ends{}}
+	return &Lives{config: config, known: map[shard]document{}, ends: map[shard]ends{}, written: map[shard]time.Time{}}
 }
 
 // enqueueLocked enqueues a document. Run enqueues all that are known before.

@@ -194,6 +194,29 @@ func TestEndsAreRecordedTogether(t *testing.T) {
 	})
 }
 
+// R164: an export that comes and goes costs at most one write per second; the first end
+// is recorded at once.
+func TestWritesOfADocumentAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := recordtest.New()
+		r := newRecording(t, store)
+		r.End("a", "uid-a", "web", 0)
+		time.Sleep(2 * flushDelay)
+		if got := r.number("web"); got != 1 {
+			t.Errorf("the life is %d, want 1", got)
+		}
+		for range 2000 { // a minute
+			r.End("a", "uid-a", "web", r.number("web"))
+			time.Sleep(30 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if writes, life := store.Version(), r.number("web"); writes > 62 || int(life) != int(writes) || life < 50 {
+			t.Errorf("%d writes in a minute, and the life is %d", writes, life)
+		}
+		r.stop()
+	})
+}
+
 // R163: a write that fails is retried, less and less often; one that hangs does not
 // delay other namespaces.
 func TestFailedWritesAreRetried(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,12 @@ func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) er
 	namespace, batch := l.known[id].Namespace, maps.Clone(l.ends[id].lives)
 	if len(batch) > 0 {
 		namespace = l.ends[id].namespace
+	}
+	early := writeInterval - time.Since(l.written[id])
+	if len(batch) > 0 && early > 0 {
+		l.enqueueLocked(id, early)
+		l.mu.Unlock()
+		return nil
 	}
 	l.mu.Unlock()
 	gone, err := l.gone(ctx, namespace, id.namespace)
@@ -91,6 +98,7 @@ func (l *Lives) forget(ctx context.Context, id shard) error {
 	defer l.mu.Unlock()
 	delete(l.known, id)
 	delete(l.ends, id)
+	delete(l.written, id)
 	return nil
 }
 
@@ -117,6 +125,7 @@ func (l *Lives) record(ctx context.Context, id shard, namespace string, batch ma
 	l.observe(ctx, id.String(), stored, callbacks.Changed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.written[id] = time.Now()
 	held := l.ends[id].lives
 	maps.DeleteFunc(held, func(name string, number int64) bool {
 		return batch[name] == number && l.known[id].life(name).Number > number
