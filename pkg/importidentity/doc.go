@@ -67,7 +67,9 @@
 // its UID: nobody saw that it was deleted.
 //
 // The mark also counts as a record that the life has begun, so that lost records, as
-// with a restored backup, do not cause a life to be used again. Not covered is a life
+// with a restored backup, do not cause a life to be used again. A document that cannot
+// be decoded is replaced, before anything is shown, by one with a base that cannot have
+// been used: the present time. All imports in it begin a new life. Not covered is a life
 // that no derived Service was marked with yet when all replicas stopped.
 //
 // # Bounds

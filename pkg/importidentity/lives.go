@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -83,6 +84,8 @@ type Lives struct {
 	ends map[shard]ends
 	// written is when a document was written last.
 	written map[shard]time.Time
+	// damaged are the documents that have to be replaced.
+	damaged sets.Set[shard]
 }
 
 // ends are lives that are over, by name.
@@ -93,7 +96,10 @@ type ends struct {
 
 // New returns Lives. It starts nothing.
 func New(config Config) *Lives {
-	return &Lives{config: config, known: map[shard]document{}, ends: map[shard]ends{}, written: map[shard]time.Time{}}
+	registerMetrics()
+	return &Lives{
+		config: config, known: map[shard]document{}, ends: map[shard]ends{}, written: map[shard]time.Time{}, damaged: sets.New[shard](),
+	}
 }
 
 // enqueueLocked enqueues a document. Run enqueues all that are known before.
@@ -113,6 +119,9 @@ func (l *Lives) newQueue() workqueue.TypedRateLimitingInterface[shard] {
 		l.queue.Add(id)
 	}
 	for id := range l.ends {
+		l.queue.Add(id)
+	}
+	for id := range l.damaged {
 		l.queue.Add(id)
 	}
 	return l.queue
@@ -167,10 +176,10 @@ func (l *Lives) NamespaceChanged(uid types.UID) {
 }
 
 // Load reads all records, retrying until it succeeds or the context ends. It
-// returns the version to pass to Run.
+// returns the version to pass to Run. The cache of namespaces must have synced.
 func (l *Lives) Load(ctx context.Context) (version string, err error) {
 	for {
-		version, err = l.list(ctx, func(string, []string) {})
+		version, err = l.load(ctx)
 		if err == nil || ctx.Err() != nil {
 			return version, err
 		}
@@ -179,6 +188,27 @@ func (l *Lives) Load(ctx context.Context) (version string, err error) {
 			return "", ctx.Err()
 		}
 	}
+}
+
+// load reads all records, and replaces those that are damaged: nothing may be shown
+// while it is unknown which lives are over.
+func (l *Lives) load(ctx context.Context) (version string, err error) {
+	callbacks := Callbacks{
+		Changed: func(string, []string) {},
+		Living:  func(string, types.UID) map[string]int64 { return nil },
+	}
+	if version, err = l.list(ctx, callbacks.Changed); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	damaged := l.damaged.UnsortedList()
+	l.mu.Unlock()
+	for _, id := range damaged {
+		if err := l.reconcile(ctx, id, callbacks); err != nil {
+			return "", err
+		}
+	}
+	return version, nil
 }
 
 func wait(ctx context.Context, period time.Duration) error {
@@ -238,7 +268,10 @@ func (l *Lives) observe(ctx context.Context, name string, data []byte, changed f
 	}
 	heard, err := decode(data)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Ignoring the record of a namespace; it is replaced when the next life in it ends", "record", name)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.damaged.Insert(id)
+		l.enqueueLocked(id, 0)
 		return
 	}
 	l.mu.Lock()

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -343,20 +344,48 @@ func put(t *testing.T, store Store, name, data string) {
 	}
 }
 
-func TestInvalidRecordIsReplaced(t *testing.T) {
+// R160: which lives were used is unknown without a record, so that a damaged one is
+// replaced by later lives before anything is shown, and while a server runs.
+func TestDamagedRecordIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
-		put(t, store, documentOf("uid-a", "web"), "{")
-		r := newRecording(t, store)
-		r.End("a", "uid-a", "web", 0)
-		time.Sleep(time.Second)
-		again := newRecording(t, store)
-		if r.number("web") != 1 || again.number("web") != 1 {
-			t.Errorf("the lives are %d and %d", r.number("web"), again.number("web"))
+		web := documentOf("uid-a", "web")
+		put(t, store, web, "{")
+		put(t, store, "uid-of-the-former.1", "{")
+		put(t, store, "unknown", "{")
+		counted := replaced(t)
+		one, other := newRecording(t, store), newRecording(t, store)
+		first := one.number("web")
+		if first < time.Now().Add(-time.Minute).UnixMilli() || other.number("web") != first || replaced(t) != counted+1 {
+			t.Errorf("the lives are %d and %d; %v records were replaced, want one", first, other.number("web"), replaced(t)-counted)
 		}
-		r.stop()
-		again.stop()
+		one.expectDocuments(web, "unknown")
+		one.End("a", "uid-a", "web", first)
+		time.Sleep(2 * time.Second)
+		one.expectChanged("a[web]")
+		other.expectChanged("a[web]")
+
+		put(t, store, web, "")
+		time.Sleep(2 * time.Second)
+		one.expectChanged("a[]")
+		other.expectChanged("a[]")
+		if got := one.number("web"); got <= first+1 || other.number("web") != got || replaced(t) != counted+2 {
+			t.Errorf("the lives are %d and %d, were %d; %v records were replaced, want two", got, other.number("web"), first+1, replaced(t)-counted)
+		}
+		one.stop()
+		other.stop()
 	})
+}
+
+// replaced returns how many records have been replaced.
+func replaced(t *testing.T) float64 {
+	t.Helper()
+	registerMetrics()
+	value, err := testutil.GetCounterMetricValue(damagedRecords)
+	if err != nil {
+		t.Error(err)
+	}
+	return value
 }
 
 // A record that is lost while a server runs is restored with the next end.

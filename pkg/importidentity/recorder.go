@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -35,14 +36,15 @@ func (l *Lives) work(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	}
 }
 
-// reconcile records the ends of lives in a document, or deletes the document of a
-// namespace that is gone.
+// reconcile records the ends of lives in a document, replaces one that is damaged, or
+// deletes the document of a namespace that is gone.
 func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) error {
 	l.mu.Lock()
 	namespace, batch := l.known[id].Namespace, maps.Clone(l.ends[id].lives)
 	if len(batch) > 0 {
 		namespace = l.ends[id].namespace
 	}
+	damaged := l.damaged.Has(id)
 	early := writeInterval - time.Since(l.written[id])
 	if len(batch) > 0 && early > 0 {
 		l.enqueueLocked(id, early)
@@ -50,13 +52,16 @@ func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) er
 		return nil
 	}
 	l.mu.Unlock()
+	if namespace == "" {
+		namespace = l.namespaceOf(id.namespace)
+	}
 	gone, err := l.gone(ctx, namespace, id.namespace)
 	switch {
 	case err != nil:
 		return fmt.Errorf("get namespace %q: %w", namespace, err)
 	case gone:
 		err = l.forget(ctx, id)
-	case len(batch) > 0:
+	case damaged || len(batch) > 0:
 		err = l.record(ctx, id, namespace, batch, callbacks)
 	}
 	if err != nil {
@@ -68,11 +73,26 @@ func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) er
 	return nil
 }
 
+// namespaceOf returns the name of a namespace according to the cache; empty if there
+// is none. It is for documents that do not tell.
+func (l *Lives) namespaceOf(uid types.UID) string {
+	namespaces, err := l.config.Namespaces.List(labels.Everything())
+	if err != nil {
+		return "" // unreachable: caches do not fail
+	}
+	for _, namespace := range namespaces {
+		if namespace.UID == uid {
+			return namespace.Name
+		}
+	}
+	return ""
+}
+
 // gone reports whether a namespace is gone for certain: the cache may lag behind
-// the record of another replica.
+// the record of another replica. Without a name, the cache decides.
 func (l *Lives) gone(ctx context.Context, name string, uid types.UID) (bool, error) {
-	if l.exists(name, uid) {
-		return false, nil
+	if name == "" || l.exists(name, uid) {
+		return name == "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -99,22 +119,27 @@ func (l *Lives) forget(ctx context.Context, id shard) error {
 	delete(l.known, id)
 	delete(l.ends, id)
 	delete(l.written, id)
+	l.damaged.Delete(id)
 	return nil
 }
 
-// record records that lives are over.
+// record records that lives are over. If the document is damaged, all names in it
+// begin a life that cannot have been used: lives are numbered from 0 on, and there are
+// far fewer than milliseconds since 1970.
 func (l *Lives) record(ctx context.Context, id shard, namespace string, batch map[string]int64, callbacks Callbacks) error {
+	var damage error
 	stored, _, err := l.config.Store.Update(ctx, id.String(), func(current []byte) ([]byte, error) {
-		updated, err := decode(current)
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "Replacing the record of a namespace", "namespace", namespace)
+		var updated document
+		now := l.config.Clock.Now()
+		if updated, damage = decode(current); damage != nil {
+			updated.Base = Life{now.UnixMilli(), now.Unix()}
 		}
 		l.mu.Lock()
 		updated = merge(updated, l.known[id])
 		l.mu.Unlock()
 		updated.Namespace = namespace
 		for name, number := range batch {
-			updated.end(name, number, l.config.Clock.Now())
+			updated.end(name, number, now)
 		}
 		updated.compact(func() map[string]int64 { return living(id, namespace, callbacks) })
 		return json.Marshal(updated)
@@ -122,9 +147,14 @@ func (l *Lives) record(ctx context.Context, id shard, namespace string, batch ma
 	if err != nil {
 		return err
 	}
+	if damage != nil {
+		damagedRecords.Inc()
+		klog.FromContext(ctx).Error(damage, "Replaced a damaged record, the UIDs of the ServiceImports in it change", "record", id.String(), "namespace", namespace)
+	}
 	l.observe(ctx, id.String(), stored, callbacks.Changed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.damaged.Delete(id)
 	l.written[id] = time.Now()
 	held := l.ends[id].lives
 	maps.DeleteFunc(held, func(name string, number int64) bool {
