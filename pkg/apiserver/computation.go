@@ -41,6 +41,7 @@ import (
 // computation keeps the virtual resources up to date.
 type computation struct {
 	projection *projection.Projection
+	lives      *importidentity.Lives
 	// The informers are started with the server and stopped after the projection.
 	kubernetes   informers.SharedInformerFactory
 	multicluster mcsinformers.SharedInformerFactory
@@ -84,7 +85,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 			return nil, err
 		}
 	}
-	lives, err := computed.records.open(livesKind)
+	ended, err := computed.records.open(livesKind)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +97,16 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 	if err != nil {
 		return nil, err
 	}
+	computed.lives = importidentity.New(importidentity.Config{
+		Store: ended, Clock: clock.RealClock{},
+		Namespaces: computed.kubernetes.Core().V1().Namespaces().Lister(), GetNamespace: c.client.CoreV1().Namespaces().Get,
+	})
 	computed.projection, err = projection.New(projection.Config{
 		Kubernetes:   computed.kubernetes,
 		Multicluster: computed.multicluster,
-		Lives: importidentity.New(importidentity.Config{
-			Store: lives, Clock: clock.RealClock{},
-			Namespaces: computed.kubernetes.Core().V1().Namespaces().Lister(), GetNamespace: c.client.CoreV1().Namespaces().Get,
-		}),
-		Clock:  clock.RealClock{},
-		Stores: stores,
+		Lives:        computed.lives,
+		Clock:        clock.RealClock{},
+		Stores:       stores,
 
 		UseClusterSetIP:    c.ClusterSetIP.ByDefault,
 		ClusterSetIPRanges: c.ClusterSetIP.Ranges,
@@ -191,6 +193,9 @@ func (c *computation) storageReady(*http.Request) error {
 func (c *computation) ready(*http.Request) error {
 	if c.computed.Load() {
 		return nil
+	}
+	if err := c.lives.LoadError(); err != nil { // after the informers have synced
+		return fmt.Errorf("virtual resources have not been computed yet; last error: %w", err)
 	}
 	if failure := c.failure.Load(); failure != nil {
 		return fmt.Errorf("virtual resources have not been computed yet; last error: %w", *failure)

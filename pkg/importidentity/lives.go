@@ -86,6 +86,8 @@ type Lives struct {
 	written map[shard]time.Time
 	// damaged are the documents that have to be replaced.
 	damaged sets.Set[shard]
+	// loadError is why the records have not been loaded yet.
+	loadError error
 }
 
 // ends are lives that are over, by name.
@@ -180,6 +182,7 @@ func (l *Lives) NamespaceChanged(uid types.UID) {
 func (l *Lives) Load(ctx context.Context) (version string, err error) {
 	for {
 		version, err = l.load(ctx)
+		l.setLoadError(err)
 		if err == nil || ctx.Err() != nil {
 			return version, err
 		}
@@ -188,6 +191,20 @@ func (l *Lives) Load(ctx context.Context) (version string, err error) {
 			return "", ctx.Err()
 		}
 	}
+}
+
+func (l *Lives) setLoadError(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loadError = err
+}
+
+// LoadError returns why the last attempt to load the records failed; nil unless Load
+// is about to retry.
+func (l *Lives) LoadError() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loadError
 }
 
 // load reads all records, and replaces those that are damaged: nothing may be shown

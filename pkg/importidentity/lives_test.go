@@ -467,14 +467,14 @@ func TestLoadRetries(t *testing.T) {
 			return nil
 		})
 		r := newRecording(t, store)
-		if got := r.number("web"); got != 3 {
-			t.Errorf("the life is %d after %d attempts", got, attempts)
+		if got := r.number("web"); got != 3 || r.LoadError() != nil {
+			t.Errorf("the life is %d after %d attempts, %v", got, attempts, r.LoadError())
 		}
 		r.stop()
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 		cancel()
-		if _, err := r.Load(ctx); err == nil {
-			t.Error("records were loaded after the end of the context")
+		if _, err := r.Load(ctx); err == nil || !errors.Is(r.LoadError(), err) {
+			t.Errorf("the records were loaded after the end of the context; the error is %v", r.LoadError())
 		}
 	})
 }
