@@ -86,9 +86,10 @@ fuzz: ## Run the fuzz tests for FUZZTIME (default 60s) each.
 	go test -run '^$$' -fuzz FuzzMerge -fuzztime $(FUZZTIME) ./pkg/merge
 	go test -run '^$$' -fuzz FuzzValidate -fuzztime $(FUZZTIME) ./pkg/apis/clusterset/validation
 
+STORAGE ?= cluster
 .PHONY: integration
-integration: build kubernetes ## Run the integration tests on real control planes.
-	go test -C test -count=1 ./integration/...
+integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
+	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/...
 
 .PHONY: e2e
 e2e: build kubernetes test-tools ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.

@@ -61,8 +61,9 @@ type Config struct {
 	// Replicas is the number of mcs-apiserver replicas, one by default. They share one
 	// mcs-controller.
 	Replicas int
-	// StorageFlags are the storage flags of every mcs-apiserver. By default, one replica
-	// has an embedded etcd, and several replicas use the etcd of the control plane.
+	// StorageFlags are the storage flags of every mcs-apiserver. By default, the
+	// environment variable STORAGE selects the storage: cluster (the default), etcd (that
+	// of the control plane) or embedded.
 	StorageFlags []string
 	// APIServerFlags are additional flags of every mcs-apiserver.
 	APIServerFlags []string
@@ -169,8 +170,8 @@ func (i *Installation) kubeconfig() string { return filepath.Join(i.Dir, "mcs-ap
 
 func (i *Installation) certificates() string { return filepath.Join(i.Dir, "certificates") }
 
-// DataDir returns the directory of mcs-apiserver's embedded etcd.
-func (i *Installation) DataDir() string { return filepath.Join(i.Dir, "data") }
+// DataDir returns the directory of mcs-apiserver's embedded etcd, if it has one.
+func (c Config) DataDir() string { return filepath.Join(c.Dir, "data") }
 
 func (i *Installation) writeKubeconfig(ctx context.Context) error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 3600)}}

@@ -135,8 +135,11 @@ func (r *Replica) Start() error {
 		"--bind-address=" + r.Address, fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + certificate, "--tls-private-key-file=" + certificate,
 	}
-	args = append(args, i.storageFlags()...)
-	var err error
+	storage, err := i.storageFlags()
+	if err != nil {
+		return err
+	}
+	args = append(args, storage...)
 	r.Process, err = process.Start(process.Command{
 		Name: r.name,
 		Path: filepath.Join(i.Root, "bin", "mcs-apiserver"),
@@ -145,16 +148,6 @@ func (r *Replica) Start() error {
 		Log:  filepath.Join(i.Dir, r.name+".log"),
 	})
 	return err
-}
-
-func (i *Installation) storageFlags() []string {
-	switch {
-	case i.StorageFlags != nil:
-		return i.StorageFlags
-	case len(i.APIServers) > 1:
-		return []string{"--storage=etcd", "--etcd-servers=" + i.Plane.EtcdURL()}
-	}
-	return []string{"--storage=embedded", "--data-dir=" + i.DataDir()}
 }
 
 // AwaitReady waits until the replica reports readiness.

@@ -20,9 +20,9 @@ func TestHealthOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := suite.APIServers[0].URL()
-	expect.Contains(t, string(get(t, anonymous, server+"/livez?verbose", "*/*")), "[+]etcd ok", "livez check passed")
+	expect.Contains(t, string(get(t, anonymous, server+"/livez?verbose", "*/*")), "[+]ping ok", "livez check passed")
 	expect.Contains(t, string(get(t, anonymous, server+"/readyz?verbose", "*/*")),
-		"[+]etcd-readiness ok", "[+]informer-sync ok", "[+]storage ok", "[+]virtual-resources ok", "[+]shutdown ok", "readyz check passed")
+		"[+]informer-sync ok", "[+]storage ok", "[+]virtual-resources ok", "[+]shutdown ok", "readyz check passed")
 	for _, path := range []string{"/apis/multicluster.x-k8s.io/v1beta1/serviceexports", "/metrics", "/debug/pprof/"} {
 		response, err := anonymous.Get(server + path)
 		if err != nil {

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		Names: []string{"east", "west"}, ClusterSet: "everywhere",
 		Configure: func(_ string, plane *controlplane.Config, installed *installation.Config) {
 			plane.APIServerFlags = []string{"--audit-policy-file=testdata/audit.yaml", "--audit-log-path=" + auditLog(installed.Dir)}
+			installed.StorageFlags = installed.EmbeddedStorage()
 			installed.APIServerFlags = []string{"--member-ttl=30s"} // the minimum, to keep the tests short
 		},
 	})

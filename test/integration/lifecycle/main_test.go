@@ -74,11 +74,14 @@ func run(m *testing.M) (code int, err error) {
 	return code, errors.Join(err, plane.Stop())
 }
 
-// config returns the configuration of a new installation, whose data is not
-// that of an earlier one.
+// config returns the configuration of a new installation, whose data is not that of an
+// earlier one. It has an embedded etcd, whose data is lost and restored more easily than
+// that of a cluster.
 func config(t *testing.T) installation.Config {
 	t.Helper()
-	return installation.Config{Plane: plane, Root: root, Dir: expect.Must(os.MkdirTemp(dir, "installation-"))(t)}
+	config := installation.Config{Plane: plane, Root: root, Dir: expect.Must(os.MkdirTemp(dir, "installation-"))(t)}
+	config.StorageFlags = config.EmbeddedStorage()
+	return config
 }
 
 // applied returns a new installation whose programs are not running yet. It is removed

@@ -183,7 +183,7 @@ func TestExternalEtcd(t *testing.T) {
 	}
 	t.Cleanup(func() { // the next test starts the server with its embedded etcd
 		expect.NoError(t, installed.APIServers[0].Stop(30*time.Second))
-		installed.StorageFlags = nil
+		installed.StorageFlags = installed.EmbeddedStorage()
 		expect.NoError(t, installed.Kubernetes.CoreV1().ConfigMaps(installation.Namespace).Delete(context.Background(), marker.Name, metav1.DeleteOptions{}))
 	})
 	// The cluster was in use with other storage.

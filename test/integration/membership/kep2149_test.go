@@ -9,15 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
@@ -142,7 +138,7 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 	t.Run("by default", func(t *testing.T) {
 		system, err := west().Kubernetes.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 		expect.NoError(t, err)
-		forgetID(t, west())
+		expect.NoError(t, west().Forget(t.Context(), "multicluster.k8s.io/clusterclaims/id.k8s.io"))
 		expect.Eventually(t, "default ID", func(context.Context) error {
 			if value := claimed(t, west(), id); value != string(system.UID) {
 				return fmt.Errorf("ID is %q, want the UID of kube-system, %q", value, system.UID)
@@ -151,7 +147,7 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 		})
 	})
 	t.Run("with --cluster-id", func(t *testing.T) {
-		forgetID(t, north())
+		expect.NoError(t, north().Forget(t.Context(), "multicluster.k8s.io/clusterclaims/id.k8s.io"))
 		expect.Eventually(t, "ID of --cluster-id", func(context.Context) error {
 			if value := claimed(t, north(), id); value != "pole" {
 				return fmt.Errorf("ID is %q, want that of --cluster-id", value)
@@ -175,16 +171,6 @@ func TestIDMustExistForTheLifespanOfACluster(t *testing.T) {
 		expect.Contains(t, output, fmt.Sprintf("Warning: logs, metrics and DNS names with the former cluster ID %q", before), "should stay the same")
 		kubectl(t, in("east", []string{"patch", "clusterclaim", id, "--type=merge", "-p", `{"spec":{"value":"east"}}`})...)
 	})
-}
-
-// forgetID removes the ID claim from etcd, as restoring an old backup would.
-func forgetID(t *testing.T, in *fleet.Cluster) {
-	t.Helper()
-	store, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.EmbeddedEndpoint(in.DataDir())}, DialTimeout: 10 * time.Second})
-	expect.NoError(t, err)
-	defer store.Close()
-	_, err = store.Delete(t.Context(), "/registry/mcs-apiserver/multicluster.k8s.io/clusterclaims/id.k8s.io")
-	expect.NoError(t, err)
 }
 
 // "The identifier must be a valid RFC-1123 DNS label." R98, R5, R4
@@ -307,7 +293,7 @@ func TestClusterSetMustNotExistWhenTheClusterIsNotAMember(t *testing.T) {
 	t.Run("a refused join leaves no claim behind", func(t *testing.T) {
 		expect.NoError(t, east().StopController())
 		t.Cleanup(func() { expect.NoError(t, east().StartController(context.Background())) })
-		forgetID(t, east())
+		expect.NoError(t, east().Forget(t.Context(), "multicluster.k8s.io/clusterclaims/id.k8s.io"))
 		refused(t, []string{"this cluster has no ID", "create the ClusterClaim id.k8s.io first"}, in("east", []string{"create", "-f", manifest(t, setName, clusterSet)})...)
 		if value := claimed(t, east(), setName); value != "" {
 			t.Errorf("ClusterSet is %q", value)

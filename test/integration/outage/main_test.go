@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 	fleet.Main(m, &clusters, fleet.Config{
 		Names: []string{"east", "west"}, ClusterSet: clusterSet,
 		Configure: func(id string, plane *controlplane.Config, installed *installation.Config) {
+			installed.StorageFlags = installed.EmbeddedStorage()
 			if id == "west" {
 				installed.StorageFlags = []string{"--storage=cluster"}
 				plane.ControllerManagerFlags = []string{"--horizontal-pod-autoscaler-sync-period=1s"}
