@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,9 +14,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
-// artifacts/embedded installs one replica with an embedded etcd on a volume. Stopping the
-// cluster leaves nothing behind, even if all of its components crashed, and does not
-// affect other clusters.
+// artifacts/embedded installs one replica with an embedded etcd on a volume, from where
+// objects can be moved to the cluster. Stopping the cluster leaves nothing behind, even if
+// all of its components crashed, and does not affect other clusters.
 func TestClusterWithEmbeddedStorage(t *testing.T) {
 	other := expect.Must(localcluster.Open(set.Root))(t)
 	other.Dir, other.Artifacts = t.TempDir(), "embedded"
@@ -26,6 +27,7 @@ func TestClusterWithEmbeddedStorage(t *testing.T) {
 		"persistentvolumeclaim/mcs-apiserver", "deployment.apps/mcs-apiserver", "1/1")
 	survivesAFullDisk(t, lonely)
 	defaultDoesNotReplaceEmbedded(t, lonely)
+	movesToTheCluster(t, lonely)
 
 	apply(t, lonely, "default", client)
 	kubectl(t, lonely, "wait", "pod/client", "--for=condition=Ready", "--timeout=100s")
@@ -72,4 +74,28 @@ func survivesAFullDisk(t *testing.T, cluster *localcluster.Cluster) {
 		_, err := cluster.Kubectl(ctx, "get", "svcex", "before")
 		return err
 	})
+}
+
+// R175: artifacts/migrate-from-embedded moves all objects from the volume to the
+// cluster, so that artifacts/default finds them there.
+func movesToTheCluster(t *testing.T, cluster *localcluster.Cluster) {
+	t.Helper()
+	stored := func() string {
+		return kubectl(t, cluster, "get", "serviceexports,clusterclaims", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.creationTimestamp}{"\n"}{end}`)
+	}
+	before := stored()
+	for _, artifacts := range []string{"migrate-from-embedded", "default"} {
+		kubectl(t, cluster, "apply", "-k", filepath.Join(set.Root, "artifacts", artifacts))
+		kubectl(t, cluster, "rollout", "status", "deployment/mcs-apiserver", "-n", "mcs-system", "--timeout=100s")
+		expect.Eventually(t, "objects with artifacts/"+artifacts, func(ctx context.Context) error {
+			if _, err := cluster.Kubectl(ctx, "get", "serviceexports,clusterclaims", "-A"); err != nil {
+				return err // the kube-apiserver observes later that the API is available
+			}
+			if after := stored(); after != before {
+				return fmt.Errorf("stored are\n%s, want\n%s", after, before)
+			}
+			return nil
+		})
+	}
+	kubectl(t, cluster, "delete", "persistentvolumeclaim", "mcs-apiserver", "-n", "mcs-system")
 }
