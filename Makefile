@@ -87,9 +87,20 @@ fuzz: ## Run the fuzz tests for FUZZTIME (default 60s) each.
 	go test -run '^$$' -fuzz FuzzValidate -fuzztime $(FUZZTIME) ./pkg/apis/clusterset/validation
 
 STORAGE ?= cluster
+# Tests that make integration also runs with the other storages.
+storage_tests := ServiceExportLifecycle|DeleteCollection|WrittenSeparately|Informers|NamespaceLifecycle|Frozen|ClusterClaims|SurviveKill
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
 	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/...
+ifeq ($(STORAGE),cluster)
+	STORAGE=etcd go test -C test -count=1 -run '$(storage_tests)' ./integration/api
+	STORAGE=embedded go test -C test -count=1 -run '$(storage_tests)' ./integration/api ./integration/lifecycle
+endif
+
+.PHONY: integration-storages
+integration-storages: build kubernetes ## Run the integration tests that depend on the storage with each storage.
+	for storage in cluster etcd embedded; do STORAGE=$$storage go test -C test -count=1 ./integration/api ./integration/lifecycle; done
+	for storage in cluster etcd; do STORAGE=$$storage go test -C test -count=1 ./integration/replicas; done
 
 .PHONY: e2e
 e2e: build kubernetes test-tools ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.

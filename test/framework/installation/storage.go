@@ -109,6 +109,22 @@ func (i *Installation) Forget(ctx context.Context, key string) error {
 	return fmt.Errorf("nothing is stored with key %s", key)
 }
 
+// Purge removes everything that is stored, whatever the storage was. Nothing must be running.
+func (i *Installation) Purge(ctx context.Context) error {
+	if err := os.RemoveAll(i.DataDir()); err != nil {
+		return err
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{i.Plane.EtcdURL()}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if _, err := client.Delete(ctx, etcdPrefix, clientv3.WithPrefix()); err != nil {
+		return err
+	}
+	return i.Kubernetes.CoreV1().ConfigMaps(StorageNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+}
+
 // etcd returns a client of the etcd that stores objects, or nil if it is the cluster.
 func (i *Installation) etcd() (*clientv3.Client, error) {
 	var endpoint string

@@ -74,24 +74,38 @@ func run(m *testing.M) (code int, err error) {
 	return code, errors.Join(err, plane.Stop())
 }
 
-// config returns the configuration of a new installation, whose data is not that of an
-// earlier one. It has an embedded etcd, whose data is lost and restored more easily than
-// that of a cluster.
+// config returns the configuration of a new installation.
 func config(t *testing.T) installation.Config {
 	t.Helper()
-	config := installation.Config{Plane: plane, Root: root, Dir: expect.Must(os.MkdirTemp(dir, "installation-"))(t)}
-	config.StorageFlags = config.EmbeddedStorage()
-	return config
+	return installation.Config{Plane: plane, Root: root, Dir: expect.Must(os.MkdirTemp(dir, "installation-"))(t)}
 }
 
 // applied returns a new installation whose programs are not running yet. It is removed
 // when the test ends.
 func applied(t *testing.T) *installation.Installation {
 	t.Helper()
+	return appliedWith(t, config(t))
+}
+
+func appliedWith(t *testing.T, config installation.Config) *installation.Installation {
+	t.Helper()
 	uninstall(t)
-	current = expect.Must(installation.Apply(t.Context(), config(t)))(t)
+	current = expect.Must(installation.Apply(t.Context(), config))(t)
 	t.Cleanup(func() { uninstall(t) })
 	return current
+}
+
+// embedded returns a new installation whose API is available. It has an embedded etcd,
+// whatever the storage of the other tests is.
+func embedded(t *testing.T) *installation.Installation {
+	t.Helper()
+	config := config(t)
+	config.StorageFlags = config.EmbeddedStorage()
+	installed := appliedWith(t, config)
+	expect.NoError(t, installed.StartController(t.Context()))
+	expect.NoError(t, installed.StartAPIServers())
+	expect.NoError(t, installed.AwaitAvailable(t.Context()))
+	return installed
 }
 
 // running returns an installation whose API is available: a new one, or the one
@@ -107,7 +121,7 @@ func running(t *testing.T) *installation.Installation {
 	return current
 }
 
-// uninstall removes the installation, if one exists, as a user would.
+// uninstall removes the installation, if one exists, as a user would, and what it stored.
 func uninstall(t *testing.T) {
 	t.Helper()
 	if current == nil {
@@ -129,6 +143,7 @@ func uninstall(t *testing.T) {
 			return errors.Join(err, errors.New("APIService still exists"))
 		})
 	}
+	expect.EventuallyAfterTest(t, "removal of stored objects", installed.Purge) // policies have an effect for a moment
 }
 
 // kubectl runs kubectl as the administrator. It must succeed.

@@ -181,9 +181,9 @@ func TestExternalEtcd(t *testing.T) {
 	if err := installed.APIServers[0].Stop(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the next test starts the server with its embedded etcd
+	t.Cleanup(func() { // the next test starts the server with its own storage
 		expect.NoError(t, installed.APIServers[0].Stop(30*time.Second))
-		installed.StorageFlags = installed.EmbeddedStorage()
+		installed.StorageFlags = nil
 		expect.NoError(t, installed.Kubernetes.CoreV1().ConfigMaps(installation.Namespace).Delete(context.Background(), marker.Name, metav1.DeleteOptions{}))
 	})
 	// The cluster was in use with other storage.

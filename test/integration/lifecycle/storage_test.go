@@ -24,7 +24,7 @@ import (
 // R141: an embedded etcd that lost its data is not served as empty storage. The
 // server is alive, and is ready again with the data.
 func TestEmptiedStorageIsNotServed(t *testing.T) {
-	installed := running(t)
+	installed := embedded(t)
 	replica := installed.APIServers[0]
 	exports := clientset(t).MulticlusterXV1beta1().ServiceExports("default")
 	before := expect.Must(exports.Create(t.Context(), &v1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}))(t)

@@ -23,8 +23,8 @@ const (
 	account     = "--as=system:serviceaccount:mcs-system:mcs-apiserver"
 )
 
-// withStorage returns a new installation whose API is available. Nothing of it, including
-// its storage namespace, is left when the test ends.
+// withStorage returns a new installation whose API is available, although its storage
+// namespace is deleted. Nothing of it, including that namespace, is left when the test ends.
 func withStorage(t *testing.T) *installation.Installation {
 	t.Helper()
 	var installed *installation.Installation
@@ -33,11 +33,7 @@ func withStorage(t *testing.T) *installation.Installation {
 			t.Errorf("delete the storage namespace: %v\n%s", err, output)
 		}
 	})
-	installed = applied(t)
-	expect.NoError(t, installed.StartController(t.Context()))
-	// Without its servers, no namespace could be deleted.
-	expect.NoError(t, installed.StartAPIServers())
-	expect.NoError(t, installed.AwaitAvailable(t.Context()))
+	installed = embedded(t) // without its servers, no namespace could be deleted
 	return installed
 }
 
