@@ -83,14 +83,16 @@ func (x *exchange) follow(t *testing.T, cluster *fleet.Cluster) {
 	served := externalversions.NewSharedInformerFactoryWithOptions(cluster.Clientset, 0, externalversions.WithNamespace(x.namespace), externalversions.WithTweakListOptions(func(options *metav1.ListOptions) {
 		options.FieldSelector = "metadata.name=" + service
 	}))
-	for _, informer := range []cache.SharedIndexInformer{
-		hosted.Core().V1().Services().Informer(), hosted.Discovery().V1().EndpointSlices().Informer(), served.MulticlusterX().V1beta1().ServiceImports().Informer(),
+	for kind, informer := range map[string]cache.SharedIndexInformer{
+		"Service": hosted.Core().V1().Services().Informer(), "EndpointSlice": hosted.Discovery().V1().EndpointSlices().Informer(),
+		"ServiceImport": served.MulticlusterX().V1beta1().ServiceImports().Informer(),
 	} {
+		subject := cluster.ID + ": " + kind
 		expect.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			DeleteFunc: func(object any) { x.record("%s deleted %T %v", cluster.ID, object, object) },
+			DeleteFunc: func(object any) { x.record("%s was deleted: %v", subject, object) },
 			UpdateFunc: func(old, object any) {
 				if size(object) < size(old) {
-					x.record("%s changed %T %v to %v", cluster.ID, object, old, object)
+					x.record("%s was changed from %v to %v", subject, old, object)
 				}
 			},
 		}))(t)
@@ -130,18 +132,17 @@ func (x *exchange) expectNothingWithdrawn(t *testing.T) {
 	}
 }
 
-// expectWithdrawalIsSeen withdraws the export of west. If nothing is seen of that, nothing
-// else would have been.
-func (x *exchange) expectWithdrawalIsSeen(t *testing.T) {
+// expectWithdrawn waits until all clusters have withdrawn the export of west. If nothing
+// was seen of that, nothing else would have been seen either.
+func (x *exchange) expectWithdrawn(t *testing.T) {
 	t.Helper()
-	expect.NoError(t, west().Clientset.MulticlusterXV1beta1().ServiceExports(x.namespace).Delete(t.Context(), service, metav1.DeleteOptions{}))
 	for _, cluster := range clusters.Clusters {
 		expect.Eventually(t, "withdrawal in "+cluster.ID, func(context.Context) error {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			for _, kind := range []string{"EndpointSlice", "ServiceImport"} {
-				if !slices.ContainsFunc(x.withdrawn, func(what string) bool { return strings.HasPrefix(what, cluster.ID) && strings.Contains(what, kind) }) {
-					return fmt.Errorf("no %s was withdrawn in %s: %v", kind, cluster.ID, x.withdrawn)
+				if subject := cluster.ID + ": " + kind + " "; !slices.ContainsFunc(x.withdrawn, func(what string) bool { return strings.HasPrefix(what, subject) }) {
+					return fmt.Errorf("no %s was withdrawn: %v", kind, x.withdrawn)
 				}
 			}
 			return nil

@@ -53,7 +53,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		expectUnready(t, west(), "was lost: its marker is missing")
 		x.expectNothingWithdrawn(t)
 		awaitStorageNamespace(t)
-		shell(t, backup, documented(t, "allow-writes=true\nkubectl create"))
+		restore(t, backup, documented(t, "allow-writes=true\nkubectl create"))
 		x.expectUnchanged(t)
 	})
 	// The namespace cannot be deleted completely, and so mcs-controller cannot create it
@@ -72,7 +72,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		expectUnready(t, west(), "Lease "+installation.Namespace+"/member-east")
 		x.expectNothingWithdrawn(t)
 		awaitStorageNamespace(t)
-		shell(t, backup, documented(t, "allow-writes=true\nkubectl create"))
+		restore(t, backup, documented(t, "allow-writes=true\nkubectl create"))
 		attach(t)
 		x.expectUnchanged(t)
 	})
@@ -80,7 +80,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		foreign := foreignBackup(t, backup)
 		stop(t)
 		replace := documented(t, "kubectl delete configmaps -n mcs-storage")
-		shell(t, foreign, replace)
+		restore(t, foreign, replace)
 		expect.NoError(t, errors.Join(west().StartController(t.Context()), west().StartAPIServers()))
 		expectUnready(t, west(), "storage holds the state of another cluster")
 		x.expectNothingWithdrawn(t)
@@ -92,7 +92,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 			t.Errorf("storage of another cluster was changed from\n%s to\n%s", written, now)
 		}
 		stop(t)
-		shell(t, backup, replace)
+		restore(t, backup, replace)
 		attach(t)
 		x.expectUnchanged(t)
 	})
@@ -108,7 +108,39 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		restart(t, east())
 		x.expectUnchanged(t)
 	})
-	x.expectWithdrawalIsSeen(t)
+	t.Run("loss accepted", func(t *testing.T) {
+		allowDeletion(t)
+		kubectl(t, "--context", "west", "delete", "namespace", storageNamespace)
+		expectLost(t, "was lost: its marker is missing")
+		x.expectNothingWithdrawn(t)
+		accept(t)
+		x.expectWithdrawn(t)
+		expect.NoError(t, west().Claim(t.Context(), "west", clusterSet))
+		restart(t, west())
+		attach(t)
+		expect.Eventually(t, "export", func(ctx context.Context) error { return x.exportLater(ctx, west(), "again") })
+		east().AwaitImport(t, x.namespace, "again", "west")
+	})
+}
+
+// accept starts mcs-apiserver in west with --accept-storage, which the documented commands
+// add to the Deployment and remove.
+func accept(t *testing.T) {
+	t.Helper()
+	arguments := []string{"--context", "west", "get", "deployment", "-n", installation.Namespace, "mcs-apiserver", "-o", "jsonpath={.spec.template.spec.containers[?(@.name=='mcs-apiserver')].args}"}
+	before := kubectl(t, arguments...)
+	patch, apply, _ := strings.Cut(documented(t, "--accept-storage"), "kubectl apply")
+	shell(t, west().Root, patch)
+	expect.Contains(t, kubectl(t, arguments...), `"--accept-storage"`)
+	shell(t, west().Root, "kubectl apply"+apply)
+	if after := kubectl(t, arguments...); after != before {
+		t.Errorf("arguments are %s, were %s", after, before)
+	}
+
+	west().APIServerFlags = []string{"--accept-storage"}
+	defer func() { west().APIServerFlags = nil }()
+	restart(t, west())
+	attach(t)
 }
 
 // R186: a cluster whose etcd was restored from an older snapshot, with what mcs-apiserver
@@ -145,6 +177,23 @@ func allowDeletion(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// restore runs a documented script in the directory of a backup. The permission to write
+// may take effect a moment after the command that gives it.
+func restore(t *testing.T, backup, script string) {
+	t.Helper()
+	const permission = "allow-writes=true\n"
+	before, after, _ := strings.Cut(script, permission)
+	shell(t, backup, before+permission)
+	probe := expect.Manifest(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: probe, namespace: %s, labels: {storage.mcs-apiserver.io/resource: probe}}\n", storageNamespace)
+	expect.Eventually(t, "permission to write stored objects", func(ctx context.Context) error {
+		if output, err := run(ctx, t, "--context", "west", "create", "--dry-run=server", "-f", probe); err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
+	shell(t, backup, after)
 }
 
 // awaitStorageNamespace waits until mcs-controller has created the storage namespace.
