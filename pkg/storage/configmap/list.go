@@ -28,6 +28,15 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
+	objects, version, err := s.list(ctx, r, opts)
+	if err != nil {
+		return err
+	}
+	return setItems(listObj, objects, version)
+}
+
+// setItems sets the items of a list, which are empty rather than null, and its version.
+func setItems(listObj runtime.Object, objects []runtime.Object, version uint64) error {
 	itemsPtr, err := meta.GetItemsPtr(listObj)
 	if err != nil {
 		return err
@@ -35,10 +44,6 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	items, err := conversion.EnforcePtr(itemsPtr)
 	if err != nil || items.Kind() != reflect.Slice {
 		return fmt.Errorf("need pointer to slice: %w", err)
-	}
-	objects, version, err := s.list(ctx, r, opts)
-	if err != nil {
-		return err
 	}
 	found := reflect.MakeSlice(items.Type(), 0, len(objects))
 	for _, object := range objects {
@@ -86,7 +91,7 @@ func (s *store) listReserved(ctx context.Context, listObj runtime.Object) error 
 	if err != nil {
 		return err
 	}
-	return versioner.UpdateList(listObj, version, "", nil)
+	return setItems(listObj, nil, version)
 }
 
 // query returns the selectors of a request to the host. The host selects by

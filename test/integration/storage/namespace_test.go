@@ -182,7 +182,7 @@ func TestStorageNamespaceHoldsNoObjectsOfTheAPI(t *testing.T) {
 	h.create(t, "elsewhere")
 	h.backend.Gate().Close(errors.New("closed by the test"))
 	list := &example.PodList{}
-	if err := h.GetList(t.Context(), "/pods/"+h.namespace, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil || len(list.Items) != 0 || list.ResourceVersion == "" {
+	if err := h.GetList(t.Context(), "/pods/"+h.namespace, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil || list.Items == nil || len(list.Items) != 0 || list.ResourceVersion == "" {
 		t.Errorf("list: got %+v, %v", list, err)
 	}
 	if _, err := h.list(t, storage.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
