@@ -109,9 +109,24 @@ func (s *limitedStorage) room() error {
 	return nil
 }
 
-// call limits the time that a call spends in etcd. The call stops the timer
-// while it runs code of its caller, such as admission.
+// call limits and translates.
 func (s *limitedStorage) call(ctx context.Context, call func(context.Context, *time.Timer) error) error {
+	return s.translate(limit(ctx, call))
+}
+
+// write is call for writes. If the connection was lost, or the leader changed,
+// whether a write was done is unknown: clients must not repeat it blindly.
+func (s *limitedStorage) write(ctx context.Context, call func(context.Context, *time.Timer) error) error {
+	err := limit(ctx, call)
+	if code(err) == codes.Unavailable {
+		return apierrors.NewTimeoutError("storage is unavailable, whether the object was written is unknown: "+err.Error(), 0)
+	}
+	return s.translate(err)
+}
+
+// limit limits the time that a call spends in etcd. The call stops the timer
+// while it runs code of its caller, such as admission.
+func limit(ctx context.Context, call func(context.Context, *time.Timer) error) error {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(storageTimeout, func() { cancel(errTimeout) })
@@ -120,7 +135,7 @@ func (s *limitedStorage) call(ctx context.Context, call func(context.Context, *t
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errTimeout) {
 		err = errTimeout
 	}
-	return s.translate(err)
+	return err
 }
 
 // translate returns an API status for errors that are not about the request. Without
@@ -161,7 +176,7 @@ func code(err error) codes.Code {
 
 // Create implements storage.Interface.
 func (s *limitedStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return s.call(ctx, func(ctx context.Context, _ *time.Timer) error {
+	return s.write(ctx, func(ctx context.Context, _ *time.Timer) error {
 		if err := s.room(); err != nil {
 			return err
 		}
@@ -173,7 +188,7 @@ func (s *limitedStorage) Create(ctx context.Context, key string, obj, out runtim
 func (s *limitedStorage) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions,
 ) error {
-	return s.call(ctx, func(limited context.Context, timer *time.Timer) error {
+	return s.write(ctx, func(limited context.Context, timer *time.Timer) error {
 		return s.Interface.Delete(limited, key, out, preconditions, func(_ context.Context, obj runtime.Object) error {
 			timer.Stop()
 			defer timer.Reset(storageTimeout)
@@ -196,7 +211,7 @@ func (s *limitedStorage) GetList(ctx context.Context, key string, opts storage.L
 func (s *limitedStorage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
-	return s.call(ctx, func(ctx context.Context, timer *time.Timer) error {
+	return s.write(ctx, func(ctx context.Context, timer *time.Timer) error {
 		return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			timer.Stop()
 			defer timer.Reset(storageTimeout)

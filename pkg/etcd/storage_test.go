@@ -153,6 +153,28 @@ func TestErrorsOfEtcdAreTranslated(t *testing.T) {
 	}
 }
 
+// failingStorage responds to writes with an error.
+type failingStorage struct {
+	storage.Interface
+	err error
+}
+
+func (f failingStorage) Create(context.Context, string, runtime.Object, runtime.Object, uint64) error {
+	return f.err
+}
+
+// A write without a response may have been done. With Retry-After, client-go would repeat
+// it, and report that the object exists already.
+func TestWritesOfUnknownOutcomeAreNotRepeated(t *testing.T) {
+	for _, lost := range []error{rpctypes.ErrLeaderChanged, status.Error(codes.Unavailable, "connection lost")} {
+		stored := &limitedStorage{Interface: failingStorage{err: lost}, space: ExternalSpace{"server"}}
+		err := stored.Create(t.Context(), "/pods/shop/web", nil, nil, 0)
+		if _, suggested := apierrors.SuggestsClientDelay(err); !apierrors.IsTimeout(err) || suggested {
+			t.Errorf("%v: got %v, want 504 without a delay", lost, err)
+		}
+	}
+}
+
 // hungStorage does not respond. Its update function is called once before that.
 type hungStorage struct{ storage.Interface }
 
