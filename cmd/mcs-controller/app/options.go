@@ -22,6 +22,7 @@ import (
 
 	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 )
 
 // Options are the flags of mcs-controller.
@@ -108,8 +109,8 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
 	}
 	if o.StorageNamespace != "" {
-		for _, problem := range validation.IsDNS1123Label(o.StorageNamespace) {
-			errs = append(errs, fmt.Errorf("--storage-namespace %q: %s", o.StorageNamespace, problem))
+		if err := configmap.ValidateNamespace(o.StorageNamespace); err != nil {
+			errs = append(errs, fmt.Errorf("--storage-namespace %q: %w", o.StorageNamespace, err))
 		}
 	}
 	if o.StorageNamespace == o.Namespace {

@@ -22,6 +22,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		{"cluster ID", func(o *Options) { o.ClusterID = "a.b" }, "--cluster-id"},
 		{"namespace", func(o *Options) { o.Namespace = "A" }, "--namespace"},
 		{"storage namespace", func(o *Options) { o.StorageNamespace = "A" }, "--storage-namespace"},
+		{"storage in a namespace of the cluster", func(o *Options) { o.StorageNamespace = "kube-system" }, "used for nothing else"},
 		{"no storage namespace", func(o *Options) { o.StorageNamespace = "" }, ""},
 		{"storage in the namespace of the installation", func(o *Options) { o.StorageNamespace = o.Namespace }, "uninstalled"},
 		{"timing", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 2 * time.Second }, "--leader-elect-lease-duration"},

@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -121,3 +123,14 @@ func (b *Backend) Open(ctx context.Context) error {
 
 // Confirm closes the gate if the namespace was deleted.
 func (b *Backend) Confirm(ctx context.Context) error { return b.guard.Confirm(ctx) }
+
+// ValidateNamespace returns an error for a name that no storage namespace can have.
+func ValidateNamespace(name string) error {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return errors.New(strings.Join(problems, ", "))
+	}
+	if name == metav1.NamespaceDefault || strings.HasPrefix(name, "kube-") {
+		return errors.New("must be a namespace that is used for nothing else, such as mcs-storage")
+	}
+	return nil
+}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/validation"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
@@ -110,11 +109,9 @@ func (o *StorageOptions) validate() []error {
 func (o *StorageOptions) validateType(flag, storage string) []error {
 	switch storage {
 	case storageCluster:
-		var errs []error
-		for _, problem := range validation.IsDNS1123Label(o.Namespace) {
-			errs = append(errs, fmt.Errorf("--storage-namespace %q: %s", o.Namespace, problem))
+		if err := configmap.ValidateNamespace(o.Namespace); err != nil {
+			return []error{fmt.Errorf("--storage-namespace %q: %w", o.Namespace, err)}
 		}
-		return errs
 	case storageEtcd:
 		if len(o.external.ServerList) == 0 {
 			return []error{fmt.Errorf("--%s=etcd requires --etcd-servers", flag)}
