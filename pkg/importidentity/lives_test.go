@@ -211,7 +211,7 @@ func TestWritesOfADocumentAreLimited(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		if writes, life := store.Version(), r.number("web"); writes > 62 || int(life) != int(writes) || life < 50 {
+		if writes, life := store.Version(), r.number("web"); writes > 62 || int(life) != writes || life < 50 {
 			t.Errorf("%d writes in a minute, and the life is %d", writes, life)
 		}
 		r.stop()
