@@ -142,9 +142,12 @@ func awaitRefusal(t *testing.T, namespace, remedy string, fill func(context.Cont
 			return err
 		}
 		err := create(ctx, namespace, fmt.Sprintf("refused-%d", time.Now().UnixNano()))
+		if err == nil {
+			return errors.New("a write was accepted")
+		}
 		refused := refusal(err)
 		if refused == nil || !strings.Contains(refused.Message, remedy) {
-			return fmt.Errorf("got error %v, want 507: %s", err, remedy)
+			return fmt.Errorf("got %w, want 507: %s", err, remedy)
 		}
 		message = refused.Message
 		return nil
