@@ -37,7 +37,7 @@ fault: test-tools ## Inject a fault, e.g. FAULT="cut east west"; without FAULT, 
 	bin/test/clusterset $(FAULT)
 
 .PHONY: test
-test: deps lint verify unit fuzz integration e2e ## Run all checks and tests, as CI does.
+test: deps lint verify unit fuzz integration bench e2e ## Run all checks and tests, as CI does.
 
 .PHONY: deps
 deps: ## Check for required programs; as root on Debian, install missing packages.
@@ -101,6 +101,10 @@ endif
 integration-storages: build kubernetes ## Run the integration tests that depend on the storage with each storage.
 	for storage in cluster etcd embedded; do STORAGE=$$storage go test -C test -count=1 ./integration/api ./integration/lifecycle; done
 	for storage in cluster etcd; do STORAGE=$$storage go test -C test -count=1 ./integration/replicas; done
+
+.PHONY: bench
+bench: build kubernetes ## Compare the cost of requests for ServiceExports and ConfigMaps.
+	go test -C test -count=1 -v ./bench
 
 .PHONY: e2e
 e2e: build kubernetes test-tools ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.

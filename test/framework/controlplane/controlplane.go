@@ -55,6 +55,9 @@ type Config struct {
 	Advertise string
 	// ServiceCIDRs are the Service networks, one per IP family.
 	ServiceCIDRs []string
+	// SyncWrites makes etcd sync writes to disk, as in a real cluster. Tests whose
+	// control plane may be lost are faster without.
+	SyncWrites bool
 	// APIServerFlags are additional flags of the kube-apiserver.
 	APIServerFlags []string
 	// ControllerManagerFlags are additional flags of the kube-controller-manager.
@@ -228,7 +231,7 @@ func (c *ControlPlane) etcd() process.Command {
 		"--data-dir="+c.EtcdDir(),
 		"--listen-client-urls="+c.EtcdURL(), "--advertise-client-urls="+c.EtcdURL(),
 		"--listen-peer-urls="+c.etcdURL("2380"),
-		"--unsafe-no-fsync")
+		fmt.Sprintf("--unsafe-no-fsync=%t", !c.SyncWrites))
 }
 
 func (c *ControlPlane) apiServer(name, port, etcdURL string) process.Command {
