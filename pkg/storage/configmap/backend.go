@@ -25,6 +25,7 @@ import (
 // Backend is storage in the ConfigMaps of one namespace of the host.
 type Backend struct {
 	client    kubernetes.Interface
+	watches   rest.Interface
 	namespace string
 	guard     *NamespaceGuard
 	// prepared is the UID of the namespace that Prepare has found.
@@ -33,11 +34,15 @@ type Backend struct {
 
 // NewBackend returns storage that cannot be used until it was opened.
 func NewBackend(host *rest.Config, namespace string) (*Backend, error) {
-	client, err := kubernetes.NewForConfig(ClientConfig(host))
+	client, err := kubernetes.NewForConfig(requestConfig(host))
 	if err != nil {
 		return nil, fmt.Errorf("create client for storage in the host cluster: %w", err)
 	}
-	b := &Backend{client: client, namespace: namespace}
+	watches, err := kubernetes.NewForConfig(ClientConfig(host))
+	if err != nil {
+		return nil, fmt.Errorf("create client for watches of storage in the host cluster: %w", err)
+	}
+	b := &Backend{client: client, watches: watches.CoreV1().RESTClient(), namespace: namespace}
 	b.guard = NewNamespaceGuard(namespace, b.getNamespace)
 	return b, nil
 }

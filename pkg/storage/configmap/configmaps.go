@@ -20,9 +20,9 @@ import (
 // than the request timeout of this server, so that clients receive a response.
 const requestTimeout = 10 * time.Second
 
-// ClientConfig returns the client configuration for storage in the host: protobuf,
-// no client-side rate limit, and no compression, which costs more CPU than it
-// saves on a short path.
+// ClientConfig returns the client configuration for watches of the host: protobuf, no
+// client-side rate limit, and no compression, which costs more CPU than it saves on a
+// short path.
 func ClientConfig(host *rest.Config) *rest.Config {
 	config := rest.CopyConfig(host)
 	config.QPS = -1
@@ -32,11 +32,20 @@ func ClientConfig(host *rest.Config) *rest.Config {
 	return config
 }
 
+// requestConfig returns the client configuration for all other requests. They use
+// HTTP/1.1: a small request costs the client and the host half the CPU time that it costs
+// with HTTP/2, and there is no need to share a connection among hundreds of them.
+func requestConfig(host *rest.Config) *rest.Config {
+	config := ClientConfig(host)
+	config.NextProtos = []string{"http/1.1"}
+	return config
+}
+
 // configMaps reads and writes the ConfigMaps of one namespace. The client does
 // not retry: it would retry "Too large resource version" for 40 seconds.
 type configMaps struct {
-	client    rest.Interface
-	namespace string
+	client, watches rest.Interface
+	namespace       string
 }
 
 func (c configMaps) request(r *rest.Request) *rest.Request {
@@ -83,7 +92,7 @@ func (c configMaps) delete(ctx context.Context, wrapper *corev1.ConfigMap) error
 // watch starts a watch that ends with the context, or when the host ends it.
 func (c configMaps) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	return c.request(c.client.Get()).VersionedParams(&options, scheme.ParameterCodec).Watch(ctx)
+	return c.request(c.watches.Get()).VersionedParams(&options, scheme.ParameterCodec).Watch(ctx)
 }
 
 // deletionVersion returns the resource version of the deletion of a wrapper.

@@ -49,7 +49,7 @@ func (b *Backend) decorate(config *storagebackend.ConfigForResource, resourcePre
 	newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
 	stored := New(Config{
-		Client: b.client.CoreV1().RESTClient(), Namespace: b.namespace, Guard: b.guard,
+		Client: b.client.CoreV1().RESTClient(), Watches: b.watches, Namespace: b.namespace, Guard: b.guard,
 		Resource: config.GroupResource, ResourcePrefix: resourcePrefix, Codec: config.Codec,
 		NewFunc: newFunc, NewListFunc: newListFunc, Attributes: attributes,
 	})

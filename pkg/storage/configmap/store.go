@@ -22,8 +22,8 @@ import (
 
 // Config describes the storage of one resource.
 type Config struct {
-	// Client is for the core group of the host: see ClientConfig.
-	Client rest.Interface
+	// Client and Watches are for requests and watches of the core group of the host.
+	Client, Watches rest.Interface
 	// Namespace is the storage namespace, and Guard decides whether it can be used.
 	Namespace string
 	Guard     *NamespaceGuard
@@ -54,7 +54,7 @@ func New(config Config) storage.Interface {
 	config.ResourcePrefix = strings.TrimSuffix(config.ResourcePrefix, "/") + "/"
 	return &store{
 		Config:     config,
-		configMaps: configMaps{client: config.Client, namespace: config.Namespace},
+		configMaps: configMaps{client: config.Client, watches: config.Watches, namespace: config.Namespace},
 		converter:  converter{config, newDecodedObjects()},
 	}
 }

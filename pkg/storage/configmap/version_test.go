@@ -52,11 +52,12 @@ func newTestStore(host func(*http.Request) (*http.Response, error)) storage.Inte
 		return storageNamespace("one", false), nil
 	})
 	guard.Open("one", namespaceVersion)
+	client := &fake.RESTClient{
+		NegotiatedSerializer: scheme.Codecs.WithoutConversion(), GroupVersion: corev1.SchemeGroupVersion, VersionedAPIPath: "/api/v1",
+		Client: fake.CreateHTTPClient(host),
+	}
 	return New(Config{
-		Client: &fake.RESTClient{
-			NegotiatedSerializer: scheme.Codecs.WithoutConversion(), GroupVersion: corev1.SchemeGroupVersion, VersionedAPIPath: "/api/v1",
-			Client: fake.CreateHTTPClient(host),
-		},
+		Client: client, Watches: client,
 		Namespace: "mcs-storage", Guard: guard, ResourcePrefix: "/configmaps",
 		NewFunc: func() runtime.Object { return &corev1.ConfigMap{} }, NewListFunc: func() runtime.Object { return &corev1.ConfigMapList{} },
 	})
