@@ -20,6 +20,7 @@ import (
 
 // ClientConfig loads a kubeconfig. It rejects everything that would make this
 // process run programs, read files, or skip the verification of certificates.
+// Responses to requests with the result are limited in size (see WithLimit).
 func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
 		return nil, errors.New("required: the kubeconfig of the member")
@@ -51,7 +52,8 @@ func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noRedirects{next} })
+	config.DisableCompression = true
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{noRedirects{next}} })
 	return config, nil
 }
 

@@ -38,11 +38,17 @@ func Members(list *clustersetv1alpha1.MemberList) (map[string]*clusterset.Member
 	return members, nil
 }
 
+// reasoned is an error with a reason of its own, and a message that stands alone.
+type reasoned interface{ Reason() string }
+
 // Explain returns the reason of a failed request, and a message that tells what
 // to do about it.
 func Explain(err error) (reason, message string) {
 	var status apierrors.APIStatus
+	var own reasoned
 	switch {
+	case errors.As(err, &own):
+		return own.Reason(), err.Error()
 	case apierrors.IsUnauthorized(err):
 		return "Unauthorized", "member rejects the credential in the Secret: renew it, for example with `kubectl mcs join`"
 	case apierrors.IsForbidden(err):
@@ -63,5 +69,6 @@ func Explain(err error) (reason, message string) {
 // The client has no error type for that, only the messages of its decoder.
 func unreadable(err error) bool {
 	text := err.Error()
-	return errors.Is(err, ErrInvalid) || strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character")
+	return errors.Is(err, ErrInvalid) || strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character") ||
+		strings.Contains(text, "unable to decode an event from the watch stream")
 }

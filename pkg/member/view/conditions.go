@@ -4,7 +4,6 @@
 package view
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,7 +87,7 @@ func synced(feed Feed) metav1.Condition {
 	}
 	for kind := range exports.Kinds {
 		if err := feed.ReadErrors[kind]; err != nil {
-			condition.Reason, condition.Message = explainRead(err)
+			condition.Reason, condition.Message = response.Explain(err)
 			return condition
 		}
 	}
@@ -114,17 +113,6 @@ func synced(feed Feed) metav1.Condition {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Synced", "all exports of the member are known"
 	}
 	return condition
-}
-
-// reasoned is an error with a reason of its own.
-type reasoned interface{ Reason() string }
-
-func explainRead(err error) (reason, message string) {
-	var own reasoned
-	if errors.As(err, &own) {
-		return own.Reason(), err.Error()
-	}
-	return response.Explain(err)
 }
 
 // Listing is the set of clusters that are members here, directly or through a hub.
