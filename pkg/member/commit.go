@@ -121,13 +121,14 @@ func (s *Set) enforcePolicy(p *peer) {
 	p.updates.Lock()
 	s.mu.RLock()
 	store, policy, invalid := p.exports, newPolicy(s.roster.identity, p.spec, s.config.Ranges), p.spec.Problem != nil
+	limit := p.spec.MemoryLimit
 	s.mu.RUnlock()
 	if invalid {
 		p.updates.Unlock()
 		return
 	}
 	presentLocked := func() bool { return s.peers[p.spec.Name] == p }
-	after := s.commit(p, store, store.Retain(policy), presentLocked, func() { s.refreshLocked(p) })
+	after := s.commit(p, store, store.Fit(store.Retain(policy), limit), presentLocked, func() { s.refreshLocked(p) })
 	p.updates.Unlock()
 	after()
 }

@@ -196,6 +196,14 @@ func (p *peer) observeLocked(own *clusterset.Member, entries map[string]*cluster
 	return changed
 }
 
+// rejectedLocked returns how many objects are rejected for a reason.
+func (p *peer) rejectedLocked(reason string) (count int) {
+	for _, rejected := range p.rejected {
+		count += rejected.For(reason)
+	}
+	return count
+}
+
 // stopFeedLocked ends the feed, whose receiver is ignored from now on.
 func (p *peer) stopFeedLocked() {
 	if p.stop != nil {
@@ -274,7 +282,7 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 		policy.Relay, policy.AllowedCIDRs = route.Scope{All: true}, nil
 	}
 	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
-	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed
+	p.exports, p.relayed = exports.Restore(objects, policy, spec.MemoryLimit), recalled.Relayed
 	return p
 }
 
@@ -351,7 +359,7 @@ func (s *Set) startFeedLocked(p *peer) {
 	}
 	r := &receiver{set: s, peer: p}
 	r.feed = s.newFeed(feed.Config{
-		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(),
+		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(), MemoryLimit: p.spec.MemoryLimit,
 		Client: p.spec.Config, Token: p.spec.Token, Clock: s.config.Clock, Admit: newPolicy(s.roster.identity, p.spec, s.config.Ranges).Admit, Sink: r,
 	})
 	ctx, stop := context.WithCancel(klog.NewContext(s.base, klog.FromContext(s.base).WithValues("cluster", p.id)))

@@ -4,6 +4,7 @@
 package member
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -24,24 +25,31 @@ var _ feed.Sink = &receiver{}
 
 func (r *receiver) currentLocked() bool { return r.peer.receiver == r }
 
-// exports returns the exports of the peer, nil if the receiver is outdated.
-func (r *receiver) exports() *exports.Store {
+// exports returns the exports of the peer, nil if the receiver is outdated, and
+// how much memory they may take.
+func (r *receiver) exports() (store *exports.Store, limit int64) {
 	r.set.mu.RLock()
 	defer r.set.mu.RUnlock()
 	if !r.currentLocked() {
-		return nil
+		return nil, 0
 	}
-	return r.peer.exports
+	return r.peer.exports, r.peer.spec.MemoryLimit
 }
 
 // update changes the exports of the peer: compute reads them without the lock,
 // and change runs with the lock held after they changed.
-func (r *receiver) update(compute func(*exports.Store) exports.Update, change func(exports.Update)) {
+func (r *receiver) update(compute func(store *exports.Store, limit int64) exports.Update, change func(exports.Update)) {
 	r.peer.updates.Lock()
 	after := func() {}
-	if store := r.exports(); store != nil {
-		update := compute(store)
-		after = r.set.commit(r.peer, store, update, r.currentLocked, func() { change(update) })
+	if store, limit := r.exports(); store != nil {
+		used := store.Bytes()
+		update := compute(store, limit)
+		after = r.set.commit(r.peer, store, update, r.currentLocked, func() {
+			change(update)
+			if r.peer.exports.Bytes() < used && r.peer.rejectedLocked(exports.ReasonMemoryLimit) > 0 {
+				r.feed.Reread() // there may be room for objects that were not kept
+			}
+		})
 	}
 	r.peer.updates.Unlock()
 	after()
@@ -49,8 +57,13 @@ func (r *receiver) update(compute func(*exports.Store) exports.Update, change fu
 
 // Replace implements feed.Sink.
 func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
-	p, rejected := r.peer, exports.NewRejections(arrivals)
-	r.update(func(store *exports.Store) exports.Update { return store.Replace(p.id, kind, arrivals) }, func(update exports.Update) {
+	p := r.peer
+	var rejected *exports.Rejections
+	r.update(func(store *exports.Store, limit int64) exports.Update {
+		update := store.Fit(store.Replace(p.id, kind, arrivals), limit)
+		rejected = exports.NewRejections(slices.Concat(arrivals, update.Refused()))
+		return update
+	}, func(update exports.Update) {
 		p.rejected[kind], p.listed[kind] = rejected, true
 		r.followedLocked(kind, nil)
 		if update.Doubts() {
@@ -67,7 +80,12 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 
 // Upsert implements feed.Sink.
 func (r *receiver) Upsert(arrival exports.Arrival) {
-	r.update(func(store *exports.Store) exports.Update { return store.Upsert(arrival) }, func(update exports.Update) {
+	r.update(func(store *exports.Store, limit int64) exports.Update {
+		return store.Fit(store.Upsert(arrival), limit)
+	}, func(update exports.Update) {
+		for _, refused := range update.Refused() {
+			arrival = refused
+		}
 		r.rejectLocked(arrival)
 		if (update.Len() > 0 || arrival.Err != nil) && r.peer.exports.Unconfirmed() > 0 {
 			r.feed.ProbeNow() // an earlier count does not include the object
@@ -78,7 +96,7 @@ func (r *receiver) Upsert(arrival exports.Arrival) {
 
 // Remove implements feed.Sink.
 func (r *receiver) Remove(object exports.Object) {
-	r.update(func(store *exports.Store) exports.Update { return store.Remove(object) }, func(exports.Update) {
+	r.update(func(store *exports.Store, _ int64) exports.Update { return store.Remove(object) }, func(exports.Update) {
 		r.rejectLocked(exports.Arrival{Object: object})
 		r.set.refreshLocked(r.peer)
 	})
@@ -179,10 +197,10 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 // members list confirm that they are gone.
 func (r *receiver) confirm(members map[string]*clusterset.Member) {
 	p := r.peer
-	if store := r.exports(); store == nil || r.unconfirmed() == 0 {
+	if store, _ := r.exports(); store == nil || r.unconfirmed() == 0 {
 		return
 	}
-	r.update(func(store *exports.Store) exports.Update {
+	r.update(func(store *exports.Store, _ int64) exports.Update {
 		if r.feed.ProbePending() {
 			return exports.Update{} // the list may be older than the doubt
 		}

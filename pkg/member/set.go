@@ -98,6 +98,7 @@ type source interface {
 	SetToken(token string)
 	ProbeNow()
 	ProbePending() bool
+	Reread()
 }
 
 // New returns a Set without members.

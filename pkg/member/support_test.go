@@ -83,18 +83,19 @@ func (f *fixture) persist(t testing.TB) {
 
 // fakeFeed is a feed that reads nothing.
 type fakeFeed struct {
-	token   string
-	pending bool
+	token           string
+	pending, reread bool
 }
 
 func (f *fakeFeed) Run(context.Context)   {}
 func (f *fakeFeed) SetToken(token string) { f.token = token }
 func (f *fakeFeed) ProbeNow()             { f.pending = true }
 func (f *fakeFeed) ProbePending() bool    { return f.pending }
+func (f *fakeFeed) Reread()               { f.reread = true }
 
 // add makes a cluster a member of which nothing has been read yet.
 func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {
-	spec := &secret.Spec{Name: "member-" + id, UID: types.UID("secret-" + id), Created: metav1.NewTime(epoch), ClusterID: id}
+	spec := &secret.Spec{Name: "member-" + id, UID: types.UID("secret-" + id), Created: metav1.NewTime(epoch), ClusterID: id, MemoryLimit: exports.DefaultMemoryLimit}
 	for _, change := range changes {
 		change(spec)
 	}

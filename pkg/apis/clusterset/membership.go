@@ -23,6 +23,9 @@ const (
 	// MemberSecretAllowedCIDRs is the key of the comma-separated CIDRs that the
 	// endpoints of the member must be in. If absent, all addresses are allowed.
 	MemberSecretAllowedCIDRs = "allowed-cidrs"
+	// MemberSecretMemoryLimit is the key of the memory that the exports of the
+	// member may take in this cluster, a quantity such as 128Mi.
+	MemberSecretMemoryLimit = "memory-limit"
 	// TTLAnnotation on the Secret overrides how long the member may be silent
 	// before it is considered lost.
 	TTLAnnotation = GroupName + "/ttl"

@@ -7,7 +7,6 @@ import (
 	"compress/gzip"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -52,7 +51,7 @@ func get(t *testing.T, limit int64, path string, handler http.HandlerFunc) ([]by
 func answer(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, body)
+		_, _ = io.WriteString(w, body)
 	}
 }
 

@@ -6,6 +6,8 @@
 package exports
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,6 +19,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // Kind is one of the two resources of a feed.
@@ -46,6 +49,8 @@ type Object struct {
 	// Endpoints is the number of endpoints in the feed, including those that are
 	// not admitted.
 	Endpoints int32
+	// Bytes is how much memory the object takes, once a policy was applied to it.
+	Bytes int64
 }
 
 // Key identifies an object among all that one member exports.
@@ -56,6 +61,29 @@ type Key struct {
 
 // Key returns the key of the object.
 func (o Object) Key() Key { return Key{o.Kind, o.Service.Namespace, o.Name} }
+
+// identifier returns a part of a key. Text that is longer than any valid name is
+// shortened, because keys are kept of objects that are rejected as well.
+func identifier(text string) string {
+	const longest = 253 // of a DNS subdomain
+	if len(text) <= longest {
+		return text
+	}
+	hash := sha256.Sum256([]byte(text))
+	return truncate.Bytes(text, 100) + "…" + hex.EncodeToString(hash[:])
+}
+
+// KeyOf returns the key of an object of the versioned API, and false for any
+// other object.
+func KeyOf(object any) (Key, bool) {
+	switch object := object.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		return Key{Services, identifier(object.Namespace), identifier(object.Name)}, true
+	case *clustersetv1alpha1.ExportedEndpointSlice:
+		return Key{EndpointSlices, identifier(object.Namespace), identifier(object.Name)}, true
+	}
+	return Key{}, false
+}
 
 // String returns the resource, namespace and name.
 func (k Key) String() string { return fmt.Sprintf("%s %s/%s", k.Kind, k.Namespace, k.Name) }
@@ -81,18 +109,18 @@ func Decode(object any) (Object, error) {
 			return Object{}, err
 		}
 		service.TypeMeta, service.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(service.ObjectMeta)
-		key := types.NamespacedName{Namespace: service.Namespace, Name: service.Spec.Service}
-		return Object{Kind: Services, Cluster: service.Spec.Cluster, Service: key, Name: service.Name, Object: service}, nil
+		key := types.NamespacedName{Namespace: identifier(service.Namespace), Name: identifier(service.Spec.Service)}
+		return Object{Kind: Services, Cluster: identifier(service.Spec.Cluster), Service: key, Name: identifier(service.Name), Object: service}, nil
 	case *clustersetv1alpha1.ExportedEndpointSlice:
 		slice := &clusterset.ExportedEndpointSlice{}
 		if err := clustersetv1alpha1.Convert_v1alpha1_ExportedEndpointSlice_To_clusterset_ExportedEndpointSlice(object, slice, nil); err != nil {
 			return Object{}, err
 		}
 		slice.TypeMeta, slice.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(slice.ObjectMeta)
-		key := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Spec.Service}
+		key := types.NamespacedName{Namespace: identifier(slice.Namespace), Name: identifier(slice.Spec.Service)}
 		slice.Spec.Endpoints = essentialEndpoints(slice.Spec.Endpoints)
 		endpoints := int32(len(slice.Spec.Endpoints)) //nolint:gosec // a response is limited in size
-		return Object{Kind: EndpointSlices, Cluster: slice.Spec.Cluster, Service: key, Name: slice.Name, Object: slice, Endpoints: endpoints}, nil
+		return Object{Kind: EndpointSlices, Cluster: identifier(slice.Spec.Cluster), Service: key, Name: identifier(slice.Name), Object: slice, Endpoints: endpoints}, nil
 	}
 	return Object{}, fmt.Errorf("unexpected type %T in a feed", object)
 }

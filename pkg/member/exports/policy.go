@@ -4,7 +4,6 @@
 package exports
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -42,8 +41,8 @@ type Arrival struct {
 // knows to all clusters.
 func (p Policy) Admit(object Object) Arrival {
 	path := object.path()
-	rejected := func(format string, args ...any) Arrival {
-		return Arrival{Object: object, Err: fmt.Errorf(format, args...)}
+	rejected := func(reason, format string, args ...any) Arrival {
+		return Arrival{Object: object, Err: refuse(reason, format, args...)}
 	}
 	switch {
 	case object.Cluster == p.Self, slices.Contains(path, p.Self), slices.Contains(path, p.Member):
@@ -51,27 +50,30 @@ func (p Policy) Admit(object Object) Arrival {
 	case object.Cluster != p.Member && p.Relay.Any() && !p.Relay.Allows(object.Cluster):
 		return Arrival{Object: object} // known to the hub, but not to be read from it
 	case object.Cluster != p.Member && !p.Relay.Any():
-		return rejected("object of cluster %q in the feed of cluster %q: only a member with %s in its Secret may relay other clusters", object.Cluster, p.Member, clusterset.MemberSecretRelayFor)
+		return rejected(ReasonNotRelayed, "object of cluster %.63q in the feed of cluster %q: only a member with %s in its Secret may relay other clusters", object.Cluster, p.Member, clusterset.MemberSecretRelayFor)
 	case object.Cluster == p.Member && len(path) > 0:
-		return rejected("export of cluster %q itself has a path: %v", p.Member, path)
+		return rejected(ReasonInvalid, "export of cluster %q itself has a path, beginning with %.63q", p.Member, path[0])
 	case object.Cluster != p.Member && len(path) == 0:
-		return rejected("relayed export of cluster %q has no path", object.Cluster)
+		return rejected(ReasonInvalid, "relayed export of cluster %.63q has no path", object.Cluster)
 	}
 	path = append(slices.Clone(path), p.Member)
 	switch content := object.Object.(type) {
 	case *clusterset.ExportedService:
 		if errs := validation.ValidateExportedService(content); len(errs) > 0 {
-			return Arrival{Object: object, Err: errs.ToAggregate()}
+			return rejected(ReasonInvalid, "%v", errs.ToAggregate())
 		}
 		content.Spec.Path = path
 	case *clusterset.ExportedEndpointSlice:
 		if errs := validation.ValidateExportedEndpointSlice(content); len(errs) > 0 {
-			return Arrival{Object: object, Err: errs.ToAggregate()}
+			return rejected(ReasonInvalid, "%v", errs.ToAggregate())
 		}
 		content.Spec.Path = path
 		content.Labels = clusterset.SourceLabels(content.Spec.Cluster, content.Spec.Service) // no others
 	}
 	restricted, err := p.restrict(object)
+	if restricted.Bytes > maxObjectBytes {
+		return rejected(ReasonObjectTooLarge, "object takes %d bytes of memory, at most %d are allowed", restricted.Bytes, maxObjectBytes)
+	}
 	return Arrival{Object: restricted, Admitted: true, Err: err}
 }
 
@@ -86,7 +88,8 @@ func (p Policy) Retain(object Object) (Object, bool) {
 	return restricted, true
 }
 
-// restrict drops addresses that the policy does not allow from a copy of the object.
+// restrict drops addresses that the policy does not allow from a copy of the object,
+// and measures the result.
 func (p Policy) restrict(object Object) (Object, error) {
 	var err error
 	switch content := object.Object.(type) {
@@ -95,6 +98,7 @@ func (p Policy) restrict(object Object) (Object, error) {
 	case *clusterset.ExportedEndpointSlice:
 		object.Object, err = dropUnusableEndpoints(content, p.AllowedCIDRs)
 	}
+	object.Bytes = Footprint(object.Object)
 	return object, err
 }
 
@@ -106,10 +110,10 @@ func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) 
 	}
 	for _, text := range service.Spec.ClusterSetIP.IPs {
 		address, err := netip.ParseAddr(text)
-		if err != nil || !contains(ranges, address) {
+		if err != nil || !covered(ranges, address) {
 			without := *service
 			without.Spec.ClusterSetIP = nil
-			return &without, fmt.Errorf("shared ClusterSet IP %s is ignored: outside of the ClusterSet IP range %v (--clusterset-ip-range)", text, ranges)
+			return &without, refuse(ReasonClusterSetIP, "shared ClusterSet IP %s is ignored: outside of the ClusterSet IP range %v (--clusterset-ip-range)", text, ranges)
 		}
 	}
 	return service, nil
@@ -124,7 +128,7 @@ func dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice, allowed []ne
 			return false
 		}
 		address, err := netip.ParseAddr(text)
-		return err == nil && (len(allowed) == 0 || contains(allowed, address))
+		return err == nil && (len(allowed) == 0 || covered(allowed, address))
 	}
 	var dropped []string
 	endpoints := slices.DeleteFunc(slices.Clone(slice.Spec.Endpoints), func(endpoint discoveryv1.Endpoint) bool {
@@ -139,9 +143,10 @@ func dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice, allowed []ne
 	}
 	restricted := *slice
 	restricted.Spec.Endpoints = endpoints
-	return &restricted, fmt.Errorf("%d endpoints are ignored: not Pod addresses, or outside of %s in the Secret, for example %s", len(dropped), clusterset.MemberSecretAllowedCIDRs, dropped[0])
+	return &restricted, refuse(ReasonAddress, "%d endpoints are ignored: not Pod addresses, or outside of %s in the Secret, for example %s", len(dropped), clusterset.MemberSecretAllowedCIDRs, dropped[0])
 }
 
-func contains(prefixes []netip.Prefix, address netip.Addr) bool {
+// covered reports whether an address is in one of the prefixes.
+func covered(prefixes []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }

@@ -7,25 +7,21 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
-// maxReason limits the reason of a rejection, in characters: parts of it come
-// from the member.
-const maxReason = 1000
-
 // Rejections are the objects of one kind that were rejected, or admitted only
-// in part. A nil value is empty. The objects themselves are not kept: validation
-// does not limit the size of an object that it rejects.
+// in part. A nil value is empty. The objects themselves are not kept, because
+// validation does not limit the size of an object that it rejects.
 type Rejections struct {
 	byKey map[Key]rejection
 	// keys are sorted, so that the first does not have to be searched for.
 	keys []Key
+	// byReason are the numbers of objects.
+	byReason map[string]int
 }
 
 type rejection struct {
-	reason string
+	*Refusal
 	// cluster is the exporting cluster, and weight what the object adds to the
 	// count in its entry, unless the object is held and counted there.
 	cluster string
@@ -33,7 +29,7 @@ type rejection struct {
 }
 
 func newRejection(arrival Arrival) rejection {
-	r := rejection{reason: truncate.Characters(arrival.Err.Error(), maxReason), cluster: arrival.Object.Cluster}
+	r := rejection{Refusal: refusalOf(arrival.Err), cluster: arrival.Object.Cluster}
 	if !arrival.Admitted {
 		r.weight = arrival.Object.weight()
 	}
@@ -42,10 +38,10 @@ func newRejection(arrival Arrival) rejection {
 
 // NewRejections returns the rejections in a list.
 func NewRejections(arrivals []Arrival) *Rejections {
-	r := &Rejections{byKey: map[Key]rejection{}}
+	r := &Rejections{byKey: map[Key]rejection{}, byReason: map[string]int{}}
 	for _, arrival := range arrivals {
 		if arrival.Err != nil {
-			r.byKey[arrival.Object.Key()] = newRejection(arrival)
+			r.set(arrival.Object.Key(), newRejection(arrival))
 		}
 	}
 	for key := range r.byKey {
@@ -68,11 +64,36 @@ func (r *Rejections) Observe(arrival Arrival) {
 		if !known {
 			r.keys = slices.Insert(r.keys, at, key)
 		}
-		r.byKey[key] = newRejection(arrival)
+		r.set(key, newRejection(arrival))
 	case known:
 		r.keys = slices.Delete(r.keys, at, at+1)
-		delete(r.byKey, key)
+		r.unset(key)
 	}
+}
+
+func (r *Rejections) set(key Key, rejected rejection) {
+	r.unset(key)
+	r.byKey[key] = rejected
+	r.byReason[rejected.Reason]++
+}
+
+func (r *Rejections) unset(key Key) {
+	before, ok := r.byKey[key]
+	if !ok {
+		return
+	}
+	delete(r.byKey, key)
+	if r.byReason[before.Reason]--; r.byReason[before.Reason] == 0 {
+		delete(r.byReason, before.Reason)
+	}
+}
+
+// For returns how many objects are rejected for a reason.
+func (r *Rejections) For(reason string) int {
+	if r == nil {
+		return 0
+	}
+	return r.byReason[reason]
 }
 
 // Len returns how many objects are rejected.
@@ -88,7 +109,7 @@ func (r *Rejections) First() string {
 	if r.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %s", r.keys[0], r.byKey[r.keys[0]].reason)
+	return fmt.Sprintf("%s: %s", r.keys[0], r.byKey[r.keys[0]].message)
 }
 
 // count returns what the rejected objects add to the count in the entry of a

@@ -23,6 +23,8 @@ type Store struct {
 	// unconfirmed is the number of unconfirmed objects of all clusters: a hub may
 	// have many, and the number is needed for every object that changes.
 	unconfirmed int
+	// bytes is how much memory the objects take.
+	bytes int64
 }
 
 // Ref is a Service of one cluster.
@@ -45,21 +47,23 @@ type cluster struct {
 func NewStore() *Store { return &Store{clusters: map[string]*cluster{}, refs: map[Key]Ref{}} }
 
 // Restore returns a store with objects that were admitted before a restart, as
-// far as the policy still allows them.
-func Restore(objects []Object, policy Policy) *Store {
+// far as the policy still allows them and they fit into the limit.
+func Restore(objects []Object, policy Policy, limit int64) *Store {
 	s := NewStore()
+	var update Update
 	for _, object := range objects {
 		if retained, ok := policy.Retain(object); ok {
-			s.set(retained)
+			update.set = append(update.set, retained)
 		}
 	}
+	s.Apply(s.Fit(update, limit))
 	return s
 }
 
 // Clone returns a copy that can be changed without affecting the original. The
 // objects are shared.
 func (s *Store) Clone() *Store {
-	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs), unconfirmed: s.unconfirmed}
+	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs), unconfirmed: s.unconfirmed, bytes: s.bytes}
 	for id, held := range s.clusters {
 		copied := *held
 		copied.services = make(map[types.NamespacedName]map[Key]Object, len(held.services))
@@ -210,6 +214,7 @@ func (s *Store) set(object Object) {
 	}
 	held.services[object.Service][key] = object
 	held.count(object, 1)
+	s.bytes += object.Bytes
 	s.refs[key] = Ref{object.Cluster, object.Service}
 }
 
@@ -220,6 +225,7 @@ func (s *Store) delete(key Key) {
 	}
 	held := s.clusters[object.Cluster]
 	held.count(object, -1)
+	s.bytes -= object.Bytes
 	delete(s.refs, key)
 	s.unmark(held, key)
 	delete(held.services[object.Service], key)

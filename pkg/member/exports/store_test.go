@@ -118,7 +118,7 @@ func TestRejectedObjectsAreNotKept(t *testing.T) {
 		service := &clusterset.ExportedService{}
 		objects = append(objects, weak.Make(service))
 		object := Object{Kind: Services, Cluster: "b", Name: name, Service: web, Object: service}
-		return Arrival{Object: object, Err: field.Invalid(field.NewPath("spec"), service, strings.Repeat("x", 10*maxReason))}
+		return Arrival{Object: object, Err: field.Invalid(field.NewPath("spec"), service, strings.Repeat("x", 10*maxMessage))}
 	}
 	r := NewRejections([]Arrival{reject("listed")})
 	r.Observe(reject("watched"))
@@ -128,7 +128,7 @@ func TestRejectedObjectsAreNotKept(t *testing.T) {
 			t.Error("a rejected object is kept in memory")
 		}
 	}
-	if got := len([]rune(r.First())); got > 2*maxReason {
+	if got := len([]rune(r.First())); got > 2*maxMessage {
 		t.Errorf("the reason has %d characters", got)
 	}
 	if got := r.count("b"); got != 2 {

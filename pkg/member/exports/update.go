@@ -16,7 +16,12 @@ type Update struct {
 	// unconfirmed are objects to be marked as such, and confirmed those whose mark
 	// is to be removed.
 	unconfirmed, confirmed []Object
+	// refused are objects that arrived, but do not fit.
+	refused []Arrival
 }
+
+// Refused returns the objects that arrived, but do not fit.
+func (u Update) Refused() []Arrival { return u.refused }
 
 // Len returns how many changes there are.
 func (u Update) Len() int {

@@ -5,6 +5,7 @@ package feed
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
@@ -23,22 +25,47 @@ func (f *Feed) followClaims(ctx context.Context) {
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := api.List(ctx, options)
+			if err == nil && list.Continue != "" { // a server that honors the limit has a few
+				err = fmt.Errorf("member has more than %d ClusterClaims, which are not read", options.Limit)
+			}
 			f.config.Sink.ClaimsFailed(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			watcher, err := api.Watch(ctx, options)
+			watcher, err := api.Watch(access.WithLimit(ctx, maxClaim), options)
 			if err != nil {
 				return nil, interruptible(err, options)
 			}
-			return watcher, nil
+			return newLimitedWatch(watcher, (&claimLimit{}).check, nil), nil
 		},
 	}
 	store := &claimStore{sink: f.config.Sink, claims: map[string]*multiclusterv1.ClusterClaim{}}
 	f.reflector(ctx, "clusterclaims", source, &multiclusterv1.ClusterClaim{}, store).RunWithContext(ctx)
 }
 
-// claimStore keeps the claims of a member. Only its reflector uses it.
+const (
+	// maxClaims is how many events of ClusterClaims a watch may begin with, and
+	// maxClaim how much memory it may take to decode one.
+	maxClaims = 1000
+	maxClaim  = 64 << 10
+)
+
+// claimLimit counts the events of a watch until all claims are known: the
+// reflector keeps them until then.
+type claimLimit struct {
+	events int
+	known  bool
+}
+
+func (l *claimLimit) check(event watch.Event) (watch.Event, error) {
+	l.known = l.known || event.Type == watch.Bookmark
+	if l.events++; !l.known && l.events > maxClaims {
+		return event, fmt.Errorf("member has more than %d ClusterClaims", maxClaims)
+	}
+	return event, nil
+}
+
+// claimStore keeps the claims of a member that matter. Only its reflector uses it.
 type claimStore struct {
 	sink   Sink
 	claims map[string]*multiclusterv1.ClusterClaim
@@ -48,11 +75,16 @@ var _ cache.ReflectorStore = &claimStore{}
 
 // Add implements cache.ReflectorStore.
 func (s *claimStore) Add(object any) error {
-	if claim, ok := object.(*multiclusterv1.ClusterClaim); ok {
-		s.claims[claim.Name] = claim
-	}
+	s.keep(object)
 	s.report()
 	return nil
+}
+
+func (s *claimStore) keep(object any) {
+	claim, ok := object.(*multiclusterv1.ClusterClaim)
+	if ok && (claim.Name == multicluster.ClusterIDClaim || claim.Name == multicluster.ClusterSetClaim) {
+		s.claims[claim.Name] = claim
+	}
 }
 
 // Update implements cache.ReflectorStore.
@@ -71,9 +103,7 @@ func (s *claimStore) Delete(object any) error {
 func (s *claimStore) Replace(objects []any, _ string) error {
 	s.claims = map[string]*multiclusterv1.ClusterClaim{}
 	for _, object := range objects {
-		if claim, ok := object.(*multiclusterv1.ClusterClaim); ok {
-			s.claims[claim.Name] = claim
-		}
+		s.keep(object)
 	}
 	s.report()
 	return nil

@@ -69,6 +69,8 @@ type Config struct {
 	// Relay is set if everything is read that the member knows, not only its own
 	// exports.
 	Relay bool
+	// MemoryLimit is how much memory the exports of the member may take.
+	MemoryLimit int64
 	// Client leads to the member. It lacks the token.
 	Client *rest.Config
 	Token  string
@@ -88,6 +90,13 @@ type Feed struct {
 
 	mu             sync.Mutex
 	overLimitUntil [exports.Kinds]time.Time
+	// rereads end the watches of a kind when they are closed. A watch that begins
+	// replaces its own.
+	rereads [exports.Kinds]chan struct{}
+	// reread is when Reread last ended the watches.
+	reread time.Time
+	// rereading is set if they are to be ended again.
+	rereading bool
 }
 
 // New returns a Feed. It does not connect to the member.
@@ -111,6 +120,48 @@ func (f *Feed) ProbeNow() {
 // ProbePending reports whether a probe was requested that has not begun. The
 // response to an earlier probe may be outdated then.
 func (f *Feed) ProbePending() bool { return len(f.probes) > 0 }
+
+// rereadInterval is how often everything is read again at most.
+const rereadInterval = 30 * time.Second
+
+// Reread requests that everything is listed again, without waiting for it: objects
+// that were not admitted may be now.
+func (f *Feed) Reread() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rereading = true
+	f.rereadLocked()
+}
+
+// rereadIfDue does what was requested too early.
+func (f *Feed) rereadIfDue() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rereadLocked()
+}
+
+// rereadLocked ends the watches if that was requested and the last time is long
+// enough ago.
+func (f *Feed) rereadLocked() {
+	if now := f.config.Clock.Now(); f.rereading && now.Sub(f.reread) >= rereadInterval {
+		f.reread, f.rereading = now, false
+		for kind, ended := range f.rereads {
+			if ended != nil {
+				close(ended)
+			}
+			f.rereads[kind] = nil
+		}
+	}
+}
+
+// expiry returns a channel that is closed when the watch of a kind that begins
+// now has to end.
+func (f *Feed) expiry(kind exports.Kind) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rereads[kind] = make(chan struct{})
+	return f.rereads[kind]
+}
 
 // connect creates the client. Tests that replace the client do not call it.
 func (f *Feed) connect() error {

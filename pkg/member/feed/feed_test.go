@@ -42,7 +42,7 @@ type testSink struct {
 func newTestFeed(t *testing.T) (*testSink, *Feed) {
 	t.Helper()
 	sink := &testSink{clock: testingclock.NewFakeClock(membertest.Epoch)}
-	return sink, New(Config{Name: "b", ClusterID: "b", Self: "a", Clock: sink.clock, Admit: exports.Policy{Self: "a", Member: "b"}.Admit, Sink: sink})
+	return sink, New(Config{Name: "b", ClusterID: "b", Self: "a", Clock: sink.clock, MemoryLimit: exports.DefaultMemoryLimit, Admit: exports.Policy{Self: "a", Member: "b"}.Admit, Sink: sink})
 }
 
 func (s *testSink) Replace(_ exports.Kind, arrivals []exports.Arrival) {
@@ -93,13 +93,14 @@ func (s *testSink) objects() []string {
 	return names
 }
 
-func (s *testSink) expectFailure(t *testing.T, kind exports.Kind, message string) {
+// expectFailure checks how reading Services failed, if it did.
+func (s *testSink) expectFailure(t *testing.T, message string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.failures[kind]
+	err := s.failures[exports.Services]
 	if (err != nil) != (message != "") || err != nil && !strings.Contains(err.Error(), message) {
-		t.Errorf("%s: got failure %v, want %q", kind, err, message)
+		t.Errorf("got failure %v, want %q", err, message)
 	}
 }
 
@@ -150,7 +151,7 @@ func TestObjectsAreCountedByKey(t *testing.T) {
 	membertest.Must(t, store.Update(membertest.ExportedService("b", "web")))
 	membertest.Must(t, store.Add(membertest.ExportedService("b", "api")))
 	membertest.Must(t, store.Delete(membertest.ExportedService("b", "web")))
-	if got := store.len(); got != 2 {
+	if got := len(store.known()); got != 2 {
 		t.Errorf("%d objects are counted, want 2", got)
 	}
 }

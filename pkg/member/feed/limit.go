@@ -4,15 +4,21 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
 
@@ -25,12 +31,16 @@ const overLimitPause = 5 * time.Minute
 var maxObjects = [exports.Kinds]int{exports.Services: 10_000, exports.EndpointSlices: 50_000}
 
 // LimitError reports that a member exports more than is read.
-type LimitError struct{ Kind exports.Kind }
+type LimitError struct {
+	Kind exports.Kind
+	// Memory is the memory limit of the member, in bytes.
+	Memory int64
+}
 
 // Error implements error.
 func (e LimitError) Error() string {
-	return fmt.Sprintf("member exports more than %d %s, the limit per member: objects read before are kept, and the feed is read again every %s",
-		maxObjects[e.Kind], e.Kind, overLimitPause)
+	return fmt.Sprintf("member exports more than %d %s, the limit per member, or more than fits into its memory limit of %s: objects read before are kept, and the feed is read again every %s",
+		maxObjects[e.Kind], e.Kind, resource.NewQuantity(e.Memory, resource.BinarySI), overLimitPause)
 }
 
 // exceeded begins a pause.
@@ -38,7 +48,7 @@ func (f *Feed) exceeded(kind exports.Kind) error {
 	f.mu.Lock()
 	f.overLimitUntil[kind] = f.config.Clock.Now().Add(overLimitPause)
 	f.mu.Unlock()
-	err := LimitError{kind}
+	err := LimitError{kind, f.config.MemoryLimit}
 	f.config.Sink.ReadFailed(kind, err)
 	return err
 }
@@ -48,39 +58,96 @@ func (f *Feed) overLimit(kind exports.Kind) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.config.Clock.Now().Before(f.overLimitUntil[kind]) {
-		return LimitError{kind}
+		return LimitError{kind, f.config.MemoryLimit}
 	}
 	return nil
 }
 
-// limit ends a watch that exceeds the limit, before all objects are in memory.
-// known is how many objects there are when the watch begins.
-func (f *Feed) limit(watcher watch.Interface, kind exports.Kind, known int) watch.Interface {
-	limited := &limitedWatch{incoming: watcher, result: make(chan watch.Event), stopped: make(chan struct{})}
-	go limited.run(func(event watch.Event) error {
-		switch event.Type {
-		case watch.Added:
-			known++
-		case watch.Deleted:
-			known--
-		case watch.Error:
-			_ = f.failed(kind, apierrors.FromObject(event.Object)) // the reflector ends the watch
-		}
-		if known > maxObjects[kind] {
-			return f.exceeded(kind)
-		}
-		return nil
-	})
-	return limited
+// limits are what a watch has read so far.
+type limits struct {
+	feed *Feed
+	kind exports.Kind
+	// keys are those of all objects, however they arrived.
+	keys sets.Set[exports.Key]
+	// initial is set until all objects are known. The reflector keeps them until
+	// then, so that bytes counts how much memory they take.
+	initial bool
+	bytes   int64
 }
 
-// limitedWatch passes events on until one is refused. watch.Filter could do so
-// too, but blocks forever if the reader is gone.
+// check counts an object. It fails for one too many, and returns a stand-in for
+// an object that does not fit into the memory that the member may take.
+func (l *limits) check(event watch.Event) (watch.Event, error) {
+	switch event.Type {
+	case watch.Error:
+		_ = l.feed.failed(l.kind, apierrors.FromObject(event.Object)) // the reflector ends the watch
+		return event, nil
+	case watch.Bookmark:
+		metadata, err := meta.Accessor(event.Object)
+		if err == nil && metadata.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			l.initial = false
+		}
+		return event, nil
+	}
+	key, ok := exports.KeyOf(event.Object)
+	if !ok {
+		return event, nil // the reflector ignores it
+	}
+	if event.Type == watch.Deleted {
+		l.keys.Delete(key)
+		return event, nil
+	}
+	if l.keys.Insert(key); len(l.keys) > maxObjects[l.kind] {
+		return event, l.feed.exceeded(l.kind)
+	}
+	if l.initial {
+		if bytes := exports.Footprint(event.Object); l.bytes+bytes <= l.feed.config.MemoryLimit {
+			l.bytes += bytes
+		} else {
+			event.Object = standIn(event.Object)
+		}
+	}
+	return event, nil
+}
+
+// overLimitAnnotation marks the stand-in of an object that does not fit.
+const overLimitAnnotation = "clusterset.mcs-apiserver.io/over-memory-limit"
+
+// standIn returns what identifies an object, without its content.
+func standIn(object runtime.Object) runtime.Object {
+	mark := func(metadata metav1.ObjectMeta) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: metadata.Namespace, Name: metadata.Name, ResourceVersion: metadata.ResourceVersion, Annotations: map[string]string{overLimitAnnotation: ""},
+		}
+	}
+	switch object := object.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		return &clustersetv1alpha1.ExportedService{
+			ObjectMeta: mark(object.ObjectMeta), Spec: clustersetv1alpha1.ExportedServiceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
+		}
+	case *clustersetv1alpha1.ExportedEndpointSlice:
+		return &clustersetv1alpha1.ExportedEndpointSlice{
+			ObjectMeta: mark(object.ObjectMeta), Spec: clustersetv1alpha1.ExportedEndpointSliceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
+		}
+	}
+	return object
+}
+
+// limitedWatch passes events on until one is refused, or everything is to be read
+// again. watch.Filter could not, and blocks forever if the reader is gone.
 type limitedWatch struct {
 	incoming watch.Interface
 	result   chan watch.Event
 	stopped  chan struct{}
 	once     sync.Once
+}
+
+// newLimitedWatch returns a watch that passes on what check returns. It ends with
+// an expired resource version when expired is closed.
+func newLimitedWatch(incoming watch.Interface, check func(watch.Event) (watch.Event, error), expired <-chan struct{}) watch.Interface {
+	limited := &limitedWatch{incoming: incoming, result: make(chan watch.Event), stopped: make(chan struct{})}
+	go limited.run(check, expired)
+	return limited
 }
 
 // ResultChan implements watch.Interface.
@@ -92,26 +159,25 @@ func (w *limitedWatch) Stop() {
 	w.incoming.Stop()
 }
 
-func (w *limitedWatch) run(check func(watch.Event) error) {
+func (w *limitedWatch) run(check func(watch.Event) (watch.Event, error), expired <-chan struct{}) {
 	defer close(w.result)
 	defer w.incoming.Stop()
 	for {
 		var event watch.Event
+		var err error
 		select {
 		case <-w.stopped:
 			return
+		case <-expired:
+			err = apierrors.NewResourceExpired("everything is read again")
 		case incoming, more := <-w.incoming.ResultChan():
 			if !more {
 				return
 			}
-			event = incoming
+			event, err = check(incoming)
 		}
-		err := check(event)
 		if err != nil {
-			event = watch.Event{Type: watch.Error, Object: &metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge,
-				Reason: metav1.StatusReasonRequestEntityTooLarge, Message: err.Error(),
-			}}
+			event = watch.Event{Type: watch.Error, Object: statusOf(err)}
 		}
 		select {
 		case <-w.stopped:
@@ -121,6 +187,19 @@ func (w *limitedWatch) run(check func(watch.Event) error) {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// statusOf returns an error as an event of a watch has it.
+func statusOf(err error) *metav1.Status {
+	var known apierrors.APIStatus
+	if errors.As(err, &known) {
+		status := known.Status()
+		return &status
+	}
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge,
+		Reason: metav1.StatusReasonRequestEntityTooLarge, Message: err.Error(),
 	}
 }
 

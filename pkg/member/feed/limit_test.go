@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -15,11 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -33,16 +37,28 @@ func atMost(t *testing.T, limit [exports.Kinds]int) {
 	t.Cleanup(func() { maxObjects = before })
 }
 
+// watchServices returns the limited watch of Services, of which some are known.
+func watchServices(f *Feed, incoming watch.Interface, known ...*clustersetv1alpha1.ExportedService) watch.Interface {
+	limits := &limits{feed: f, kind: exports.Services, keys: sets.New[exports.Key]()}
+	for _, object := range known {
+		key, _ := exports.KeyOf(object)
+		limits.keys.Insert(key)
+	}
+	return newLimitedWatch(incoming, limits.check, f.expiry(exports.Services))
+}
+
+// R201: objects are counted by key, however they arrive.
 func TestWatchEndsAtTheLimit(t *testing.T) {
 	atMost(t, [exports.Kinds]int{exports.Services: 2, exports.EndpointSlices: 2})
 	sink, b := newTestFeed(t)
 	incoming := watch.NewFakeWithChanSize(10, false)
-	limited := b.limit(incoming, exports.Services, 1)
+	limited := watchServices(b, incoming, membertest.ExportedService("b", "1"))
 	incoming.Add(membertest.ExportedService("b", "2"))
 	incoming.Modify(membertest.ExportedService("b", "2"))
 	incoming.Delete(membertest.ExportedService("b", "2"))
 	incoming.Add(membertest.ExportedService("b", "2"))
-	incoming.Add(membertest.ExportedService("b", "3"))
+	incoming.Add(membertest.ExportedService("b", "2"))
+	incoming.Modify(membertest.ExportedService("b", "3"))
 	incoming.Add(membertest.ExportedService("b", "4"))
 	var got []watch.EventType
 	for event := range limited.ResultChan() {
@@ -51,13 +67,13 @@ func TestWatchEndsAtTheLimit(t *testing.T) {
 			t.Errorf("the watch ends with %+v", event.Object)
 		}
 	}
-	if fmt.Sprint(got) != "[ADDED MODIFIED DELETED ADDED ERROR]" {
+	if fmt.Sprint(got) != "[ADDED MODIFIED DELETED ADDED ADDED ERROR]" {
 		t.Errorf("got %v", got)
 	}
 	if !incoming.IsStopped() {
 		t.Error("the watch of the member is still open")
 	}
-	sink.expectFailure(t, exports.Services, "more than 2 exportedservices")
+	sink.expectFailure(t, "more than 2 exportedservices")
 	// The limit of one kind does not affect the other.
 	if b.overLimit(exports.Services) == nil || b.overLimit(exports.EndpointSlices) != nil {
 		t.Errorf("services: %v, slices: %v", b.overLimit(exports.Services), b.overLimit(exports.EndpointSlices))
@@ -73,7 +89,7 @@ func TestWatchEndsAtTheLimit(t *testing.T) {
 func TestStoppedWatchLeavesNothingBehind(t *testing.T) {
 	_, b := newTestFeed(t)
 	incoming := watch.NewFakeWithChanSize(10, false)
-	limited := b.limit(incoming, exports.Services, 0)
+	limited := watchServices(b, incoming)
 	incoming.Add(membertest.ExportedService("b", "1"))
 	incoming.Add(membertest.ExportedService("b", "2"))
 	<-limited.ResultChan()
@@ -116,7 +132,7 @@ func TestListEndsAtTheLimit(t *testing.T) {
 	membertest.Eventually(t, "the list ends", func() bool { return b.overLimit(exports.Services) != nil })
 	cancel()
 	<-ended
-	sink.expectFailure(t, exports.Services, "more than 2 exportedservices")
+	sink.expectFailure(t, "more than 2 exportedservices")
 	if got := sink.objects(); len(got) > 0 {
 		t.Errorf("part of a list that exceeds the limit was passed on: %v", got)
 	}
@@ -132,7 +148,7 @@ func TestExpiredVersionIsNotAFailure(t *testing.T) {
 		if got := b.failed(exports.Services, err); !errors.Is(got, err) {
 			t.Errorf("%v became %v", err, got)
 		}
-		sink.expectFailure(t, exports.Services, "")
+		sink.expectFailure(t, "")
 	}
 }
 
@@ -152,5 +168,135 @@ func TestReflectorCannotWaitPastTheEnd(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
 	if got := interruptible(expired, streaming); !apierrors.IsResourceExpired(got) {
 		t.Errorf("%v became %v", expired, got)
+	}
+}
+
+// R201: objects that do not fit into the memory limit while everything is listed are
+// passed on without their content, before all of them are in memory.
+func TestListIsLimitedInMemory(t *testing.T) {
+	sink, b := newTestFeed(t)
+	small, large := membertest.ExportedSlice("b", "web", "small"), membertest.ExportedSlice("b", "web", "large")
+	for range 900 {
+		large.Spec.Endpoints = append(large.Spec.Endpoints, large.Spec.Endpoints[0])
+	}
+	b.config.MemoryLimit = exports.Footprint(small) + exports.Footprint(large) - 1
+	limits := &limits{feed: b, kind: exports.EndpointSlices, keys: sets.New[exports.Key](), initial: true}
+	store := &objectStore{feed: b, kind: exports.EndpointSlices}
+	pass := func(eventType watch.EventType, object runtime.Object) runtime.Object {
+		t.Helper()
+		event, err := limits.check(watch.Event{Type: eventType, Object: object})
+		membertest.Must(t, err)
+		return event.Object
+	}
+	passed := pass(watch.Added, large)
+	replaced := pass(watch.Added, small)
+	if passed != large || exports.Footprint(replaced) >= exports.Footprint(small) {
+		t.Errorf("passed on %+v and %+v", passed, replaced)
+	}
+	membertest.Must(t, store.Replace([]any{passed, replaced}, "1"))
+	if got := sink.objects(); len(got) != 1 || got[0] != large.Name {
+		t.Errorf("%v are admitted", got)
+	}
+	refused := sink.arrivals[1]
+	if refused.Object.Name != small.Name || refused.Object.Cluster != "b" || refused.Err == nil || !strings.Contains(refused.Err.Error(), "raise memory-limit in its Secret") {
+		t.Errorf("got %+v", refused)
+	}
+	// Afterwards, objects are passed to the sink one by one.
+	pass(watch.Bookmark, &clustersetv1alpha1.ExportedEndpointSlice{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
+	if got := pass(watch.Modified, small); got != small {
+		t.Errorf("passed on %+v after everything was listed", got)
+	}
+}
+
+// R201: a list that does not fit into the memory limit ends.
+func TestPagesAreLimitedInMemory(t *testing.T) {
+	sink, b := newTestFeed(t)
+	b.client, b.config.MemoryLimit = fake.NewSimpleClientset(), 10_000
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &clustersetv1alpha1.ExportedServiceList{ListMeta: metav1.ListMeta{Continue: "more"}, Items: make([]clustersetv1alpha1.ExportedService, 3)}, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return nil, errors.New("nothing to watch")
+		},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.follow(ctx, exports.Services, "", &clustersetv1alpha1.ExportedService{}, source)
+	}()
+	membertest.Eventually(t, "the list ends", func() bool { return b.overLimit(exports.Services) != nil })
+	cancel()
+	<-ended
+	sink.expectFailure(t, "more than fits into its memory limit of 10000")
+}
+
+// R202: everything is listed again when there may be room, but not all the time.
+func TestRereadEndsTheWatches(t *testing.T) {
+	sink, b := newTestFeed(t)
+	expired := func(watcher watch.Interface) bool {
+		select {
+		case event := <-watcher.ResultChan():
+			return apierrors.IsResourceExpired(apierrors.FromObject(event.Object))
+		case <-t.Context().Done():
+			return false
+		}
+	}
+	first := watchServices(b, watch.NewFake())
+	b.Reread()
+	if !expired(first) {
+		t.Fatal("the watch continues")
+	}
+	second := watchServices(b, watch.NewFake())
+	b.Reread()
+	select {
+	case event := <-second.ResultChan():
+		t.Fatalf("the second watch ended at once: %+v", event)
+	default:
+	}
+	sink.clock.Step(rereadInterval)
+	b.rereadIfDue()
+	if !expired(second) {
+		t.Error("the request was forgotten")
+	}
+	third := watchServices(b, watch.NewFake())
+	sink.clock.Step(rereadInterval)
+	b.rereadIfDue()
+	select {
+	case event := <-third.ResultChan():
+		t.Errorf("the third watch ended without a request: %+v", event)
+	default:
+	}
+	third.Stop()
+	for range third.ResultChan() {
+	}
+}
+
+// Only the claims that matter are kept, and a watch cannot begin with any number.
+func TestClaimsAreLimited(t *testing.T) {
+	sink, _ := newTestFeed(t)
+	store := &claimStore{sink: sink, claims: map[string]*multiclusterv1.ClusterClaim{}}
+	membertest.Must(t, store.Replace([]any{membertest.ClusterClaim(multicluster.ClusterIDClaim, "b", membertest.Epoch), membertest.ClusterClaim("other", "x", membertest.Epoch)}, "1"))
+	membertest.Must(t, store.Add(membertest.ClusterClaim("another", "x", membertest.Epoch)))
+	if len(store.claims) != 1 || sink.claims.ID != "b" {
+		t.Errorf("kept %v", store.claims)
+	}
+	var limit claimLimit
+	added := watch.Event{Type: watch.Added, Object: membertest.ClusterClaim("other", "x", membertest.Epoch)}
+	for range maxClaims {
+		if _, err := limit.check(added); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := limit.check(added); err == nil {
+		t.Error("the watch continues")
+	}
+	limit = claimLimit{}
+	_, _ = limit.check(watch.Event{Type: watch.Bookmark})
+	for range 2 * maxClaims {
+		if _, err := limit.check(added); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -20,8 +20,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
+
+// maxEvent is how much memory it may take to decode an event of a watch: more
+// than that of any valid object.
+const maxEvent = 8 << 20
 
 // backoff delays the retries of a failed list or watch: short at first, and
 // never so long that a member that is back has to wait.
@@ -32,21 +37,22 @@ func backoff() *wait.Backoff {
 // follow passes the objects of one kind to the sink until the context ends.
 func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, example runtime.Object, source *cache.ListWatch) {
 	store := &objectStore{feed: f, kind: kind}
-	read := 0 // in the pages of a list so far
+	read, bytes := 0, int64(0) // in the pages of a list so far
 	listed := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = selector
 			if err := f.overLimit(kind); err != nil {
 				return nil, err
 			}
-			list, err := source.ListWithContextFunc(ctx, options)
+			list, err := source.ListWithContextFunc(access.WithLimit(ctx, f.config.MemoryLimit), options)
 			if err != nil {
 				return nil, f.failed(kind, err)
 			}
 			if options.Continue == "" {
-				read = 0
+				read, bytes = 0, 0
 			}
-			if read += meta.LenList(list); read > maxObjects[kind] {
+			read, bytes = read+meta.LenList(list), bytes+exports.Footprint(list)
+			if read > maxObjects[kind] || bytes > f.config.MemoryLimit {
 				return nil, f.exceeded(kind)
 			}
 			return list, nil
@@ -56,16 +62,16 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 			if err := f.overLimit(kind); err != nil {
 				return nil, err
 			}
-			watcher, err := source.WatchFuncWithContext(ctx, options)
+			watcher, err := source.WatchFuncWithContext(access.WithLimit(ctx, maxEvent), options)
 			if err != nil {
 				return nil, interruptible(f.failed(kind, err), options)
 			}
-			known := 0
-			if !streamsList(options) { // continues where the last watch ended
+			limits := &limits{feed: f, kind: kind, initial: streamsList(options), keys: sets.New[exports.Key]()}
+			if !limits.initial { // continues where the last watch ended
 				f.config.Sink.ReadFailed(kind, nil)
-				known = store.len()
+				limits.keys = store.known()
 			}
-			return f.limit(watcher, kind, known), nil
+			return newLimitedWatch(watcher, limits.check, f.expiry(kind)), nil
 		},
 	}
 	f.reflector(ctx, kind.String(), listed, example, store).RunWithContext(ctx)
@@ -112,15 +118,30 @@ type objectStore struct {
 
 var _ cache.ReflectorStore = &objectStore{}
 
-func (s *objectStore) len() int {
+// known returns the keys of all objects.
+func (s *objectStore) known() sets.Set[exports.Key] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.keys)
+	return s.keys.Clone()
+}
+
+// arrival decodes and validates an object.
+func (s *objectStore) arrival(object any) (exports.Arrival, error) {
+	decoded, err := exports.Decode(object)
+	if err != nil {
+		return exports.Arrival{}, err
+	}
+	if metadata, err := meta.Accessor(object); err == nil {
+		if _, over := metadata.GetAnnotations()[overLimitAnnotation]; over {
+			return exports.OverLimit(decoded, s.feed.config.MemoryLimit), nil
+		}
+	}
+	return s.feed.config.Admit(decoded), nil
 }
 
 // Add implements cache.ReflectorStore.
 func (s *objectStore) Add(object any) error {
-	decoded, err := exports.Decode(object)
+	arrival, err := s.arrival(object)
 	if err != nil {
 		return err
 	}
@@ -128,9 +149,9 @@ func (s *objectStore) Add(object any) error {
 	if s.keys == nil {
 		s.keys = sets.New[exports.Key]()
 	}
-	s.keys.Insert(decoded.Key())
+	s.keys.Insert(arrival.Object.Key())
 	s.mu.Unlock()
-	s.feed.config.Sink.Upsert(s.feed.config.Admit(decoded))
+	s.feed.config.Sink.Upsert(arrival)
 	return nil
 }
 
@@ -155,12 +176,12 @@ func (s *objectStore) Replace(objects []any, _ string) error {
 	keys := sets.New[exports.Key]()
 	arrivals := make([]exports.Arrival, 0, len(objects))
 	for _, object := range objects {
-		decoded, err := exports.Decode(object)
+		arrival, err := s.arrival(object)
 		if err != nil {
 			return err
 		}
-		keys.Insert(decoded.Key())
-		arrivals = append(arrivals, s.feed.config.Admit(decoded))
+		keys.Insert(arrival.Object.Key())
+		arrivals = append(arrivals, arrival)
 	}
 	s.mu.Lock()
 	s.keys = keys

@@ -38,6 +38,7 @@ func (f *Feed) probeUntil(ctx context.Context) {
 			return
 		}
 		f.config.Sink.Probed(members, err)
+		f.rereadIfDue()
 		jitter := time.Duration(rand.Int64N(int64(ProbeInterval / 5))) //nolint:gosec // spreads load, no secret
 		select {
 		case <-ctx.Done():

@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"slices"
 	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -27,7 +29,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	objects  map[string][]runtime.Object
-	watchers map[string]map[chan runtime.Object]bool
+	watchers map[string]map[chan event]bool
 	entry    clustersetv1alpha1.Member
 	tokens   sets.Set[string]
 	requests sets.Set[string]
@@ -41,7 +43,7 @@ func NewServer(t *testing.T, id string) *Server {
 		objects: map[string][]runtime.Object{
 			"clusterclaims": {claim(multicluster.ClusterIDClaim, id), claim(multicluster.ClusterSetClaim, "set")},
 		},
-		watchers: map[string]map[chan runtime.Object]bool{}, entry: Entry(id), tokens: sets.New("token-1", "token-2"), requests: sets.New[string](),
+		watchers: map[string]map[chan event]bool{}, entry: Entry(id), tokens: sets.New("token-1", "token-2"), requests: sets.New[string](),
 	}
 	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(s.Close)
@@ -54,16 +56,43 @@ func (s *Server) Kubeconfig(token string) string {
 	return Kubeconfig("server: "+s.URL+"\ncertificate-authority-data: "+base64.StdEncoding.EncodeToString(authority), "token: "+token)
 }
 
+// event is an event of a watch.
+type event struct {
+	Type   watch.EventType `json:"type"`
+	Object runtime.Object  `json:"object"`
+}
+
 // Export adds a Service and sends it to all watchers.
-func (s *Server) Export(service string) {
+func (s *Server) Export(service string, changes ...func(*clustersetv1alpha1.ExportedService)) {
 	object := ExportedService(s.entry.Name, service)
 	object.APIVersion, object.Kind = clustersetv1alpha1.SchemeGroupVersion.String(), "ExportedService"
+	for _, change := range changes {
+		change(object)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entry.Status.Exports++
 	s.objects["exportedservices"] = append(s.objects["exportedservices"], object)
+	s.sendLocked(event{watch.Added, object})
+}
+
+// Withdraw removes a Service, and tells all watchers.
+func (s *Server) Withdraw(service string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects["exportedservices"] = slices.DeleteFunc(slices.Clone(s.objects["exportedservices"]), func(object runtime.Object) bool {
+		withdrawn := object.(*clustersetv1alpha1.ExportedService).Spec.Service == service
+		if withdrawn {
+			s.entry.Status.Exports--
+			s.sendLocked(event{watch.Deleted, object})
+		}
+		return withdrawn
+	})
+}
+
+func (s *Server) sendLocked(sent event) {
 	for watcher := range s.watchers["exportedservices"] {
-		watcher <- object
+		watcher <- sent
 	}
 }
 
@@ -91,10 +120,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	allowed := s.tokens.Has(token)
 	s.requests.Insert(r.UserAgent() + " " + resource + " " + query.Get("labelSelector") + query.Get("fieldSelector"))
 	objects, entry := s.objects[resource], s.entry
-	events := make(chan runtime.Object, 100)
+	events := make(chan event, 100)
 	if query.Get("watch") != "" {
 		if s.watchers[resource] == nil {
-			s.watchers[resource] = map[chan runtime.Object]bool{}
+			s.watchers[resource] = map[chan event]bool{}
 		}
 		s.watchers[resource][events] = true
 	}
@@ -116,7 +145,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		if query.Get("sendInitialEvents") == "true" {
 			for _, object := range objects {
-				_ = encoder.Encode(map[string]any{"type": "ADDED", "object": object})
+				_ = encoder.Encode(event{watch.Added, object})
 			}
 			_ = encoder.Encode(map[string]any{"type": "BOOKMARK", "object": bookmark(resource)})
 		}
@@ -125,8 +154,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 				return
-			case object := <-events:
-				_ = encoder.Encode(map[string]any{"type": "ADDED", "object": object})
+			case next := <-events:
+				_ = encoder.Encode(next)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,9 +27,14 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
+
+// minMemoryLimit is the lowest memory limit: a value without a unit would be a
+// mistake, and prevent any import.
+const minMemoryLimit = 1 << 20
 
 // Spec is the content of a member Secret.
 type Spec struct {
@@ -41,6 +47,8 @@ type Spec struct {
 	Relay route.Scope
 	// AllowedCIDRs are the networks that endpoints may be in; empty for all.
 	AllowedCIDRs []netip.Prefix
+	// MemoryLimit is how much memory the exports of the member may take, in bytes.
+	MemoryLimit int64
 	// Config leads to the member. It lacks the token, which may be renewed at any time.
 	Config *rest.Config
 	Token  string
@@ -80,6 +88,7 @@ func Parse(secret *corev1.Secret) *Spec {
 		s.ClusterID = id
 	}
 	errs = append(errs, s.parseCIDRs(secret.Data[clusterset.MemberSecretAllowedCIDRs], data)...)
+	errs = append(errs, s.parseMemoryLimit(secret.Data[clusterset.MemberSecretMemoryLimit], data)...)
 	errs = append(errs, s.parseRelay(secret.Data[clusterset.MemberSecretRelayFor], data)...)
 	errs = append(errs, s.parseAnnotations(secret.Annotations)...)
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
@@ -106,6 +115,21 @@ func (s *Spec) parseCIDRs(value []byte, data *field.Path) (errs []error) {
 		s.AllowedCIDRs = append(s.AllowedCIDRs, prefix)
 	}
 	return errs
+}
+
+func (s *Spec) parseMemoryLimit(value []byte, data *field.Path) []error {
+	s.MemoryLimit = exports.DefaultMemoryLimit
+	text := strings.TrimSpace(string(value))
+	if text == "" {
+		return nil
+	}
+	limit, err := resource.ParseQuantity(text)
+	if err != nil || limit.Value() < minMemoryLimit {
+		return []error{fmt.Errorf("%s: %q must be a quantity of at least %s, such as 128Mi",
+			data.Key(clusterset.MemberSecretMemoryLimit), text, resource.NewQuantity(minMemoryLimit, resource.BinarySI))}
+	}
+	s.MemoryLimit = limit.Value()
+	return nil
 }
 
 func (s *Spec) parseRelay(value []byte, data *field.Path) (errs []error) {

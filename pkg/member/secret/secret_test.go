@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
@@ -174,5 +175,20 @@ func TestAllowedCIDRs(t *testing.T) {
 	}
 	if spec := Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretAllowedCIDRs, "10.0.0.0"))); spec.Problem == nil || !strings.Contains(spec.Problem.Error(), "data[allowed-cidrs]") {
 		t.Errorf("an invalid CIDR is accepted: %v", spec.Problem)
+	}
+}
+
+// R203: the memory that the exports of a member may take is part of its Secret.
+func TestMemoryLimit(t *testing.T) {
+	for value, want := range map[string]int64{"": exports.DefaultMemoryLimit, "128Mi": 128 << 20, " 1Gi\n": 1 << 30, "1Mi": 1 << 20} {
+		if spec := Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretMemoryLimit, value))); spec.Problem != nil || spec.MemoryLimit != want {
+			t.Errorf("%q: %d, %v", value, spec.MemoryLimit, spec.Problem)
+		}
+	}
+	for _, value := range []string{"64", "much", "-1Gi", "0"} {
+		spec := Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretMemoryLimit, value)))
+		if spec.Problem == nil || !strings.Contains(spec.Problem.Error(), "data[memory-limit]") || spec.MemoryLimit != exports.DefaultMemoryLimit {
+			t.Errorf("%q: %d, %v", value, spec.MemoryLimit, spec.Problem)
+		}
 	}
 }

@@ -1,0 +1,50 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exports
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
+)
+
+// Reasons why an object, or a part of it, is not admitted.
+const (
+	ReasonInvalid        = "Invalid"
+	ReasonNotRelayed     = "NotRelayed"
+	ReasonAddress        = "ForbiddenAddress"
+	ReasonClusterSetIP   = "ForbiddenClusterSetIP"
+	ReasonObjectTooLarge = "ObjectTooLarge"
+	ReasonMemoryLimit    = "MemoryLimit"
+)
+
+// maxMessage limits the message of a refusal, in characters: parts of it come
+// from the member, and there may be as many as there are objects.
+const maxMessage = 250
+
+// Refusal tells why an object, or a part of it, is not admitted.
+type Refusal struct {
+	Reason  string
+	message string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.message }
+
+// refuse returns a refusal that refers to nothing that the member sent.
+func refuse(reason, format string, args ...any) *Refusal {
+	// Most bytes of a long message are dropped before its characters are counted.
+	message := truncate.Bytes(fmt.Sprintf(format, args...), 4*maxMessage+1)
+	return &Refusal{Reason: reason, message: truncate.Characters(message, maxMessage)}
+}
+
+// refusalOf returns the refusal in an error.
+func refusalOf(err error) *Refusal {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return refuse(ReasonInvalid, "%v", err)
+}
