@@ -5,11 +5,15 @@ package member
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -61,6 +65,39 @@ func TestValidationBlocksNothingElse(t *testing.T) {
 		return entry.Status.LastSeen != nil && entry.Status.State == "Connected"
 	})
 	within(t, "the change of the local counts", func() { r.SetLocal(1, 1) })
+}
+
+// R204: a member whose objects have millions of errors costs little, and others are
+// read and probed meanwhile. What is kept of each object is short.
+func TestInvalidObjectsOfOneMemberDoNotDelayOthers(t *testing.T) {
+	w := newFixture(t, nil)
+	b, c := w.join("b"), w.join("c")
+	bad := exportedSlice("b", "web", "bad")
+	bad.Spec.Endpoints = make([]discoveryv1.Endpoint, 1000)
+	for i := range bad.Spec.Endpoints {
+		for j := range 100 {
+			bad.Spec.Endpoints[i].Addresses = append(bad.Spec.Endpoints[i].Addresses, fmt.Sprintf("256.0.%d.%d", i, j))
+		}
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for i := range 60 {
+			bad := *bad
+			bad.Name = fmt.Sprintf("bad-%d.b", i)
+			w.upsert(t, b, &bad)
+		}
+	})
+	within(t, "reading and probing another member", func() {
+		for i := range 60 {
+			w.upsert(t, c, exported("c", fmt.Sprintf("web-%d", i)))
+			w.probe(c, ownEntry("c", withExports(int32(i))))
+		}
+	})
+	ended.Wait()
+	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects", "60 objects are rejected")
+	if bytes := exports.Footprint(b.peer.rejected[exports.EndpointSlices]); bytes > 60*2000 {
+		t.Errorf("%d bytes are kept of 60 objects that are rejected", bytes)
+	}
 }
 
 // A list is compared with what is held without the lock that everything else

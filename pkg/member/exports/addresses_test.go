@@ -49,14 +49,15 @@ func TestUnusableEndpointsAreDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			admitted := policy.Admit(object)
-			if err = admitted.Err; !admitted.Admitted {
-				t.Fatalf("the slice is rejected: %v", err)
+			refusal := admitted.Err
+			if !admitted.Admitted {
+				t.Fatalf("the slice is rejected: %v", refusal)
 			}
 			if int(admitted.Object.Endpoints) != len(test.given) {
 				t.Errorf("%d endpoints are counted, want all %d in the feed", admitted.Object.Endpoints, len(test.given))
 			}
-			if (err != nil) != (test.dropped != "") || err != nil && !strings.Contains(err.Error(), test.dropped) {
-				t.Errorf("got error %v, want %q", err, test.dropped)
+			if (refusal != nil) != (test.dropped != "") || refusal != nil && !strings.Contains(refusal.Error(), test.dropped) {
+				t.Errorf("got error %v, want %q", refusal, test.dropped)
 			}
 			var got []string
 			for _, endpoint := range admitted.Object.Object.(*clusterset.ExportedEndpointSlice).Spec.Endpoints {

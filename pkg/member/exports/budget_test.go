@@ -68,7 +68,7 @@ func TestExportsFitIntoTheLimit(t *testing.T) {
 		var names []string
 		for _, arrival := range update.Refused() {
 			names = append(names, strings.TrimSuffix(arrival.Object.Name, ".b"))
-			if got := refusalOf(arrival.Err).Reason; got != ReasonMemoryLimit || arrival.Admitted {
+			if got := arrival.Err.Reason; got != ReasonMemoryLimit || arrival.Admitted {
 				t.Errorf("%s is refused for %s: %v", arrival.Object.Name, got, arrival.Err)
 			}
 		}
@@ -125,7 +125,7 @@ func TestLargeObjectIsRefused(t *testing.T) {
 		slice.Spec.Endpoints = append(slice.Spec.Endpoints, endpoint)
 	}
 	arrival := admitted(t, slice)
-	if arrival.Admitted || refusalOf(arrival.Err).Reason != ReasonObjectTooLarge {
+	if arrival.Admitted || arrival.Err.Reason != ReasonObjectTooLarge {
 		t.Errorf("got %v, %v", arrival.Admitted, arrival.Err)
 	}
 }

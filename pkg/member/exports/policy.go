@@ -32,7 +32,9 @@ type Arrival struct {
 	// Admitted is false for objects that are rejected or not meant for this cluster.
 	Admitted bool
 	// Err tells why the object was rejected, or what of an admitted object was dropped.
-	Err error
+	// It is short, and was rendered before any lock is taken: objects of a member may
+	// have any number of errors.
+	Err *Refusal
 }
 
 // Admit applies the policy to an object that was just decoded, which it may
@@ -90,8 +92,8 @@ func (p Policy) Retain(object Object) (Object, bool) {
 
 // restrict drops addresses that the policy does not allow from a copy of the object,
 // and measures the result.
-func (p Policy) restrict(object Object) (Object, error) {
-	var err error
+func (p Policy) restrict(object Object) (Object, *Refusal) {
+	var err *Refusal
 	switch content := object.Object.(type) {
 	case *clusterset.ExportedService:
 		object.Object, err = dropForeignIPs(content, p.Ranges)
@@ -104,7 +106,7 @@ func (p Policy) restrict(object Object) (Object, error) {
 
 // dropForeignIPs drops a shared ClusterSet IP that is outside of the ClusterSet
 // IP ranges. A member that could name any address could redirect its traffic.
-func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) (*clusterset.ExportedService, error) {
+func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) (*clusterset.ExportedService, *Refusal) {
 	if service.Spec.ClusterSetIP == nil {
 		return service, nil
 	}
@@ -122,7 +124,7 @@ func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) 
 // dropUnusableEndpoints drops endpoints that cannot be Pods of the exporting
 // cluster. A member that could name any address could make the nodes of this
 // cluster send traffic to themselves, or to hosts outside of the ClusterSet.
-func dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice, allowed []netip.Prefix) (*clusterset.ExportedEndpointSlice, error) {
+func dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice, allowed []netip.Prefix) (*clusterset.ExportedEndpointSlice, *Refusal) {
 	usable := func(text string) bool {
 		if !validation.IsEndpointAddress(text) {
 			return false

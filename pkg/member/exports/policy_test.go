@@ -61,12 +61,11 @@ func TestAdmit(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := test.policy.Admit(object)
-			err = got.Err
 			if got.Admitted != (test.path != nil) {
-				t.Errorf("admitted: %v, %v", got.Admitted, err)
+				t.Errorf("admitted: %v, %v", got.Admitted, got.Err)
 			}
-			if (err != nil) != (test.rejected != "") || err != nil && !strings.Contains(err.Error(), test.rejected) {
-				t.Errorf("got error %v, want %q", err, test.rejected)
+			if (got.Err != nil) != (test.rejected != "") || got.Err != nil && !strings.Contains(got.Err.Error(), test.rejected) {
+				t.Errorf("got error %v, want %q", got.Err, test.rejected)
 			}
 			if got.Admitted {
 				if diff := cmp.Diff(test.path, got.Object.path()); diff != "" {

@@ -4,7 +4,6 @@
 package exports
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
@@ -38,13 +37,4 @@ func refuse(reason, format string, args ...any) *Refusal {
 	// Most bytes of a long message are dropped before its characters are counted.
 	message := truncate.Bytes(fmt.Sprintf(format, args...), 4*maxMessage+1)
 	return &Refusal{Reason: reason, message: truncate.Characters(message, maxMessage)}
-}
-
-// refusalOf returns the refusal in an error.
-func refusalOf(err error) *Refusal {
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
-		return refusal
-	}
-	return refuse(ReasonInvalid, "%v", err)
 }

@@ -29,7 +29,7 @@ type rejection struct {
 }
 
 func newRejection(arrival Arrival) rejection {
-	r := rejection{Refusal: refusalOf(arrival.Err), cluster: arrival.Object.Cluster}
+	r := rejection{Refusal: arrival.Err, cluster: arrival.Object.Cluster}
 	if !arrival.Admitted {
 		r.weight = arrival.Object.weight()
 	}

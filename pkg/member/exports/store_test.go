@@ -4,7 +4,6 @@
 package exports
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -42,7 +41,7 @@ func newTestStore(t *testing.T) *Store {
 func TestComputingAnUpdateChangesNothing(t *testing.T) {
 	s := newTestStore(t)
 	object := admitted(t, membertest.ExportedService("b", "web")).Object
-	s.Upsert(Arrival{Object: object, Err: errors.New("invalid")})
+	s.Upsert(Arrival{Object: object, Err: refuse(ReasonInvalid, "invalid")})
 	s.Remove(object)
 	s.Replace("b", Services, nil)
 	s.Retain(Policy{Self: "b"})
@@ -91,10 +90,10 @@ func TestMissingEntryConfirmsOnlyRelayedClusters(t *testing.T) {
 }
 
 func TestFirstRejectionIsAlwaysTheSame(t *testing.T) {
-	arrival := func(name string, err error) Arrival {
+	arrival := func(name string, err *Refusal) Arrival {
 		return Arrival{Object: Object{Kind: Services, Name: name, Service: web}, Err: err}
 	}
-	failed := errors.New("failed")
+	failed := refuse(ReasonInvalid, "failed")
 	r := NewRejections([]Arrival{arrival("c", failed), arrival("b", failed), arrival("ok", nil)})
 	if r.Len() != 2 || r.First() != "exportedservices ns/b: failed" {
 		t.Errorf("%d rejections, the first: %s", r.Len(), r.First())
@@ -118,7 +117,7 @@ func TestRejectedObjectsAreNotKept(t *testing.T) {
 		service := &clusterset.ExportedService{}
 		objects = append(objects, weak.Make(service))
 		object := Object{Kind: Services, Cluster: "b", Name: name, Service: web, Object: service}
-		return Arrival{Object: object, Err: field.Invalid(field.NewPath("spec"), service, strings.Repeat("x", 10*maxMessage))}
+		return Arrival{Object: object, Err: refuse(ReasonInvalid, "%v", field.Invalid(field.NewPath("spec"), service, strings.Repeat("x", 10*maxMessage)))}
 	}
 	r := NewRejections([]Arrival{reject("listed")})
 	r.Observe(reject("watched"))

@@ -27,6 +27,12 @@ const (
 	maxEndpoints = 1000 // the limit of EndpointSlices
 	maxAddresses = 100  // the limit of endpoints
 	maxPath      = 16
+	// maxMetadata is how many exported labels, or annotations, there may be.
+	maxMetadata = 1000
+	maxFamilies = 2
+	// maxErrors is after how many errors validation of a list ends: a member could
+	// make millions of them.
+	maxErrors = 10
 	// maxAffinitySeconds is the limit of Services: one day.
 	maxAffinitySeconds = 86400
 )
@@ -75,12 +81,7 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 			errs = append(errs, field.Invalid(path.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"), seconds, fmt.Sprintf("must be between 1 and %d", maxAffinitySeconds)))
 		}
 	}
-	for i, family := range spec.IPFamilies {
-		errs = append(errs, supported(path.Child("ipFamilies").Index(i), family, families...)...)
-		if slices.Contains(spec.IPFamilies[:i], family) {
-			errs = append(errs, field.Duplicate(path.Child("ipFamilies").Index(i), family))
-		}
-	}
+	errs = append(errs, validateFamilies(spec.IPFamilies, path.Child("ipFamilies"))...)
 	if policy := spec.InternalTrafficPolicy; policy != nil {
 		errs = append(errs, supported(path.Child("internalTrafficPolicy"), *policy, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
 	}
@@ -92,7 +93,32 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 	if spec.ClusterSetIP != nil {
 		errs = append(errs, validateDecision(spec.ClusterSetIP, path.Child("clusterSetIP"))...)
 	}
-	errs = append(errs, metav1validation.ValidateLabels(spec.ExportedLabels, path.Child("exportedLabels"))...)
+	return append(errs, validateMetadata(spec, path)...)
+}
+
+func validateFamilies(given []corev1.IPFamily, path *field.Path) field.ErrorList {
+	if len(given) > maxFamilies {
+		return field.ErrorList{field.TooMany(path, len(given), maxFamilies)}
+	}
+	var errs field.ErrorList
+	for i, family := range given {
+		errs = append(errs, supported(path.Index(i), family, families...)...)
+		if slices.Contains(given[:i], family) {
+			errs = append(errs, field.Duplicate(path.Index(i), family))
+		}
+	}
+	return errs
+}
+
+// validateMetadata validates what is exported of the metadata of the Service.
+func validateMetadata(spec *clusterset.ExportedServiceSpec, path *field.Path) field.ErrorList {
+	if count := len(spec.ExportedLabels); count > maxMetadata {
+		return field.ErrorList{field.TooMany(path.Child("exportedLabels"), count, maxMetadata)}
+	}
+	if count := len(spec.ExportedAnnotations); count > maxMetadata {
+		return field.ErrorList{field.TooMany(path.Child("exportedAnnotations"), count, maxMetadata)}
+	}
+	errs := metav1validation.ValidateLabels(spec.ExportedLabels, path.Child("exportedLabels"))
 	return append(errs, apivalidation.ValidateAnnotations(spec.ExportedAnnotations, path.Child("exportedAnnotations"))...)
 }
 
@@ -102,6 +128,9 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 	errs := ValidateClusterID(decision.DecidedBy, path.Child("decidedBy"))
 	if decision.Since.IsZero() {
 		errs = append(errs, field.Required(path.Child("since"), "the age of a decision determines its precedence"))
+	}
+	if len(decision.IPs) > maxFamilies {
+		return append(errs, field.TooMany(path.Child("ips"), len(decision.IPs), maxFamilies))
 	}
 	seen := map[bool]bool{}
 	for i, text := range decision.IPs {
@@ -123,6 +152,9 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) field.ErrorList {
 	spec, path := &slice.Spec, field.NewPath("spec")
 	errs := validateOrigin(&slice.ObjectMeta, spec.Cluster, spec.Service, spec.Path)
+	if len(slice.Name) > validation.DNS1123SubdomainMaxLength {
+		return errs
+	}
 	for _, problem := range apivalidation.NameIsDNSSubdomain(slice.Name, false) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), slice.Name, problem))
 	}
@@ -135,12 +167,18 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 		return errs
 	}
 	for i := range spec.Endpoints {
+		if len(errs) >= maxErrors {
+			return errs
+		}
 		errs = append(errs, validateEndpoint(&spec.Endpoints[i], spec.AddressType, path.Child("endpoints").Index(i))...)
 	}
 	if len(spec.Ports) > maxPorts {
 		return append(errs, field.TooMany(path.Child("ports"), len(spec.Ports), maxPorts))
 	}
 	for i, port := range spec.Ports {
+		if len(errs) >= maxErrors {
+			return errs
+		}
 		at := path.Child("ports").Index(i)
 		if port.Port != nil {
 			errs = append(errs, validateNumber(*port.Port, at.Child("port"))...)
@@ -158,6 +196,19 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 // validateOrigin validates the fields that identify the origin of an object.
 func validateOrigin(metadata *metav1.ObjectMeta, cluster, service string, path []string) field.ErrorList {
 	spec := field.NewPath("spec")
+	for _, name := range []struct {
+		path *field.Path
+		text string
+	}{
+		{field.NewPath("metadata", "name"), metadata.Name},
+		{field.NewPath("metadata", "namespace"), metadata.Namespace},
+		{spec.Child("cluster"), cluster},
+		{spec.Child("service"), service},
+	} {
+		if len(name.text) > validation.DNS1123SubdomainMaxLength { // no part of it matters
+			return field.ErrorList{field.TooLong(name.path, "", validation.DNS1123SubdomainMaxLength)}
+		}
+	}
 	errs := ValidateClusterID(cluster, spec.Child("cluster"))
 	errs = append(errs, validateLabel(service, spec.Child("service"))...)
 	errs = append(errs, validateLabel(metadata.Namespace, field.NewPath("metadata", "namespace"))...)
@@ -184,6 +235,9 @@ func validatePorts(ports []clusterset.ServicePort, path *field.Path) field.Error
 	}
 	var errs field.ErrorList
 	for i, port := range ports {
+		if len(errs) >= maxErrors {
+			return errs
+		}
 		at := path.Index(i)
 		errs = append(errs, validateNumber(port.Port, at.Child("port"))...)
 		if port.Protocol != "" {
@@ -213,6 +267,7 @@ func validateEndpoint(endpoint *discoveryv1.Endpoint, addressType discoveryv1.Ad
 		address, err := netip.ParseAddr(text)
 		if err != nil || address.Zone() != "" || address.Is4In6() || address.Is4() != (addressType == discoveryv1.AddressTypeIPv4) {
 			errs = append(errs, field.Invalid(path.Child("addresses").Index(i), text, fmt.Sprintf("must be an %s address", addressType)))
+			break // the others are of the same kind
 		}
 	}
 	if endpoint.Hostname != nil {

@@ -208,3 +208,51 @@ func TestIsEndpointAddress(t *testing.T) {
 		}
 	}
 }
+
+// R204: whatever a member sends, validation ends after a few errors.
+func TestValidationEndsAfterAFewErrors(t *testing.T) {
+	bad := make([]string, maxAddresses)
+	for i := range bad {
+		bad[i] = "not an address"
+	}
+	long := strings.Repeat("x", 1<<20)
+	entries := map[string]string{}
+	for i := range 10 * maxMetadata {
+		entries[strings.Repeat("!", i+1)] = "!"
+	}
+	sliceChanges := map[string]func(*clusterset.ExportedEndpointSlice){
+		"addresses": func(s *clusterset.ExportedEndpointSlice) {
+			s.Spec.Endpoints = slices.Repeat([]discoveryv1.Endpoint{{Addresses: bad}}, maxEndpoints)
+		},
+		"ports": func(s *clusterset.ExportedEndpointSlice) {
+			s.Spec.Ports = slices.Repeat([]discoveryv1.EndpointPort{{Name: ptr.To("!"), Port: ptr.To[int32](-1)}}, maxPorts)
+		},
+		"name":      func(s *clusterset.ExportedEndpointSlice) { s.Name = long },
+		"namespace": func(s *clusterset.ExportedEndpointSlice) { s.Namespace = long },
+	}
+	for name, change := range sliceChanges {
+		slice := validSlice()
+		change(slice)
+		if errs := ValidateExportedEndpointSlice(slice); len(errs) == 0 || len(errs) > 2*maxErrors || len(errs.ToAggregate().Error()) > 10_000 {
+			t.Errorf("%s: %d errors of %d bytes", name, len(errs), len(errs.ToAggregate().Error()))
+		}
+	}
+	services := map[string]func(*clusterset.ExportedService){
+		"ports":       func(s *clusterset.ExportedService) { s.Spec.Ports = make([]clusterset.ServicePort, maxPorts) },
+		"families":    func(s *clusterset.ExportedService) { s.Spec.IPFamilies = make([]corev1.IPFamily, 1000) },
+		"labels":      func(s *clusterset.ExportedService) { s.Spec.ExportedLabels = entries },
+		"annotations": func(s *clusterset.ExportedService) { s.Spec.ExportedAnnotations = entries },
+		"decision": func(s *clusterset.ExportedService) {
+			s.Spec.ClusterSetIP = &clusterset.ClusterSetIPDecision{DecidedBy: "b", Since: s.Spec.ExportedAt, IPs: bad}
+		},
+		"cluster": func(s *clusterset.ExportedService) { s.Spec.Cluster = long },
+		"service": func(s *clusterset.ExportedService) { s.Spec.Service = long },
+	}
+	for name, change := range services {
+		service := validService()
+		change(service)
+		if errs := ValidateExportedService(service); len(errs) == 0 || len(errs) > 2*maxErrors || len(errs.ToAggregate().Error()) > 10_000 {
+			t.Errorf("%s: %d errors of %d bytes", name, len(errs), len(errs.ToAggregate().Error()))
+		}
+	}
+}
