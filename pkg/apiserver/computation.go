@@ -137,6 +137,8 @@ func (c *computation) observeFailures() error {
 		c.kubernetes.Core().V1().Services().Informer(),
 		c.kubernetes.Core().V1().Namespaces().Informer(),
 		c.kubernetes.Discovery().V1().EndpointSlices().Informer(),
+		c.kubernetes.Core().V1().Nodes().Informer(),
+		c.kubernetes.Networking().V1().ServiceCIDRs().Informer(),
 		c.secrets, c.leases,
 	} {
 		errs = append(errs, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {

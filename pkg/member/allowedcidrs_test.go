@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -117,5 +118,45 @@ func TestInvalidSecretRemovesNoExports(t *testing.T) {
 	update("10.0.0.1/32,10.0.0.2/32")
 	if got := w.addresses(); got != "[10.0.0.1 10.0.0.2]" {
 		t.Errorf("recalled endpoints are %s after the Secret was corrected, want both", got)
+	}
+}
+
+// R205: the networks of this cluster apply to what is held, and to what arrives while
+// they change. What is not in them any more is read again.
+func TestNetworksApplyToWhatIsHeld(t *testing.T) {
+	w, b := exporting(t, nil)
+	c := w.join("c")
+	late := w.arrival(t, b, exportedSlice("b", "web", "web-2")) // admitted before, arrives after the change
+	node := exports.NewNetworks([]netip.Addr{netip.MustParseAddr("10.0.0.2")}, nil, nil)
+	w.SetNetworks(node)
+	if got := w.addresses(); got != "[10.0.0.1]" || w.notified() != "ns/web" {
+		t.Errorf("endpoints are %s, want [10.0.0.1]", got)
+	}
+	b.Upsert(late)
+	if got := w.addresses(); got != "[10.0.0.1 10.0.0.1]" {
+		t.Errorf("endpoints are %s, want 10.0.0.1 twice", got)
+	}
+	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects",
+		"1 endpoints are ignored, for example 10.0.0.2: address of a Node of this cluster")
+	if !b.feed.(*fakeFeed).reread || c.feed.(*fakeFeed).reread {
+		t.Error("the member whose endpoints were removed is not read again, or another one is")
+	}
+	b.feed.(*fakeFeed).reread = false
+	w.SetNetworks(exports.NewNetworks(nil, nil, nil))
+	if !b.feed.(*fakeFeed).reread || c.feed.(*fakeFeed).reread {
+		t.Error("the member whose endpoints may be used now is not read again, or another one is")
+	}
+}
+
+// R205: what is remembered of a member was admitted when the networks were others.
+func TestNetworksApplyToWhatIsRemembered(t *testing.T) {
+	recorded := newHost()
+	before, _ := exporting(t, recorded)
+	before.persist(t)
+	w := restart(t, recorded, time.Minute)
+	w.SetNetworks(exports.NewNetworks([]netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil, nil))
+	w.add("b")
+	if got := w.addresses(); got != "[10.0.0.2]" {
+		t.Errorf("endpoints are %s, want [10.0.0.2]", got)
 	}
 }

@@ -114,21 +114,23 @@ func (s *Set) recordAll(p *peer) {
 }
 
 // enforcePolicy removes what the exports of a peer contain but its Secret, or
-// the identity of this cluster, no longer allows. What is newly allowed is read
-// by the feed that starts at the same time. Nothing is removed while the Secret
-// is invalid: its policy may be incomplete, and the member is refused anyway.
-func (s *Set) enforcePolicy(p *peer) {
+// the identity or networks of this cluster, no longer allow. What is newly allowed
+// is read by the feed that starts at the same time, or reads everything again.
+// Nothing is removed while the Secret is invalid: its policy may be incomplete, and
+// the member is refused anyway. It reports whether anything was removed.
+func (s *Set) enforcePolicy(p *peer) (removed bool) {
 	p.updates.Lock()
 	s.mu.RLock()
-	store, policy, invalid := p.exports, newPolicy(s.roster.identity, p.spec, s.config.Ranges), p.spec.Problem != nil
-	limit := p.spec.MemoryLimit
+	store, policy, invalid := p.exports, s.policyLocked(p.spec), p.spec.Problem != nil
 	s.mu.RUnlock()
 	if invalid {
 		p.updates.Unlock()
-		return
+		return false
 	}
 	presentLocked := func() bool { return s.peers[p.spec.Name] == p }
-	after := s.commit(p, store, store.Fit(store.Retain(policy), limit), presentLocked, func() { s.refreshLocked(p) })
+	update := store.Fit(store.Retain(policy), policy.MemoryLimit)
+	after := s.commit(p, store, update, presentLocked, func() { s.refreshLocked(p) })
 	p.updates.Unlock()
 	after()
+	return update.Len() > 0
 }

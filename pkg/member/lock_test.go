@@ -108,7 +108,7 @@ func TestComparisonBlocksNothingElse(t *testing.T) {
 	comparing, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.update(func(store *exports.Store, _ int64) exports.Update {
+		b.update(func(store *exports.Store, _ exports.Policy) exports.Update {
 			close(comparing)
 			<-release
 			return store.Upsert(w.arrival(t, b, exported("b", "late")))

@@ -6,7 +6,6 @@ package member
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -225,10 +224,11 @@ func (p *peer) renewTokenLocked(ctx context.Context, token string) {
 	}
 }
 
-// newPolicy returns which objects of a member are admitted.
-func newPolicy(self identity.Cluster, spec *secret.Spec, ranges []netip.Prefix) exports.Policy {
+// policyLocked returns which objects of a member are admitted.
+func (s *Set) policyLocked(spec *secret.Spec) exports.Policy {
 	return exports.Policy{
-		Self: self.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, Ranges: ranges,
+		Self: s.roster.identity.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, MemoryLimit: spec.MemoryLimit,
+		Ranges: s.config.Ranges, Networks: s.networks,
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 func (s *Set) newPeer(spec *secret.Spec) *peer {
 	s.mu.RLock()
 	recalled, ok := s.recalled[spec.ClusterID]
-	policy := newPolicy(s.roster.identity, spec, s.config.Ranges)
+	policy := s.policyLocked(spec)
 	s.mu.RUnlock()
 	p := &peer{id: spec.ClusterID, spec: spec, exports: exports.NewStore()}
 	if !ok || spec.ClusterID == "" || recalled.Secret != "" && recalled.Secret != spec.Name {
@@ -282,7 +282,7 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 		policy.Relay, policy.AllowedCIDRs = route.Scope{All: true}, nil
 	}
 	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
-	p.exports, p.relayed = exports.Restore(objects, policy, spec.MemoryLimit), recalled.Relayed
+	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed
 	return p
 }
 
@@ -360,7 +360,7 @@ func (s *Set) startFeedLocked(p *peer) {
 	r := &receiver{set: s, peer: p}
 	r.feed = s.newFeed(feed.Config{
 		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(), MemoryLimit: p.spec.MemoryLimit,
-		Client: p.spec.Config, Token: p.spec.Token, Clock: s.config.Clock, Admit: newPolicy(s.roster.identity, p.spec, s.config.Ranges).Admit, Sink: r,
+		Client: p.spec.Config, Token: p.spec.Token, Clock: s.config.Clock, Admit: r.admit, Sink: r,
 	})
 	ctx, stop := context.WithCancel(klog.NewContext(s.base, klog.FromContext(s.base).WithValues("cluster", p.id)))
 	p.receiver, p.stop = r, stop

@@ -26,24 +26,32 @@ var _ feed.Sink = &receiver{}
 func (r *receiver) currentLocked() bool { return r.peer.receiver == r }
 
 // exports returns the exports of the peer, nil if the receiver is outdated, and
-// how much memory they may take.
-func (r *receiver) exports() (store *exports.Store, limit int64) {
+// its policy.
+func (r *receiver) exports() (*exports.Store, exports.Policy) {
 	r.set.mu.RLock()
 	defer r.set.mu.RUnlock()
 	if !r.currentLocked() {
-		return nil, 0
+		return nil, exports.Policy{}
 	}
-	return r.peer.exports, r.peer.spec.MemoryLimit
+	return r.peer.exports, r.set.policyLocked(r.peer.spec)
+}
+
+// admit applies the present policy to an object.
+func (r *receiver) admit(object exports.Object) exports.Arrival {
+	r.set.mu.RLock()
+	policy := r.set.policyLocked(r.peer.spec)
+	r.set.mu.RUnlock()
+	return policy.Admit(object)
 }
 
 // update changes the exports of the peer: compute reads them without the lock,
 // and change runs with the lock held after they changed.
-func (r *receiver) update(compute func(store *exports.Store, limit int64) exports.Update, change func(exports.Update)) {
+func (r *receiver) update(compute func(*exports.Store, exports.Policy) exports.Update, change func(exports.Update)) {
 	r.peer.updates.Lock()
 	after := func() {}
-	if store, limit := r.exports(); store != nil {
+	if store, policy := r.exports(); store != nil {
 		used := store.Bytes()
-		update := compute(store, limit)
+		update := compute(store, policy)
 		after = r.set.commit(r.peer, store, update, r.currentLocked, func() {
 			change(update)
 			if r.peer.exports.Bytes() < used && r.peer.rejectedLocked(exports.ReasonMemoryLimit) > 0 {
@@ -59,8 +67,11 @@ func (r *receiver) update(compute func(store *exports.Store, limit int64) export
 func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 	p := r.peer
 	var rejected *exports.Rejections
-	r.update(func(store *exports.Store, limit int64) exports.Update {
-		update := store.Fit(store.Replace(p.id, kind, arrivals), limit)
+	r.update(func(store *exports.Store, policy exports.Policy) exports.Update {
+		for i, arrival := range arrivals {
+			arrivals[i] = policy.Readmit(arrival)
+		}
+		update := store.Fit(store.Replace(p.id, kind, arrivals), policy.MemoryLimit)
 		rejected = exports.NewRejections(slices.Concat(arrivals, update.Refused()))
 		return update
 	}, func(update exports.Update) {
@@ -80,8 +91,9 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 
 // Upsert implements feed.Sink.
 func (r *receiver) Upsert(arrival exports.Arrival) {
-	r.update(func(store *exports.Store, limit int64) exports.Update {
-		return store.Fit(store.Upsert(arrival), limit)
+	r.update(func(store *exports.Store, policy exports.Policy) exports.Update {
+		arrival = policy.Readmit(arrival)
+		return store.Fit(store.Upsert(arrival), policy.MemoryLimit)
 	}, func(update exports.Update) {
 		for _, refused := range update.Refused() {
 			arrival = refused
@@ -96,7 +108,7 @@ func (r *receiver) Upsert(arrival exports.Arrival) {
 
 // Remove implements feed.Sink.
 func (r *receiver) Remove(object exports.Object) {
-	r.update(func(store *exports.Store, _ int64) exports.Update { return store.Remove(object) }, func(exports.Update) {
+	r.update(func(store *exports.Store, _ exports.Policy) exports.Update { return store.Remove(object) }, func(exports.Update) {
 		r.rejectLocked(exports.Arrival{Object: object})
 		r.set.refreshLocked(r.peer)
 	})
@@ -200,7 +212,7 @@ func (r *receiver) confirm(members map[string]*clusterset.Member) {
 	if store, _ := r.exports(); store == nil || r.unconfirmed() == 0 {
 		return
 	}
-	r.update(func(store *exports.Store, _ int64) exports.Update {
+	r.update(func(store *exports.Store, _ exports.Policy) exports.Update {
 		if r.feed.ProbePending() {
 			return exports.Update{} // the list may be older than the doubt
 		}

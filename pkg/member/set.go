@@ -14,7 +14,9 @@ package member
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
@@ -81,6 +84,8 @@ type Set struct {
 	// sightings are those of all replicas, by member.
 	sightings map[string]sighting.Sighting
 	routes    map[string]route.Route[*peer]
+	// networks are those of this cluster.
+	networks *exports.Networks
 	// deferred is to be run as soon as mu is released.
 	deferred []func()
 	// evaluations counts how often all peers were evaluated.
@@ -262,6 +267,23 @@ func (s *Set) SetIdentity(self identity.Cluster) {
 		}
 		s.evaluateLocked()
 	})()
+}
+
+// SetNetworks changes the networks of this cluster. Endpoints in them are removed at
+// once. Members whose endpoints were refused before are read again.
+func (s *Set) SetNetworks(networks *exports.Networks) {
+	s.mu.Lock()
+	s.networks = networks
+	peers := slices.Collect(maps.Values(s.peers))
+	s.mu.Unlock()
+	for _, p := range peers {
+		removed := s.enforcePolicy(p)
+		s.mu.RLock()
+		if r := p.receiver; r != nil && (removed || p.rejectedLocked(exports.ReasonAddress) > 0) {
+			r.feed.Reread() // also to report what was removed
+		}
+		s.mu.RUnlock()
+	}
 }
 
 // SetLocal changes how much this cluster exports itself.

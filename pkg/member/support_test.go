@@ -144,7 +144,7 @@ func (f *fixture) arrival(t testing.TB, r *receiver, object any) exports.Arrival
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newPolicy(f.Identity(), r.peer.spec, f.config.Ranges).Admit(decoded)
+	return r.admit(decoded)
 }
 
 // upsert, remove and replace pass objects as a feed does.

@@ -99,6 +99,7 @@ type Projection struct {
 	local      export.Local
 	claims     multiclusterlisters.ClusterClaimLister
 	namespaces corev1listers.NamespaceLister
+	networks   networks
 	// imported holds EndpointSlices, indexed by the import that they belong to.
 	imported cache.Indexer
 	synced   []cache.InformerSynced
@@ -130,12 +131,18 @@ func New(config Config, members member.Config) (*Projection, error) {
 	if err := slices.Informer().AddIndexers(indexers); err != nil {
 		return nil, err
 	}
+	nodes := config.Kubernetes.Core().V1().Nodes()
+	if err := nodes.Informer().SetTransform(essentialNode); err != nil {
+		return nil, err
+	}
+	cidrs := config.Kubernetes.Networking().V1().ServiceCIDRs()
 	p := &Projection{
 		config:     config,
 		stores:     outputs,
 		local:      export.Local{Exports: exports.Lister(), Services: services.Lister(), Slices: slices.Informer().GetIndexer()},
 		claims:     claims.Lister(),
 		namespaces: namespaces.Lister(),
+		networks:   networks{nodes: nodes.Lister(), serviceCIDRs: cidrs.Lister()},
 		imported:   slices.Informer().GetIndexer(),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryDelay, maxRetryDelay)),
@@ -154,6 +161,8 @@ func New(config Config, members member.Config) (*Projection, error) {
 		services.Informer():   p.serviceChanged,
 		namespaces.Informer(): p.namespaceChanged,
 		slices.Informer():     p.sliceChanged,
+		nodes.Informer():      p.networksChanged,
+		cidrs.Informer():      p.networksChanged,
 	} {
 		registration, err := informer.AddEventHandler(onEveryChange(handle))
 		if err != nil {
@@ -191,6 +200,10 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	if err := p.process(ctx, key{kind: claimsKey}); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to read the ClusterClaims of this cluster, retrying")
 		p.queue.AddRateLimited(key{kind: claimsKey})
+	}
+	if err := p.process(ctx, key{kind: networksKey}); err != nil {
+		klog.FromContext(ctx).Error(err, "Failed to read the networks of this cluster") // unreachable: the caches have synced
+		return
 	}
 	running.Go(func() { p.members.Run(ctx) })
 	running.Go(func() {

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,6 +117,10 @@ func (c *cluster) indexer(object runtime.Object) cache.Indexer {
 		return kubernetes.Core().V1().Namespaces().Informer().GetIndexer()
 	case *corev1.Secret:
 		return c.secrets.GetIndexer()
+	case *corev1.Node:
+		return kubernetes.Core().V1().Nodes().Informer().GetIndexer()
+	case *networkingv1.ServiceCIDR:
+		return kubernetes.Networking().V1().ServiceCIDRs().Informer().GetIndexer()
 	case *corev1.Service:
 		return kubernetes.Core().V1().Services().Informer().GetIndexer()
 	case *discoveryv1.EndpointSlice:

@@ -13,7 +13,8 @@ import (
 )
 
 // key identifies what a worker computes: a Service, a member, everything that
-// depends on the ClusterClaims, or the end of the retention of imports.
+// depends on the ClusterClaims, the networks of this cluster, or the end of the
+// retention of imports.
 type key struct {
 	kind keyKind
 	name types.NamespacedName
@@ -25,6 +26,7 @@ const (
 	serviceKey keyKind = iota
 	memberKey
 	claimsKey
+	networksKey
 	retentionKey
 )
 
@@ -37,6 +39,8 @@ func (k key) String() string {
 		return "member " + k.name.Name
 	case claimsKey:
 		return "ClusterClaims"
+	case networksKey:
+		return "networks of this cluster"
 	case retentionKey:
 		return "retained ServiceImports"
 	}
@@ -79,6 +83,8 @@ func (p *Projection) process(ctx context.Context, item key) (err error) {
 		return nil
 	case claimsKey:
 		return p.syncClaims(ctx)
+	case networksKey:
+		return p.syncNetworks()
 	case retentionKey:
 		p.release(true)
 		return nil

@@ -70,6 +70,53 @@ func TestUnusableEndpointsAreDropped(t *testing.T) {
 	}
 }
 
+// R205: members cannot direct traffic to Nodes, Services and Pods of this cluster.
+func TestAddressesOfThisClusterAreDropped(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	networks := NewNetworks([]netip.Addr{netip.MustParseAddr("192.168.0.5"), netip.MustParseAddr("fd00:a::5")},
+		[]netip.Prefix{prefix("10.96.0.0/16"), prefix("fd00:96::/112")}, []netip.Prefix{prefix("10.244.1.0/24"), prefix("10.244.2.0/24"), prefix("fd00:244::/64")})
+	for _, test := range []struct{ address, allowed, want string }{
+		{"192.168.0.5", "", "address of a Node of this cluster"},
+		{"192.168.0.5", "192.168.0.5/32", "address of a Node of this cluster"},
+		{"192.168.0.6", "", ""},
+		{"fd00:a::5", "", "address of a Node of this cluster"},
+		{"10.96.0.1", "", "in the Service CIDR 10.96.0.0/16 of this cluster"},
+		{"10.96.0.1", "10.96.0.0/16", "in the Service CIDR 10.96.0.0/16 of this cluster"},
+		{"10.97.0.1", "", ""},
+		{"fd00:96::ffff", "", "in the Service CIDR fd00:96::/112 of this cluster"},
+		{"10.244.1.7", "", "in the Pod CIDR 10.244.1.0/24 of this cluster"},
+		{"10.244.2.7", "10.244.1.0/24,10.244.2.7/32", "in the Pod CIDR 10.244.2.0/24 of this cluster"},
+		{"10.244.3.7", "", ""},
+		{"fd00:244::7", "", "in the Pod CIDR fd00:244::/64 of this cluster"},
+		{"10.244.2.7", "10.244.0.0/16", ""}, // a common Pod network
+		{"243.0.0.1", "", "in the ClusterSet IP range"},
+		{"::ffff:10.244.1.7", "", "in the Pod CIDR 10.244.1.0/24 of this cluster"},
+	} {
+		policy := Policy{Self: "a", Member: "b", Networks: networks, Ranges: []netip.Prefix{prefix("243.0.0.0/8")}}
+		for _, text := range strings.FieldsFunc(test.allowed, func(r rune) bool { return r == ',' }) {
+			policy.AllowedCIDRs = append(policy.AllowedCIDRs, prefix(text))
+		}
+		if got := policy.unusable(test.address); got != test.want {
+			t.Errorf("%s with allowed CIDRs %q: got %q, want %q", test.address, test.allowed, got, test.want)
+		}
+	}
+	if got := (Policy{}).unusable("10.96.0.1"); got != "" {
+		t.Errorf("without networks, an address is %s", got)
+	}
+}
+
+func TestNetworksAreCompared(t *testing.T) {
+	node, prefix := []netip.Addr{netip.MustParseAddr("10.0.0.1")}, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	if !NewNetworks(node, prefix, nil).Equal(NewNetworks(node, prefix, nil)) || !(*Networks)(nil).Equal(nil) {
+		t.Error("the same networks are not equal")
+	}
+	for _, other := range []*Networks{nil, NewNetworks(nil, prefix, nil), NewNetworks(node, nil, nil), NewNetworks(node, nil, prefix), NewNetworks(node, prefix, prefix)} {
+		if NewNetworks(node, prefix, nil).Equal(other) || other.Equal(NewNetworks(node, prefix, nil)) {
+			t.Errorf("%v is equal", other)
+		}
+	}
+}
+
 // No member can redirect traffic by naming an address outside of the range.
 func TestSharedIPsOutsideOfTheRangeAreDropped(t *testing.T) {
 	ranges := []netip.Prefix{netip.MustParsePrefix("243.0.0.0/8")}

@@ -107,7 +107,7 @@ func TestLoweredLimitKeepsTheFirstObjects(t *testing.T) {
 // R201: what is remembered of a member fits into its memory limit.
 func TestRestoredExportsFitIntoTheLimit(t *testing.T) {
 	a, b := sized(t, "a", 10).Object, sized(t, "b", 10).Object
-	s := Restore([]Object{a, b}, Policy{Self: "a", Member: "b"}, a.Bytes+b.Bytes-1)
+	s := Restore([]Object{a, b}, Policy{Self: "a", Member: "b", MemoryLimit: a.Bytes + b.Bytes - 1})
 	if got := held(t, s); got != "a" {
 		t.Errorf("%q are restored", got)
 	}

@@ -24,6 +24,10 @@ type Policy struct {
 	AllowedCIDRs []netip.Prefix
 	// Ranges are the ClusterSet IP ranges of this cluster.
 	Ranges []netip.Prefix
+	// Networks are those of this cluster, in which no endpoint may be.
+	Networks *Networks
+	// MemoryLimit is how much memory the objects of the member may take.
+	MemoryLimit int64
 }
 
 // Arrival is an object of a feed after the policy was applied to it.
@@ -35,6 +39,8 @@ type Arrival struct {
 	// It is short, and was rendered before any lock is taken: objects of a member may
 	// have any number of errors.
 	Err *Refusal
+	// networks are those of the policy.
+	networks *Networks
 }
 
 // Admit applies the policy to an object that was just decoded, which it may
@@ -76,7 +82,19 @@ func (p Policy) Admit(object Object) Arrival {
 	if restricted.Bytes > maxObjectBytes {
 		return rejected(ReasonObjectTooLarge, "object takes %d bytes of memory, at most %d are allowed", restricted.Bytes, maxObjectBytes)
 	}
-	return Arrival{Object: restricted, Admitted: true, Err: err}
+	return Arrival{Object: restricted, Admitted: true, Err: err, networks: p.Networks}
+}
+
+// Readmit applies the policy to an object that was admitted with other networks.
+func (p Policy) Readmit(arrival Arrival) Arrival {
+	if !arrival.Admitted || arrival.networks == p.Networks {
+		return arrival
+	}
+	restricted, err := p.restrict(arrival.Object)
+	if err == nil {
+		err = arrival.Err
+	}
+	return Arrival{Object: restricted, Admitted: true, Err: err, networks: p.Networks}
 }
 
 // Retain applies the policy to an object that was admitted before, possibly by
@@ -98,7 +116,7 @@ func (p Policy) restrict(object Object) (Object, *Refusal) {
 	case *clusterset.ExportedService:
 		object.Object, err = dropForeignIPs(content, p.Ranges)
 	case *clusterset.ExportedEndpointSlice:
-		object.Object, err = dropUnusableEndpoints(content, p.AllowedCIDRs)
+		object.Object, err = p.dropUnusableEndpoints(content)
 	}
 	object.Bytes = Footprint(object.Object)
 	return object, err
@@ -124,28 +142,40 @@ func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) 
 // dropUnusableEndpoints drops endpoints that cannot be Pods of the exporting
 // cluster. A member that could name any address could make the nodes of this
 // cluster send traffic to themselves, or to hosts outside of the ClusterSet.
-func dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice, allowed []netip.Prefix) (*clusterset.ExportedEndpointSlice, *Refusal) {
-	usable := func(text string) bool {
-		if !validation.IsEndpointAddress(text) {
-			return false
-		}
-		address, err := netip.ParseAddr(text)
-		return err == nil && (len(allowed) == 0 || covered(allowed, address))
-	}
-	var dropped []string
+func (p Policy) dropUnusableEndpoints(slice *clusterset.ExportedEndpointSlice) (*clusterset.ExportedEndpointSlice, *Refusal) {
+	dropped, example := 0, ""
 	endpoints := slices.DeleteFunc(slices.Clone(slice.Spec.Endpoints), func(endpoint discoveryv1.Endpoint) bool {
-		at := slices.IndexFunc(endpoint.Addresses, func(address string) bool { return !usable(address) })
-		if at >= 0 {
-			dropped = append(dropped, endpoint.Addresses[at])
+		for _, address := range endpoint.Addresses {
+			if problem := p.unusable(address); problem != "" {
+				if dropped++; dropped == 1 {
+					example = address + ": " + problem
+				}
+				return true
+			}
 		}
-		return at >= 0
+		return false
 	})
-	if len(dropped) == 0 {
+	if dropped == 0 {
 		return slice, nil
 	}
 	restricted := *slice
 	restricted.Spec.Endpoints = endpoints
-	return &restricted, refuse(ReasonAddress, "%d endpoints are ignored: not Pod addresses, or outside of %s in the Secret, for example %s", len(dropped), clusterset.MemberSecretAllowedCIDRs, dropped[0])
+	return &restricted, refuse(ReasonAddress, "%d endpoints are ignored, for example %s", dropped, example)
+}
+
+// unusable tells why an address cannot be that of a Pod of the exporting cluster.
+// It returns an empty string if it can.
+func (p Policy) unusable(text string) string {
+	address, err := netip.ParseAddr(text)
+	switch {
+	case err != nil || !validation.IsEndpointAddress(text):
+		return "not the address of a Pod"
+	case len(p.AllowedCIDRs) > 0 && !covered(p.AllowedCIDRs, address):
+		return "outside of " + clusterset.MemberSecretAllowedCIDRs + " in the Secret"
+	case covered(p.Ranges, address):
+		return "in the ClusterSet IP range"
+	}
+	return p.Networks.describe(address.Unmap(), p.AllowedCIDRs)
 }
 
 // covered reports whether an address is in one of the prefixes.

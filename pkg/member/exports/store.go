@@ -47,8 +47,8 @@ type cluster struct {
 func NewStore() *Store { return &Store{clusters: map[string]*cluster{}, refs: map[Key]Ref{}} }
 
 // Restore returns a store with objects that were admitted before a restart, as
-// far as the policy still allows them and they fit into the limit.
-func Restore(objects []Object, policy Policy, limit int64) *Store {
+// far as the policy still allows them and they fit into its memory limit.
+func Restore(objects []Object, policy Policy) *Store {
 	s := NewStore()
 	var update Update
 	for _, object := range objects {
@@ -56,7 +56,7 @@ func Restore(objects []Object, policy Policy, limit int64) *Store {
 			update.set = append(update.set, retained)
 		}
 	}
-	s.Apply(s.Fit(update, limit))
+	s.Apply(s.Fit(update, policy.MemoryLimit))
 	return s
 }
 

@@ -51,13 +51,39 @@ func ValidateClusterID(id string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// IsEndpointAddress reports whether text is a valid address for an endpoint of
-// another cluster. Loopback, link-local, multicast and unspecified addresses would
-// direct traffic to the node itself or to hosts on its network.
+// metadataAddresses are those of the metadata services of clouds, as far as they are
+// not link-local. They hand out credentials of the node that asks.
+var metadataAddresses = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // Amazon
+	netip.MustParseAddr("fd20:ce::254"),    // Google
+	netip.MustParseAddr("100.100.100.200"), // Alibaba
+	netip.MustParseAddr("168.63.129.16"),   // Azure
+	netip.MustParseAddr("192.0.0.192"),     // Oracle
+}
+
+// nat64 addresses contain an IPv4 address that they are translated to.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// IsEndpointAddress reports whether text is a valid address for an endpoint of another
+// cluster. Loopback, link-local, multicast and unspecified addresses would direct
+// traffic to the node itself or to hosts on its network, and metadata services hand
+// out credentials. It does not matter how an IPv4 address is written.
 func IsEndpointAddress(text string) bool {
 	address, err := netip.ParseAddr(text)
-	return err == nil && !address.IsLoopback() && !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast()
+	return err == nil && isEndpointAddress(address)
 }
+
+func isEndpointAddress(address netip.Addr) bool {
+	address = address.Unmap().WithZone("")
+	if nat64.Contains(address) {
+		bytes := address.As16()
+		return isEndpointAddress(netip.AddrFrom4([4]byte(bytes[12:])))
+	}
+	return !address.IsLoopback() && !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast() &&
+		address != broadcast && !slices.Contains(metadataAddresses, address)
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 // ValidateExportedService validates an ExportedService of another cluster.
 func ValidateExportedService(service *clusterset.ExportedService) field.ErrorList {

@@ -196,12 +196,19 @@ func TestAllErrorsAreReported(t *testing.T) {
 	expectError(t, ValidateExportedService(service), "spec.exportedAt spec.ports[0].port spec.type")
 }
 
+// R205: addresses that would direct traffic to the node itself, or to metadata services.
 func TestIsEndpointAddress(t *testing.T) {
 	for address, want := range map[string]bool{
 		"10.1.0.1": true, "fd00::1": true, "203.0.113.9": true,
 		"127.0.0.1": false, "127.1.2.3": false, "::1": false, "::ffff:127.0.0.1": false,
 		"0.0.0.0": false, "::": false, "224.0.0.1": false, "ff02::1": false,
-		"169.254.169.254": false, "fe80::1": false, "nonsense": false, "": false,
+		"169.254.169.254": false, "fe80::1": false, "fe80::1%eth0": false, "255.255.255.255": false, "nonsense": false, "": false,
+		// Metadata services that are not link-local.
+		"fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
+		"fd00:ec2::253": true, "100.100.100.201": true,
+		// IPv4 addresses in other forms.
+		"::ffff:169.254.169.254": false, "::ffff:100.100.100.200": false, "::ffff:10.1.0.1": true,
+		"64:ff9b::169.254.169.254": false, "64:ff9b::a9fe:a9fe": false, "64:ff9b::7f00:1": false, "64:ff9b::10.1.0.1": true,
 	} {
 		if got := IsEndpointAddress(address); got != want {
 			t.Errorf("IsEndpointAddress(%q) = %t, want %t", address, got, want)
