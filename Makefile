@@ -112,8 +112,13 @@ ifdef SKIP_E2E
 	@echo "Skipping the end-to-end tests because SKIP_E2E is set."
 else
 	go test -C test/nodeagent -count=1 ./...
-	go test -C test -count=1 -timeout 30m ./e2e/...
+	go test -C test -count=1 -timeout 30m -p 1 ./e2e/... # one at a time: delays are measured
 endif
+
+ROUNDS ?= 5
+.PHONY: chaos
+chaos: build kubernetes test-tools ## Let replicas fail under load, every way ROUNDS times (default 5), and print what clients notice.
+	go test -C test -count=1 -v -timeout 120m ./e2e/replicas -run TestFailingReplicaIsNotNoticed -rounds $(ROUNDS)
 
 .PHONY: clean
 clean: down ## Stop all clusters and remove build output, except for Kubernetes.

@@ -44,9 +44,8 @@ spec:
 `
 
 // The Pods of a Deployment are spread over the nodes. From every node and from the other cluster,
-// every Pod is reachable; a node that is cut off becomes not ready, and its Pods leave the
-// Service until the node is back.
-func TestNodesAreConnectedAndCanBeCutOff(t *testing.T) {
+// every Pod is reachable. Only nodes without a control plane can be cut off.
+func TestNodesAreConnected(t *testing.T) {
 	ns := localcluster.CreateNamespace(t, "nodes", east, west)
 	for _, cluster := range []*localcluster.Cluster{east, west} {
 		cluster.MustKubectl(t, "apply", "-n", ns, "-f", expect.Manifest(t, "%s", web))
@@ -78,13 +77,6 @@ func TestNodesAreConnectedAndCanBeCutOff(t *testing.T) {
 	if err := west.CutNode("node-9"); err == nil || !strings.Contains(err.Error(), "node-1 to node-2") {
 		t.Errorf("cutting off an unknown node: %v", err)
 	}
-	expect.NoError(t, west.CutNode("node-2"))
-	t.Cleanup(func() { expect.NoError(t, west.RepairNode("node-2")) })
-	west.MustKubectl(t, "wait", "--for=condition=Ready=Unknown", "node/node-2", "--timeout=60s")
-	awaitReadyEndpoints(t, ns, 1)
-	expect.NoError(t, west.RepairNode("node-2"))
-	west.MustKubectl(t, "wait", "--for=condition=Ready", "node/node-2", "--timeout=60s")
-	awaitReadyEndpoints(t, ns, 2)
 }
 
 // answers waits until an address has answered a Pod with a number of different names.
@@ -103,18 +95,6 @@ func answers(t *testing.T, cluster *localcluster.Cluster, ns, pod, address strin
 			return fmt.Errorf("answers of %v only", seen)
 		}
 		return nil
-	})
-}
-
-// awaitReadyEndpoints waits until the Service has a number of ready endpoints of each family.
-func awaitReadyEndpoints(t *testing.T, ns string, want int) {
-	t.Helper()
-	expect.Eventually(t, "endpoints", func(ctx context.Context) error {
-		output, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "kubernetes.io/service-name=web", "-o", "jsonpath={.items[*].endpoints[*].conditions.ready}")
-		if ready := strings.Count(output, "true"); err == nil && ready != 2*want {
-			return fmt.Errorf("%d endpoints are ready, want %d", ready, 2*want)
-		}
-		return err
 	})
 }
 
