@@ -79,9 +79,9 @@ unit: ## Run the unit tests with the race detector.
 	go test -race $(unit_packages)
 	go test -C test -race ./framework/... ./upstream/...
 
-FUZZTIME ?= 60s
+FUZZTIME ?= 20s
 .PHONY: fuzz
-fuzz: ## Run the fuzz tests for FUZZTIME (default 60s) each.
+fuzz: ## Run the fuzz tests for FUZZTIME (default 20s) each.
 	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/install
 	go test -run '^$$' -fuzz FuzzMerge -fuzztime $(FUZZTIME) ./pkg/merge
 	go test -run '^$$' -fuzz FuzzValidate -fuzztime $(FUZZTIME) ./pkg/apis/clusterset/validation
