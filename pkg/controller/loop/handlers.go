@@ -19,6 +19,11 @@ type Handlers map[cache.SharedIndexInformer]cache.ResourceEventHandler
 // [Run] does, until the context is canceled. A handler that is added to a running
 // informer gets all objects from its cache.
 func (h Handlers) Run(ctx context.Context, queue Queue, workers int, reconcile func(context.Context, types.NamespacedName) error) error {
+	return RunHandlers(ctx, h, queue, workers, reconcile)
+}
+
+// RunHandlers is Handlers.Run for keys of any type.
+func RunHandlers[K comparable](ctx context.Context, h Handlers, queue TypedQueue[K], workers int, reconcile func(context.Context, K) error) error {
 	synced, detach, err := h.Attach()
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/fairqueue"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
@@ -29,24 +30,38 @@ const (
 	quietRetries = 6
 )
 
-// Queue holds the keys of the objects to reconcile.
-type Queue struct {
-	workqueue.TypedRateLimitingInterface[types.NamespacedName]
+// Queue holds the names of the objects to reconcile.
+type Queue = TypedQueue[types.NamespacedName]
+
+// TypedQueue holds the keys of what is to reconcile.
+type TypedQueue[K comparable] struct {
+	workqueue.TypedRateLimitingInterface[K]
 	name string
 }
 
 // NewQueue returns a queue. The name identifies its controller in metrics.
 func NewQueue(name string) Queue {
-	return Queue{name: name, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRetry, maxRetry),
-		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})}
+	return newQueue(name, workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: name}))
+}
+
+// NewFairQueue returns a queue that is fair between sources: it takes one key of each
+// in turn, and at most limit of a source are reconciled at the same time.
+func NewFairQueue[K comparable](name string, limit int, source func(K) string) TypedQueue[K] {
+	return newQueue(name, fairqueue.New(name, limit, source))
+}
+
+func newQueue[K comparable](name string, keys workqueue.TypedInterface[K]) TypedQueue[K] {
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{Name: name, Queue: keys})
+	return TypedQueue[K]{name: name, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetry, maxRetry),
+		workqueue.TypedRateLimitingQueueConfig[K]{Name: name, DelayingQueue: delaying})}
 }
 
 // Run waits until the caches have synced, reconciles the keys of the queue until
 // the context is canceled, and returns when all workers have. Before the caches have
 // synced, every derived object would look orphaned. A key that fails is retried with
 // exponential back-off. A panic counts as a failure of its key, see [Recover].
-func Run(ctx context.Context, queue Queue, workers int, synced []cache.InformerSynced, reconcile func(context.Context, types.NamespacedName) error) {
+func Run[K comparable](ctx context.Context, queue TypedQueue[K], workers int, synced []cache.InformerSynced, reconcile func(context.Context, K) error) {
 	defer queue.ShutDown()
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
 		return
@@ -63,7 +78,7 @@ func Run(ctx context.Context, queue Queue, workers int, synced []cache.InformerS
 	running.Wait()
 }
 
-func next(ctx context.Context, queue Queue, reconcile func(context.Context, types.NamespacedName) error) bool {
+func next[K comparable](ctx context.Context, queue TypedQueue[K], reconcile func(context.Context, K) error) bool {
 	key, shutdown := queue.Get()
 	if shutdown {
 		return false
@@ -82,10 +97,21 @@ func next(ctx context.Context, queue Queue, reconcile func(context.Context, type
 	case (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && queue.NumRequeues(key) < quietRetries:
 		queue.AddRateLimited(key) // the cache lags behind
 	default:
-		klog.FromContext(ctx).Error(err, "Failed to reconcile, retrying", "namespace", key.Namespace, "name", key.Name)
+		klog.FromContext(ctx).Error(err, "Failed to reconcile, retrying", logValues(key)...)
 		queue.AddRateLimited(key)
 	}
 	return true
+}
+
+// logValues returns keys and values that identify a key of a queue in logs.
+func logValues(key any) []any {
+	switch key := key.(type) {
+	case types.NamespacedName:
+		return []any{"namespace", key.Namespace, "name", key.Name}
+	case interface{ LogValues() []any }:
+		return key.LogValues()
+	}
+	return []any{"key", key}
 }
 
 // OnChange returns a handler that calls a function with every state of an object:

@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -25,7 +24,7 @@ var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(panics)
 // Recover calls a function and turns a panic into an error, so that one key cannot
 // end the process. The panic is counted, and logged with the key and its stack.
 // k8s.io/apimachinery/pkg/util/runtime.HandleCrash would panic again by default.
-func Recover(ctx context.Context, controller string, key types.NamespacedName, reconcile func() error) (err error) {
+func Recover(ctx context.Context, controller string, key any, reconcile func() error) (err error) {
 	defer func() {
 		cause := recover()
 		if cause == nil {
@@ -34,7 +33,7 @@ func Recover(ctx context.Context, controller string, key types.NamespacedName, r
 		registerMetrics()
 		panics.WithLabelValues(controller).Inc()
 		err = fmt.Errorf("panic: %v", cause)
-		klog.FromContext(ctx).Error(err, "Recovered from panic", "controller", controller, "namespace", key.Namespace, "name", key.Name, "stack", string(debug.Stack()))
+		klog.FromContext(ctx).Error(err, "Recovered from panic", append(logValues(key), "controller", controller, "stack", string(debug.Stack()))...)
 	}()
 	return reconcile()
 }

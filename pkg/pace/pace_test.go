@@ -1,0 +1,81 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pace
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func TestBurstIsAllowedThenOncePerInterval(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(epoch)
+	limiter := New[string](clock, time.Second, 3)
+	for i, step := range []struct {
+		passed time.Duration
+		key    string
+		wait   time.Duration
+	}{
+		{0, "web", 0}, {0, "web", 0}, {0, "web", 0},
+		{0, "web", time.Second},
+		{0, "web", time.Second}, // what was not allowed does not count
+		{0, "other", 0},
+		{400 * time.Millisecond, "web", 600 * time.Millisecond},
+		{600 * time.Millisecond, "web", 0},
+		{0, "web", time.Second},
+		{3 * time.Second, "web", 0}, {0, "web", 0}, {0, "web", 0}, // a full burst again
+		{0, "web", time.Second},
+	} {
+		clock.SetTime(clock.Now().Add(step.passed))
+		if wait := limiter.Take(step.key); wait.Round(time.Millisecond) != step.wait {
+			t.Errorf("step %d: wait %s, want %s", i, wait, step.wait)
+		}
+	}
+}
+
+// However often it is asked, an action is allowed at most burst times more than there
+// are intervals; and a caller that waits as long as it is told makes progress.
+func TestRateIsLimitedWheneverItIsAsked(t *testing.T) {
+	const burst = 5
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		clock := testingclock.NewFakePassiveClock(epoch)
+		limiter := New[int](clock, time.Second, burst)
+		allowed := 0
+		for range 2000 {
+			clock.SetTime(clock.Now().Add(time.Duration(random.IntN(20)) * time.Millisecond))
+			wait := limiter.Take(7)
+			if wait == 0 {
+				allowed++
+			}
+			if random.IntN(100) == 0 && wait > 0 {
+				clock.SetTime(clock.Now().Add(wait))
+				if again := limiter.Take(7); again != 0 {
+					t.Fatalf("seed %d: must wait another %s after %s", seed, again, wait)
+				}
+				allowed++
+			}
+		}
+		if passed := clock.Since(epoch); allowed > burst+int(passed/time.Second) || allowed < int(passed/time.Second) {
+			t.Errorf("seed %d: allowed %d times in %s", seed, allowed, passed)
+		}
+	}
+}
+
+// Keys that are no longer used take no memory.
+func TestUnusedKeysAreForgotten(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(epoch)
+	limiter := New[int](clock, time.Second, 3)
+	for key := range 100 * minSweep {
+		clock.SetTime(clock.Now().Add(10 * time.Millisecond))
+		limiter.Take(key)
+	}
+	if held := len(limiter.keys); held > 2*minSweep {
+		t.Errorf("holds %d keys, of which about 100 are in use", held)
+	}
+}
