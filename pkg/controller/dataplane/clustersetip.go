@@ -191,16 +191,15 @@ func indexByAddress(object any) ([]string, error) {
 }
 
 // applyIngress writes the load balancer status of a Service if it differs.
-func (c *Controller) applyIngress(ctx context.Context, service *corev1.Service, wanted variant) (*corev1.Service, error) {
+func (c *Controller) applyIngress(ctx context.Context, service *corev1.Service, wanted variant) error {
 	status := wanted.ingress()
 	if apiequality.Semantic.DeepEqual(service.Status.LoadBalancer, status) {
-		return service, nil
+		return nil
 	}
 	updated := service.DeepCopy()
 	updated.Status.LoadBalancer = status
-	result, err := c.client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("update load balancer status of derived Service: %w", err)
+	if _, err := c.client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update load balancer status of derived Service: %w", err)
 	}
-	return result, nil
+	return nil
 }

@@ -32,11 +32,14 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 )
 
 const (
-	// workers is how many imports are reconciled concurrently.
-	workers = 8
+	// workers is how many keys are reconciled concurrently, and workersPerCluster how
+	// many of those that one source cluster causes: none can occupy all of them.
+	workers           = 16
+	workersPerCluster = 4
 	// byImport indexes objects by the import that they belong to.
 	byImport = "import"
 	// byCluster indexes objects by their source cluster.
@@ -48,7 +51,8 @@ type Controller struct {
 	client   kubernetes.Interface
 	computed versioned.Interface
 	clock    clock.PassiveClock
-	queue    loop.Queue
+	queue    loop.TypedQueue[key]
+	pace     *pace.Limiter[key]
 	handlers loop.Handlers
 	refusals *refusals
 	imports  multiclusterxlisters.ServiceImportLister
@@ -86,7 +90,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		client:         client,
 		computed:       computed,
 		clock:          clock,
-		queue:          loop.NewQueue("dataplane"),
+		pace:           pace.New[key](clock, writeInterval, writeBurst),
 		imports:        imports.Lister(),
 		wanting:        imports.Informer().GetIndexer(),
 		members:        members.Lister(),
@@ -98,10 +102,11 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		lost:           sets.New[string](),
 		refusals:       newRefusals(clock),
 	}
+	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.cause)
 	c.handlers = loop.Handlers{
 		imports.Informer():        loop.OnChange(c.enqueueName),
-		exported.Informer():       loop.OnChange(c.enqueueImport),
-		exportedSlices.Informer(): loop.OnChange(c.enqueueImport),
+		exported.Informer():       loop.OnChange(c.enqueueExporter),
+		exportedSlices.Informer(): loop.OnChange(c.enqueueExporter),
 		services.Informer():       loop.OnChange(c.serviceChanged),
 		endpointSlices.Informer(): loop.OnChange(c.enqueueOwned),
 		members.Informer():        loop.OnChange(c.memberChanged),
@@ -139,24 +144,6 @@ func indexByCluster(object any) ([]string, error) {
 	return nil, nil
 }
 
-func (c *Controller) enqueueName(object metav1.Object) {
-	c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
-}
-
-func (c *Controller) enqueueImport(object metav1.Object) {
-	if name := object.GetLabels()[multicluster.ServiceNameLabel]; name != "" {
-		c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
-	}
-}
-
-// enqueueOwned enqueues the import of an imported EndpointSlice. Other slices are
-// ignored.
-func (c *Controller) enqueueOwned(object metav1.Object) {
-	if object.GetLabels()[discoveryv1.LabelManagedBy] == multicluster.ManagedBy {
-		c.enqueueImport(object)
-	}
-}
-
 // serviceChanged remembers the cluster IPs of derived Services.
 func (c *Controller) serviceChanged(object metav1.Object) {
 	service, ok := object.(*corev1.Service)
@@ -167,13 +154,13 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 	if !isDerived(service) {
 		return
 	}
-	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Labels[multicluster.ServiceNameLabel]}
+	name := types.NamespacedName{Namespace: service.Namespace, Name: service.Labels[multicluster.ServiceNameLabel]}
 	if service.Spec.ClusterIP != "" && service.Spec.ClusterIP != corev1.ClusterIPNone {
 		c.mu.Lock()
-		c.addresses[key] = address{ips: service.Spec.ClusterIPs, families: service.Spec.IPFamilies}
+		c.addresses[name] = address{ips: service.Spec.ClusterIPs, families: service.Spec.IPFamilies}
 		c.mu.Unlock()
 	}
-	c.queue.Add(key)
+	c.enqueueAll(name)
 }
 
 // addressesChanged enqueues the imports whose shared ClusterSet IP is, or was, an
@@ -197,39 +184,46 @@ func (c *Controller) addressesChanged(service *corev1.Service) {
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "dataplane"))
-	return c.handlers.Run(ctx, c.queue, workers, c.sync)
+	return loop.RunHandlers(ctx, c.handlers, c.queue, workers, c.sync)
 }
 
-func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
+func (c *Controller) sync(ctx context.Context, key key) error {
 	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
-		return c.remove(ctx, key)
+	switch {
+	case apierrors.IsNotFound(err) && key.cluster == "":
+		return c.remove(ctx, key.NamespacedName)
+	case apierrors.IsNotFound(err):
+		return nil // the key of the derived Service removes everything
+	case err != nil:
+		return err
+	case key.cluster == "":
+		return c.applyService(ctx, key.NamespacedName, serviceImport)
 	}
+	service := c.existingService(key.NamespacedName)
+	if service == nil || !isDerived(service) || service.DeletionTimestamp != nil || mustReplace(service, serviceImport) {
+		return nil // the event of the derived Service follows
+	}
+	exporter, err := c.exporter(key)
 	if err != nil {
 		return err
 	}
-	service, err := c.applyService(ctx, key, serviceImport)
-	if err != nil || service == nil {
-		return err
-	}
-	exporters, err := c.exporters(key)
-	if err != nil {
-		return err
-	}
-	return c.applySlices(ctx, key, serviceImport, service, exporters)
+	return c.applySlices(ctx, key, serviceImport, service, exporter)
 }
 
 // remove deletes the objects of a deleted import. An import that is replaced by
 // another one of the same name is missing from the cache for a moment, but never from
 // the server. Its objects stay, and so does its cluster IP; the addition is an event.
-func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error {
-	slices, service := c.existingSlices(key), c.existingService(key)
+func (c *Controller) remove(ctx context.Context, name types.NamespacedName) error {
+	slices, service := c.existingSlices(name), c.existingService(name)
 	hasService := service != nil && isDerived(service)
-	if len(slices) == 0 && !hasService && !c.hadAddresses(key) {
-		c.refusals.forget(key)
+	if len(slices) == 0 && !hasService && !c.hadAddresses(name) {
+		c.refusals.forget(name)
 		return nil
 	}
-	_, err := c.computed.MulticlusterXV1beta1().ServiceImports(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	if !c.mayWrite(ofService(name)) {
+		return nil
+	}
+	_, err := c.computed.MulticlusterXV1beta1().ServiceImports(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return nil
@@ -248,8 +242,8 @@ func (c *Controller) remove(ctx context.Context, key types.NamespacedName) error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.addresses, key) // an import of the same name may get others
-	c.refusals.forget(key)
+	delete(c.addresses, name) // an import of the same name may get others
+	c.refusals.forget(name)
 	return nil
 }
 
@@ -287,9 +281,15 @@ func (c *Controller) existingSlices(key types.NamespacedName) map[string]*discov
 	return existing
 }
 
-// exporters returns the clusters that export a service, except those whose endpoints
-// are withdrawn.
-func (c *Controller) exporters(key types.NamespacedName) ([]exporter, error) {
+// exporter returns the service of a cluster with its endpoints. It returns nil if the
+// cluster does not export the service, or if its endpoints are withdrawn.
+func (c *Controller) exporter(key key) (*exporter, error) {
+	c.mu.Lock()
+	lost := c.lost.Has(key.cluster)
+	c.mu.Unlock()
+	if lost {
+		return nil, nil
+	}
 	services, err := c.exported.ByIndex(byImport, key.String())
 	if err != nil {
 		return nil, err
@@ -298,19 +298,19 @@ func (c *Controller) exporters(key types.NamespacedName) ([]exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoints := map[string][]*clustersetv1alpha1.ExportedEndpointSlice{}
-	for _, object := range endpointSlices {
-		slice := object.(*clustersetv1alpha1.ExportedEndpointSlice)
-		endpoints[slice.Spec.Cluster] = append(endpoints[slice.Spec.Cluster], slice)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var exporters []exporter
+	var found *exporter
 	for _, object := range services {
-		service := object.(*clustersetv1alpha1.ExportedService)
-		if !c.lost.Has(service.Spec.Cluster) {
-			exporters = append(exporters, exporter{service, endpoints[service.Spec.Cluster]})
+		if service := object.(*clustersetv1alpha1.ExportedService); service.Spec.Cluster == key.cluster {
+			found = &exporter{service: service}
 		}
 	}
-	return exporters, nil
+	if found == nil {
+		return nil, nil
+	}
+	for _, object := range endpointSlices {
+		if slice := object.(*clustersetv1alpha1.ExportedEndpointSlice); slice.Spec.Cluster == key.cluster {
+			found.slices = append(found.slices, slice)
+		}
+	}
+	return found, nil
 }

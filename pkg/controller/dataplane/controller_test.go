@@ -90,7 +90,7 @@ func (w *world) queued() string {
 	for w.queue.Len() > 0 {
 		key, _ := w.queue.Get()
 		w.queue.Done(key)
-		keys = append(keys, key.String())
+		keys = append(keys, strings.TrimSuffix(key.String()+"@"+key.cluster, "@"))
 	}
 	slices.Sort(keys)
 	return strings.Join(keys, ",")
@@ -116,9 +116,24 @@ func TestImportIsMaterializedOnce(t *testing.T) {
 	}
 }
 
+// reconcile reconciles the derived Service of an import and, with that Service in the
+// cache, the slices of all clusters.
+func (w *world) reconcile(t *testing.T, name types.NamespacedName) error {
+	t.Helper()
+	errs := []error{w.sync(t.Context(), ofService(name))}
+	object, err := w.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("services"), name.Namespace, multicluster.DerivedServiceName(name.Namespace, name.Name))
+	if err == nil {
+		w.hold(t, "service", object)
+	}
+	for cluster := range w.sources(name) {
+		errs = append(errs, w.sync(t.Context(), key{name, cluster}))
+	}
+	return errors.Join(errs...)
+}
+
 func (w *world) sync1(t *testing.T) {
 	t.Helper()
-	if err := w.sync(t.Context(), web); err != nil {
+	if err := w.reconcile(t, web); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -159,7 +174,7 @@ func TestUnmanagedObjectsAreNotTouched(t *testing.T) {
 	}
 	w.hold(t, "import", newImport())
 	w.export(t, exportedBy("east", ready("10.1.0.1")))
-	if err := w.sync(t.Context(), web); err == nil || !strings.Contains(err.Error(), derived) || !strings.Contains(err.Error(), "name conflict") || !strings.Contains(err.Error(), "delete it") {
+	if err := w.reconcile(t, web); err == nil || !strings.Contains(err.Error(), derived) || !strings.Contains(err.Error(), "name conflict") || !strings.Contains(err.Error(), "delete it") {
 		t.Errorf("got error %v, want a name conflict", err)
 	}
 	if got := w.written(); got != "" {
@@ -206,7 +221,7 @@ func TestObjectsOfReplacedImportStay(t *testing.T) {
 	w.served.PrependReactor("get", "serviceimports", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewServiceUnavailable("starting")
 	})
-	if err := w.sync(t.Context(), web); !apierrors.IsServiceUnavailable(err) || w.written() != "" {
+	if err := w.reconcile(t, web); !apierrors.IsServiceUnavailable(err) || w.written() != "" {
 		t.Errorf("got error %v", err)
 	}
 	w.hold(t, "import", newImport())
@@ -248,7 +263,7 @@ func TestDeletedServiceGetsItsClusterIPsBack(t *testing.T) {
 	} {
 		w.clock.Step(step.passed)
 		answer, asked = step.answer, nil
-		err := w.sync(t.Context(), web)
+		err := w.reconcile(t, web)
 		if got := strings.Join(asked, ""); got != step.want || (err != nil) != step.failed {
 			t.Errorf("step %d: requested %s, want %s: %v", i, got, step.want, err)
 		}
@@ -256,7 +271,7 @@ func TestDeletedServiceGetsItsClusterIPsBack(t *testing.T) {
 	// A headless Service has none, and a new import of the same name may get others.
 	w.hold(t, "import", newImport(makeHeadless))
 	asked = nil
-	_ = w.sync(t.Context(), web)
+	_ = w.reconcile(t, web)
 	if err := w.caches["import"].Delete(newImport()); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestRefusedTrafficDistributionIsRemembered(t *testing.T) {
 	w.hold(t, "import", distributed("other", sameZone))
 	sync := func(name, want string) {
 		t.Helper()
-		if err := w.sync(t.Context(), types.NamespacedName{Namespace: "shop", Name: name}); err != nil {
+		if err := w.reconcile(t, types.NamespacedName{Namespace: "shop", Name: name}); err != nil {
 			t.Fatal(err)
 		}
 		if got := sent(); got != want {
@@ -172,7 +172,7 @@ func TestOtherInvalidFieldsDoNotChangeTheTrafficDistribution(t *testing.T) {
 			field.Invalid(field.NewPath("spec", "ports"), nil, "spec.trafficDistribution"),
 		})
 	})
-	if err := w.sync(t.Context(), web); !apierrors.IsInvalid(err) {
+	if err := w.reconcile(t, web); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v, want the error of the host", err)
 	}
 	if got := w.written(); got != "create services" {

@@ -133,7 +133,7 @@ func TestEndpointsStayInTheirSlices(t *testing.T) {
 			serviceImport := newImport()
 			service := defaulted(desiredService(nil, serviceImport, variant{}))
 			sources := []exporter{exportedBy("east", ready(alive...)), others}
-			desired := desiredSlices(serviceImport, service, sources, existing)
+			desired := slicesOfAll(serviceImport, service, sources, existing)
 			after := homes(t, desired)
 			if len(after) != len(alive)+150 {
 				t.Fatalf("seed %d, step %d: got %d endpoints, want %d and 150", seed, step, len(after), len(alive))
@@ -153,7 +153,7 @@ func TestEndpointsStayInTheirSlices(t *testing.T) {
 					t.Fatalf("seed %d, step %d: %s changed without reason: %s", seed, step, name, cmp.Diff(old, slice))
 				}
 			}
-			if again := desiredSlices(serviceImport, service, sources, desired); !reflect.DeepEqual(desired, again) {
+			if again := slicesOfAll(serviceImport, service, sources, desired); !reflect.DeepEqual(desired, again) {
 				t.Fatalf("seed %d, step %d: a second sync would write again: %s", seed, step, cmp.Diff(desired, again))
 			}
 			existing = desired

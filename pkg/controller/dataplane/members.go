@@ -27,7 +27,7 @@ func (c *Controller) memberChanged(object metav1.Object) {
 		return // unreachable: the index exists
 	}
 	for _, service := range exported {
-		c.enqueueImport(service.(metav1.Object))
+		c.enqueueExporter(service.(metav1.Object))
 	}
 }
 

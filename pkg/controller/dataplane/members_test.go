@@ -4,11 +4,11 @@
 package dataplane
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
@@ -23,15 +23,16 @@ func (w *world) member(t *testing.T, id string, state clustersetv1alpha1.MemberS
 
 func (w *world) clusters(t *testing.T) string {
 	t.Helper()
-	exporters, err := w.exporters(web)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var ids []string
-	for _, exporter := range exporters {
-		ids = append(ids, exporter.service.Spec.Cluster)
+	for _, cluster := range sets.List(w.sources(web)) {
+		found, err := w.exporter(key{web, cluster})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found != nil {
+			ids = append(ids, cluster)
+		}
 	}
-	slices.Sort(ids)
 	return strings.Join(ids, ",")
 }
 
@@ -50,13 +51,13 @@ func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
 		{clustersetv1alpha1.MemberConnected, withdraw, "", "east,here,west"},
 		{clustersetv1alpha1.MemberStale, withdraw, "", "east,here,west"},
 		{clustersetv1alpha1.MemberLost, keep, "", "east,here,west"},
-		{clustersetv1alpha1.MemberLost, withdraw, "shop/web", "here,west"},
+		{clustersetv1alpha1.MemberLost, withdraw, "shop/web@east", "here,west"},
 		{clustersetv1alpha1.MemberLost, withdraw, "", "here,west"},
 		{clustersetv1alpha1.MemberConnecting, withdraw, "", "here,west"}, // a server that just started
 		{clustersetv1alpha1.MemberRefused, withdraw, "", "here,west"},    // its exports are deleted, and must not come back before
-		{clustersetv1alpha1.MemberLost, keep, "shop/web", "east,here,west"},
-		{clustersetv1alpha1.MemberLost, withdraw, "shop/web", "here,west"},
-		{clustersetv1alpha1.MemberConnected, withdraw, "shop/web", "east,here,west"},
+		{clustersetv1alpha1.MemberLost, keep, "shop/web@east", "east,here,west"},
+		{clustersetv1alpha1.MemberLost, withdraw, "shop/web@east", "here,west"},
+		{clustersetv1alpha1.MemberConnected, withdraw, "shop/web@east", "east,here,west"},
 	} {
 		if queued, using := w.member(t, "east", step.state, step.policy), w.clusters(t); queued != step.queued || using != step.using {
 			t.Errorf("step %d, %s/%s: enqueued %q and uses %s, want %q and %s", i, step.state, step.policy, queued, using, step.queued, step.using)

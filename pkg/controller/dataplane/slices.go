@@ -43,28 +43,72 @@ type exporter struct {
 // own reports whether the exporter is this cluster.
 func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
 
-// desiredSlices returns the imported EndpointSlices of an import by name: one per
-// slice of an exporting cluster, or several if that is too large. Endpoints stay in
-// the existing slice that they are in.
-func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporters []exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
+// desiredSlices returns the EndpointSlices that are imported from one cluster, by
+// name: one per slice of that cluster, or several if that is too large. Endpoints stay
+// in the existing slice that they are in.
+func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
 	desired := map[string]*discoveryv1.EndpointSlice{}
-	for _, exporter := range exporters {
-		for _, source := range exporter.slices {
-			// The import may not reflect yet which families the derived Service has.
-			if !hasFamily(serviceImport.Spec.IPFamilies, source.Spec.AddressType) || !hasFamily(owner.Spec.IPFamilies, source.Spec.AddressType) {
-				continue
-			}
-			ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
-			endpoints := importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source)
-			base := owner.Name + "-" + shortHash(source.Spec.Cluster+"/"+source.Name)
-			for number, chunk := range distribute(endpoints, existingChunks(base, existing)) {
-				slice := newSlice(serviceImport, owner, source, chunkName(base, number))
-				slice.Endpoints, slice.Ports = chunk, ports
-				desired[slice.Name] = slice
-			}
+	for _, source := range exporter.slices {
+		// The import may not reflect yet which families the derived Service has.
+		if !hasFamily(serviceImport.Spec.IPFamilies, source.Spec.AddressType) || !hasFamily(owner.Spec.IPFamilies, source.Spec.AddressType) {
+			continue
+		}
+		ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
+		endpoints := importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source)
+		base := owner.Name + "-" + shortHash(source.Spec.Cluster+"/"+source.Name)
+		for number, chunk := range distribute(endpoints, existingChunks(base, existing)) {
+			slice := newSlice(serviceImport, owner, source, chunkName(base, number))
+			slice.Endpoints, slice.Ports = chunk, ports
+			desired[slice.Name] = slice
 		}
 	}
 	return desired
+}
+
+type sliceVerb int
+
+const (
+	deleteSlice sliceVerb = iota
+	updateSlice
+	createSlice
+)
+
+// sliceChange is a write of an EndpointSlice.
+type sliceChange struct {
+	verb  sliceVerb
+	slice *discoveryv1.EndpointSlice
+}
+
+// sliceChanges returns the writes that turn the existing EndpointSlices of a cluster
+// into the desired ones: deletions first, and each kind in the order of names, so that
+// a part of them is the same part next time.
+func sliceChanges(cluster string, desired, existing map[string]*discoveryv1.EndpointSlice) []sliceChange {
+	var changes []sliceChange
+	for name, slice := range desired {
+		held, exists := existing[name]
+		switch {
+		case !exists:
+			changes = append(changes, sliceChange{createSlice, slice})
+		case held.AddressType != slice.AddressType:
+			changes = append(changes, sliceChange{deleteSlice, held}) // the event of the deletion creates it again
+		default:
+			if updated := updatedSlice(held, slice); !sameSlice(held, updated) {
+				changes = append(changes, sliceChange{updateSlice, updated})
+			}
+		}
+	}
+	for name, slice := range existing {
+		// Somebody may have removed the label. If another cluster has the slice, the
+		// event of the deletion creates it again.
+		source := slice.Labels[multicluster.SourceClusterLabel]
+		if (source == cluster || source == "") && desired[name] == nil {
+			changes = append(changes, sliceChange{deleteSlice, slice})
+		}
+	}
+	slices.SortFunc(changes, func(a, b sliceChange) int {
+		return cmp.Or(cmp.Compare(a.verb, b.verb), cmp.Compare(a.slice.Name, b.slice.Name))
+	})
+	return changes
 }
 
 func chunkName(base string, number int) string {

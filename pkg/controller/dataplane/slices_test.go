@@ -145,7 +145,7 @@ func TestSlicesHaveTheFamiliesOfImportAndCluster(t *testing.T) {
 			service := defaulted(desiredService(nil, serviceImport, variant{}))
 			service.Spec.IPFamilies = test.cluster
 			var found []corev1.IPFamily
-			for _, slice := range desiredSlices(serviceImport, service, []exporter{east}, nil) {
+			for _, slice := range desiredSlices(serviceImport, service, east, nil) {
 				family := corev1.IPFamily(slice.AddressType)
 				if slice.Endpoints[0].Addresses[0] != addresses[family] {
 					t.Errorf("got endpoints %v in a slice of %s", slice.Endpoints, family)

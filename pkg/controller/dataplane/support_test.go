@@ -5,6 +5,7 @@ package dataplane
 
 import (
 	"flag"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +116,16 @@ func exportedBy(cluster string, endpoints []discoveryv1.Endpoint, changes ...fun
 
 // slicesOf returns the desired slices of an import that has none yet.
 func slicesOf(serviceImport *multiclusterxv1beta1.ServiceImport, exporters ...exporter) map[string]*discoveryv1.EndpointSlice {
-	return desiredSlices(serviceImport, defaulted(desiredService(nil, serviceImport, variant{})), exporters, nil)
+	return slicesOfAll(serviceImport, defaulted(desiredService(nil, serviceImport, variant{})), exporters, nil)
+}
+
+// slicesOfAll returns the desired slices of all exporters.
+func slicesOfAll(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporters []exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
+	desired := map[string]*discoveryv1.EndpointSlice{}
+	for _, exporter := range exporters {
+		maps.Copy(desired, desiredSlices(serviceImport, owner, exporter, existing))
+	}
+	return desired
 }
 
 // only returns the only slice.

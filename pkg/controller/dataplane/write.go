@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,28 +19,32 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// applyService creates or updates the derived Service of an import and returns it. It
-// returns nil while an existing Service has to be deleted first. If the host refuses
-// the Service, it falls back to a form that the host accepts.
-func (c *Controller) applyService(ctx context.Context, key types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport) (*corev1.Service, error) {
-	existing := c.existingService(key)
+// applyService creates or updates the derived Service of an import. An existing
+// Service that has to be replaced is deleted first; its deletion is an event. If the
+// host refuses the Service, it falls back to a form that the host accepts.
+func (c *Controller) applyService(ctx context.Context, name types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport) error {
+	existing := c.existingService(name)
 	if existing != nil && !isDerived(existing) {
-		return nil, fmt.Errorf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", existing.Name)
+		return fmt.Errorf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", existing.Name)
 	}
 	if existing != nil && existing.DeletionTimestamp != nil {
-		return nil, nil // its deletion is an event
+		return nil
+	}
+	form := c.variantFor(name, serviceImport, existing)
+	form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
+	if !upToDate(existing, serviceImport, form) && !c.mayWrite(ofService(name)) {
+		return nil
 	}
 	if existing != nil && mustReplace(existing, serviceImport) {
-		return nil, c.deleteService(ctx, existing)
+		return c.deleteService(ctx, existing)
 	}
-	form := c.variantFor(key, serviceImport, existing)
 	for {
 		form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
 		desired := desiredService(existing, serviceImport, form)
-		service, err := c.writeService(ctx, key, existing, desired)
+		service, err := c.writeService(ctx, name, existing, desired)
 		if err == nil {
 			if form.distribution.problem != "" {
-				c.queue.AddAfter(key, retryRefused)
+				c.queue.AddAfter(ofService(name), retryRefused)
 			}
 			return c.applyIngress(ctx, service, form)
 		}
@@ -49,12 +54,18 @@ func (c *Controller) applyService(ctx context.Context, key types.NamespacedName,
 		}
 		instead, found := form.fallback(err)
 		if !found {
-			return nil, err
+			return err
 		}
-		c.refusals.refuseAddresses(key, form.ips, instead)
-		c.queue.AddAfter(key, retryRefused)
+		c.refusals.refuseAddresses(name, form.ips, instead)
+		c.queue.AddAfter(ofService(name), retryRefused)
 		form = instead
 	}
+}
+
+// upToDate reports whether there is a derived Service that has the desired form.
+func upToDate(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport, form variant) bool {
+	return existing != nil && !mustReplace(existing, serviceImport) && sameService(existing, desiredService(existing, serviceImport, form)) &&
+		apiequality.Semantic.DeepEqual(existing.Status.LoadBalancer, form.ingress())
 }
 
 // writeService creates or updates a Service if it differs.
@@ -146,34 +157,49 @@ func (c *Controller) deleteService(ctx context.Context, service *corev1.Service)
 	return fmt.Errorf("delete derived Service: %w", err)
 }
 
-// applySlices creates, updates and deletes the imported EndpointSlices of an import.
-// It writes only those that differ.
-func (c *Controller) applySlices(ctx context.Context, key types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport, service *corev1.Service, exporters []exporter) error {
-	existing := c.existingSlices(key)
-	desired := desiredSlices(serviceImport, service, exporters, existing)
-	client := c.client.DiscoveryV1().EndpointSlices(key.Namespace)
-	var errs []error
-	for name, slice := range desired {
-		held, exists := existing[name]
-		switch {
-		case !exists:
-			_, err := client.Create(ctx, slice, metav1.CreateOptions{})
-			errs = append(errs, err)
-		case held.AddressType != slice.AddressType:
-			errs = append(errs, c.deleteSlice(ctx, held)) // the event of the deletion creates it again
-		default:
-			if updated := updatedSlice(held, slice); !sameSlice(held, updated) {
-				_, err := client.Update(ctx, updated, metav1.UpdateOptions{})
-				errs = append(errs, err)
-			}
-		}
+// maxWrites is how many EndpointSlices of a key are written before other keys get
+// their turn, and turnPause how long the cache gets to follow before the next turn.
+const (
+	maxWrites = 100
+	turnPause = 100 * time.Millisecond
+)
+
+// applySlices creates, updates and deletes the EndpointSlices that are imported from
+// one cluster. It writes only those that differ. exporter is nil if there should be
+// none.
+func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *multiclusterxv1beta1.ServiceImport, service *corev1.Service, exporter *exporter) error {
+	existing := c.existingSlices(key.NamespacedName)
+	desired := map[string]*discoveryv1.EndpointSlice{}
+	if exporter != nil {
+		desired = desiredSlices(serviceImport, service, *exporter, existing)
 	}
-	for name, slice := range existing {
-		if desired[name] == nil {
-			errs = append(errs, c.deleteSlice(ctx, slice))
-		}
+	changes := sliceChanges(key.cluster, desired, existing)
+	if len(changes) == 0 || !c.mayWrite(key) {
+		return nil
+	}
+	if len(changes) > maxWrites {
+		changes = changes[:maxWrites]
+		c.queue.AddAfter(key, turnPause)
+	}
+	errs := make([]error, 0, len(changes))
+	for _, change := range changes {
+		errs = append(errs, c.writeSlice(ctx, change))
 	}
 	return joinErrors(errs)
+}
+
+func (c *Controller) writeSlice(ctx context.Context, change sliceChange) error {
+	client := c.client.DiscoveryV1().EndpointSlices(change.slice.Namespace)
+	var err error
+	switch change.verb {
+	case createSlice:
+		_, err = client.Create(ctx, change.slice, metav1.CreateOptions{})
+	case updateSlice:
+		_, err = client.Update(ctx, change.slice, metav1.UpdateOptions{})
+	case deleteSlice:
+		err = c.deleteSlice(ctx, change.slice)
+	}
+	return err
 }
 
 // joinErrors joins errors. If all of them show that the cache lags behind, it
