@@ -20,18 +20,18 @@ import (
 const maxInPlace = 100
 
 // routed returns the Services of clusters to which the peer is the route.
-func routed(routes map[string]route.Route[*peer], p *peer, refs []exports.Ref) []types.NamespacedName {
-	var services []types.NamespacedName
+func routed(routes map[string]route.Route[*peer], p *peer, refs []exports.Ref) []exports.Ref {
+	var services []exports.Ref
 	for _, ref := range refs {
 		if routes[ref.Cluster].Source == p {
-			services = append(services, ref.Service)
+			services = append(services, ref)
 		}
 	}
 	return services
 }
 
 // notifyLocked defers the notification that Services changed.
-func (s *Set) notifyLocked(services []types.NamespacedName) {
+func (s *Set) notifyLocked(services []exports.Ref) {
 	if len(services) > 0 {
 		s.deferred = append(s.deferred, func() {
 			for _, service := range services {

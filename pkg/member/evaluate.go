@@ -6,10 +6,10 @@ package member
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
 
@@ -95,15 +95,17 @@ func (s *Set) heardLocked(id string, now time.Time) bool {
 }
 
 // rerouted returns the Services of all clusters whose routes differ.
-func rerouted(before, after map[string]route.Route[*peer]) []types.NamespacedName {
-	var services []types.NamespacedName
+func rerouted(before, after map[string]route.Route[*peer]) []exports.Ref {
+	var services []exports.Ref
 	for cluster := range sets.KeySet(before).Union(sets.KeySet(after)) {
 		if before[cluster].Same(after[cluster]) {
 			continue
 		}
 		for _, routes := range []map[string]route.Route[*peer]{before, after} {
 			if source := routes[cluster].Source; source != nil {
-				services = append(services, source.exports.Services(cluster)...)
+				for _, service := range source.exports.Services(cluster) {
+					services = append(services, exports.Ref{Cluster: cluster, Service: service})
+				}
 			}
 		}
 	}

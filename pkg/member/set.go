@@ -62,7 +62,7 @@ type Config struct {
 	Ranges []netip.Prefix
 	// ServiceChanged and MemberChanged are called with what has to be read again.
 	// They MUST NOT BLOCK.
-	ServiceChanged func(types.NamespacedName)
+	ServiceChanged func(exports.Ref)
 	MemberChanged  func(name string)
 }
 

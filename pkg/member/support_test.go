@@ -62,7 +62,7 @@ func newFixture(t testing.TB, recorded *host) *fixture {
 	f := &fixture{clock: testingclock.NewFakeClock(epoch.Add(24 * time.Hour)), host: recorded}
 	f.Set = New(Config{
 		Memory: recorded, Endpoints: recorded.endpoints, Clock: f.clock, TTL: liveness.DefaultTTL,
-		ServiceChanged: func(service types.NamespacedName) { f.changed = append(f.changed, service.String()) },
+		ServiceChanged: func(ref exports.Ref) { f.changed = append(f.changed, ref.Service.String()) },
 		MemberChanged:  func(string) {},
 	})
 	f.SetIdentity(self)

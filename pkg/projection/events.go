@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
@@ -28,7 +29,18 @@ func onEveryChange(handle func(any)) cache.ResourceEventHandler {
 }
 
 func (p *Projection) enqueueService(service types.NamespacedName) {
-	p.queue.Add(key{serviceKey, service})
+	p.queue.Add(key{kind: serviceKey, name: service})
+}
+
+// exportChanged handles Services that another cluster exports. What keeps changing is
+// computed about once per exportInterval: every change is an event for all watchers.
+func (p *Projection) exportChanged(ref exports.Ref) {
+	changed := key{serviceKey, ref.Service, ref.Cluster}
+	if wait := p.pace.Take(ref); wait > 0 {
+		p.queue.AddAfter(changed, wait)
+		return
+	}
+	p.queue.Add(changed)
 }
 
 // nameChanged handles objects that have the name of the Service.

@@ -24,16 +24,20 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/keymutex"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/fairqueue"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	multiclusterlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
@@ -44,6 +48,10 @@ const (
 	// retryDelay is the initial delay before a failed key is retried.
 	retryDelay    = 100 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
+	// The exports of a Service of another cluster that keep changing are computed
+	// once per exportInterval. Before that, exportBurst changes are computed at once.
+	exportInterval = time.Second
+	exportBurst    = 10
 )
 
 // Config holds the inputs and outputs of a Projection.
@@ -104,6 +112,8 @@ type Projection struct {
 	imported cache.Indexer
 	synced   []cache.InformerSynced
 	queue    workqueue.TypedRateLimitingInterface[key]
+	pace     *pace.Limiter[exports.Ref]
+	syncing  keymutex.KeyMutex // by Service
 	imports  lifecycles
 
 	mu        sync.Mutex
@@ -114,6 +124,13 @@ type Projection struct {
 	done       chan struct{}
 }
 
+func newQueue() workqueue.TypedRateLimitingInterface[key] {
+	fair := fairqueue.New("", 0, func(item key) string { return item.source })
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryDelay, maxRetryDelay),
+		workqueue.TypedRateLimitingQueueConfig[key]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{Queue: fair})})
+}
+
 // New returns a Projection and completes the configuration of its members with
 // the callbacks that they invoke. It starts nothing.
 func New(config Config, members member.Config) (*Projection, error) {
@@ -121,7 +138,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	exports := config.Multicluster.MulticlusterX().V1beta1().ServiceExports()
+	serviceExports := config.Multicluster.MulticlusterX().V1beta1().ServiceExports()
 	claims := config.Multicluster.Multicluster().V1().ClusterClaims()
 	services := config.Kubernetes.Core().V1().Services()
 	namespaces := config.Kubernetes.Core().V1().Namespaces()
@@ -139,30 +156,31 @@ func New(config Config, members member.Config) (*Projection, error) {
 	p := &Projection{
 		config:     config,
 		stores:     outputs,
-		local:      export.Local{Exports: exports.Lister(), Services: services.Lister(), Slices: slices.Informer().GetIndexer()},
+		local:      export.Local{Exports: serviceExports.Lister(), Services: services.Lister(), Slices: slices.Informer().GetIndexer()},
 		claims:     claims.Lister(),
 		namespaces: namespaces.Lister(),
 		networks:   networks{nodes: nodes.Lister(), serviceCIDRs: cidrs.Lister()},
 		imported:   slices.Informer().GetIndexer(),
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryDelay, maxRetryDelay)),
-		imports: lifecycles{byNamespace: map[string]map[string]*importidentity.Lifecycle{}},
-		done:    make(chan struct{}),
+		queue:      newQueue(),
+		pace:       pace.New[exports.Ref](config.Clock, exportInterval, exportBurst),
+		syncing:    keymutex.NewHashed(0),
+		imports:    lifecycles{byNamespace: map[string]map[string]*importidentity.Lifecycle{}},
+		done:       make(chan struct{}),
 	}
 	registerMetrics()
 	members.Endpoints = p.importedEndpoints
-	members.ServiceChanged = p.enqueueService
-	members.MemberChanged = func(name string) { p.queue.Add(key{memberKey, types.NamespacedName{Name: name}}) }
+	members.ServiceChanged = p.exportChanged
+	members.MemberChanged = func(name string) { p.queue.Add(key{kind: memberKey, name: types.NamespacedName{Name: name}}) }
 	p.members = member.New(members)
 	p.published = newPublications(outputs, p.members.SetLocal)
 	for informer, handle := range map[cache.SharedIndexInformer]func(any){
-		exports.Informer():    p.nameChanged,
-		claims.Informer():     func(any) { p.queue.Add(key{kind: claimsKey}) },
-		services.Informer():   p.serviceChanged,
-		namespaces.Informer(): p.namespaceChanged,
-		slices.Informer():     p.sliceChanged,
-		nodes.Informer():      p.networksChanged,
-		cidrs.Informer():      p.networksChanged,
+		serviceExports.Informer(): p.nameChanged,
+		claims.Informer():         func(any) { p.queue.Add(key{kind: claimsKey}) },
+		services.Informer():       p.serviceChanged,
+		namespaces.Informer():     p.namespaceChanged,
+		slices.Informer():         p.sliceChanged,
+		nodes.Informer():          p.networksChanged,
+		cidrs.Informer():          p.networksChanged,
 	} {
 		registration, err := informer.AddEventHandler(onEveryChange(handle))
 		if err != nil {

@@ -22,6 +22,9 @@ import (
 // syncService computes everything that depends on one Service: what is
 // published to other clusters, and what is imported into this one.
 func (p *Projection) syncService(service types.NamespacedName) error {
+	// There may be keys of several sources for one Service.
+	p.syncing.LockKey(service.String())
+	defer func() { _ = p.syncing.UnlockKey(service.String()) }() // never fails
 	exports, err := p.exportAndPublish(service)
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func (p *Projection) projectImport(service types.NamespacedName, exports []membe
 		p.config.Lives.End(service.Namespace, scope.NamespaceUID, service.Name, *decision.End)
 	}
 	if decision.Again > 0 {
-		p.queue.AddAfter(key{serviceKey, service}, decision.Again)
+		p.queue.AddAfter(key{kind: serviceKey, name: service}, decision.Again)
 	}
 	switch {
 	case decision.Show != nil && retained != nil:

@@ -48,7 +48,7 @@ func (p *Projection) computeServices(ctx context.Context, services []types.Names
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			if err := p.process(ctx, key{serviceKey, service}); err != nil {
+			if err := p.process(ctx, key{kind: serviceKey, name: service}); err != nil {
 				klog.FromContext(ctx).Error(err, "Failed to compute ServiceImport, retrying", "namespace", service.Namespace, "service", service.Name)
 				mu.Lock()
 				defer mu.Unlock()

@@ -18,6 +18,9 @@ import (
 type key struct {
 	kind keyKind
 	name types.NamespacedName
+	// source is the other cluster whose exports changed, empty for anything else. The
+	// queue is fair between sources.
+	source string
 }
 
 type keyKind int
