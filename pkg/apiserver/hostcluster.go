@@ -5,15 +5,25 @@ package apiserver
 
 import (
 	"context"
+	"os"
 
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/opener"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
+)
+
+const (
+	// deploymentName is the name of the Deployment that this server belongs to.
+	deploymentName = "mcs-apiserver"
+	// maxEventNote is the maximum length of an Event's note in bytes.
+	maxEventNote = 1024
 )
 
 // hostCluster is what the cluster knows about its storage.
@@ -60,4 +70,26 @@ func (h hostCluster) Traces(ctx context.Context) ([]string, error) {
 		traces = append(traces, "Lease "+lease.Namespace+"/"+lease.Name)
 	}
 	return traces, nil
+}
+
+// Report implements opener.Cluster: it records an Event of the Deployment.
+func (h hostCluster) Report(ctx context.Context, reason error) error {
+	deployment, err := h.client.AppsV1().Deployments(h.namespace).Get(ctx, deploymentName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	instance, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	_, err = h.client.EventsV1().Events(h.namespace).Create(ctx, &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: deploymentName + "-storage-", Namespace: h.namespace},
+		EventTime:  metav1.NowMicro(), ReportingController: "mcs-apiserver", ReportingInstance: instance,
+		Type: corev1.EventTypeWarning, Reason: "StorageUnavailable", Action: "OpenStorage",
+		Note: truncate.Bytes("Storage cannot be used: "+reason.Error(), maxEventNote),
+		Regarding: corev1.ObjectReference{
+			APIVersion: "apps/v1", Kind: "Deployment", Namespace: deployment.Namespace, Name: deployment.Name, UID: deployment.UID,
+		},
+	}, metav1.CreateOptions{})
+	return err
 }

@@ -4,9 +4,11 @@
 package apiserver
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,5 +44,21 @@ func TestOnlyObjectsOfMCSControllerShowThatStorageWasInUse(t *testing.T) {
 	const want = "derived Service shop/derived-0123456789, Lease mcs-system/member-east"
 	if traces, err := cluster.Traces(t.Context()); err != nil || strings.Join(traces, ", ") != want {
 		t.Errorf("got %v, %v, want %s", traces, err, want)
+	}
+}
+
+func TestReasonWhyStorageCannotBeUsedIsAnEventOfTheDeployment(t *testing.T) {
+	client := fake.NewClientset(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "mcs-apiserver", UID: "uid"}})
+	if err := (hostCluster{client, "mcs-system"}).Report(t.Context(), errors.New("marker is missing: "+strings.Repeat("x", 2000))); err != nil {
+		t.Fatal(err)
+	}
+	events, err := client.EventsV1().Events("mcs-system").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(events.Items) != 1 {
+		t.Fatalf("got %+v, %v, want one Event", events, err)
+	}
+	event := events.Items[0]
+	if event.Reason != "StorageUnavailable" || event.Type != corev1.EventTypeWarning || event.Regarding.UID != "uid" ||
+		!strings.HasPrefix(event.Note, "Storage cannot be used: marker is missing: xxx") || len(event.Note) > 1024 {
+		t.Errorf("got %+v", event)
 	}
 }

@@ -22,6 +22,9 @@ const (
 	retryInterval = time.Second
 	// attemptTimeout limits one attempt.
 	attemptTimeout = 10 * time.Second
+	// attemptsToReport is after how many attempts with the same result that is reported to
+	// the cluster. Those at the first start usually succeed sooner.
+	attemptsToReport = 5
 )
 
 // Storage must be opened before it is used.
@@ -48,6 +51,8 @@ type Cluster interface {
 	Marker() marker.Place
 	// Traces returns objects that show that storage was in use.
 	Traces(ctx context.Context) ([]string, error)
+	// Report tells administrators why storage cannot be used.
+	Report(ctx context.Context, reason error) error
 }
 
 // Opener opens storage.
@@ -79,7 +84,7 @@ func (o *Opener) Recheck() {
 // Run opens the storage whenever its gate is closed, until the context ends.
 func (o *Opener) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	var reported string
+	var failed failures
 	for {
 		var retry <-chan time.Time
 		changed, reason := o.storage.Gate().State()
@@ -89,13 +94,11 @@ func (o *Opener) Run(ctx context.Context) {
 			return
 		} else if err != nil {
 			o.storage.Gate().Close(err)
-			if err.Error() != reported {
-				logger.Error(err, "Storage cannot be used, retrying")
-			}
-			reported, retry = err.Error(), time.After(retryInterval)
+			o.report(ctx, failed.add(err), err)
+			retry = time.After(retryInterval)
 		} else {
 			logger.Info("Opened storage")
-			reported = ""
+			failed = failures{}
 		}
 		select {
 		case <-ctx.Done():
@@ -103,6 +106,37 @@ func (o *Opener) Run(ctx context.Context) {
 		case <-changed:
 		case <-o.recheck:
 		case <-retry:
+		}
+	}
+}
+
+// failures counts attempts that failed for the same reason.
+type failures struct {
+	reason string
+	count  int
+}
+
+// add returns how often the reason has occurred in a row.
+func (f *failures) add(err error) int {
+	if f.reason != err.Error() {
+		*f = failures{reason: err.Error()}
+	}
+	f.count++
+	return f.count
+}
+
+// report reports an attempt that failed: the first one for a reason in the log, and if it
+// persists, to the cluster.
+func (o *Opener) report(ctx context.Context, attempts int, reason error) {
+	logger := klog.FromContext(ctx)
+	switch attempts {
+	case 1:
+		logger.Error(reason, "Storage cannot be used, retrying")
+	case attemptsToReport:
+		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
+		if err := o.cluster.Report(ctx, reason); err != nil {
+			logger.Error(err, "Failed to record an Event that storage cannot be used")
 		}
 	}
 }

@@ -35,6 +35,7 @@ type fixture struct {
 	missing, destroyed error
 	hangs              bool
 	attempts           int
+	reports            []string
 }
 
 func newFixture() *fixture {
@@ -85,6 +86,11 @@ func (cluster) UID(context.Context) (types.UID, error)   { return "here", nil }
 func (c cluster) Marker() marker.Place                   { return c.copied }
 func (cluster) Traces(context.Context) ([]string, error) { return nil, nil }
 
+func (c cluster) Report(_ context.Context, reason error) error {
+	c.set(func() { c.reports = append(c.reports, reason.Error()) })
+	return nil
+}
+
 // run runs an Opener until the returned function is called.
 func (f *fixture) run(t *testing.T, accept bool) (_ *Opener, stop func()) {
 	t.Helper()
@@ -133,6 +139,25 @@ func TestStorageIsOpenedWhenItBecomesAvailable(t *testing.T) {
 		if f.stored.held == nil || f.copied.held == nil || f.stored.held.StorageID != f.copied.held.StorageID || f.copied.held.Type != "cluster" {
 			t.Errorf("markers are %+v and %+v", f.stored.held, f.copied.held)
 		}
+	})
+}
+
+// Storage that is not there yet at the first start is not reported to administrators, but
+// a reason that persists is, once.
+func TestReasonThatPersistsIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.missing = errors.New("namespace does not exist")
+		_, stop := f.run(t, false)
+		defer stop()
+		time.Sleep((attemptsToReport-1)*retryInterval - 1)
+		f.set(func() { f.missing = errors.New("marker is missing") })
+		time.Sleep(time.Minute)
+		f.set(func() {
+			if got := strings.Join(f.reports, ", "); got != "marker is missing" {
+				t.Errorf("reported %q", got)
+			}
+		})
 	})
 }
 

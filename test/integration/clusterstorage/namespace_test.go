@@ -5,14 +5,17 @@ package clusterstorage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +28,7 @@ import (
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 const services = 5
@@ -178,6 +182,15 @@ func TestDeletedStorageNamespaceLosesNothing(t *testing.T) {
 			t.Errorf("imports are %v, %v, want %v", got, err, imports)
 		}
 	}
+	expect.Eventually(t, "Event", func(ctx context.Context) error {
+		events, err := installed.Kubernetes.EventsV1().Events(installation.Namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && !slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
+			return event.Reason == "StorageUnavailable" && event.Regarding.Kind == "Deployment" && strings.Contains(event.Note, "was lost")
+		}) {
+			err = errors.New("no Event says that storage was lost")
+		}
+		return err
+	})
 	allowWrites(t)
 	restore(t, backup)
 	for _, replica := range installed.APIServers {
