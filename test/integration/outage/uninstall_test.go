@@ -35,6 +35,9 @@ func TestUninstallingLeavesNothingButWhatIsStored(t *testing.T) {
 		return fmt.Sprint(export.UID, export.CreationTimestamp, id.UID, id.Spec.Value)
 	}
 	before := stored()
+	// What is documented for a cluster that did not leave selects derived Services.
+	list, _, _ := strings.Cut(strings.ReplaceAll(documented(t, "kubectl delete services -A"), "kubectl delete", "kubectl get"), "\n")
+	shell(t, west().Root, list+" -o name | grep derived-")
 	shell(t, west().Root, documented(t, "kubectl mcs leave west --from east"))
 	expect.NoError(t, west().Stop())
 
