@@ -98,4 +98,7 @@ func movesToTheCluster(t *testing.T, cluster *localcluster.Cluster) {
 		})
 	}
 	kubectl(t, cluster, "delete", "persistentvolumeclaim", "mcs-apiserver", "-n", "mcs-system")
+	// The way back differs from artifacts/embedded only in a flag.
+	back := kubectl(t, cluster, "apply", "--dry-run=server", "-o", "yaml", "-k", filepath.Join(set.Root, "artifacts", "migrate-to-embedded"))
+	expect.Contains(t, back, "- --storage=embedded\n", "- --migrate-from=cluster\n")
 }
