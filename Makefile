@@ -19,8 +19,8 @@ help: ## Print this help.
 	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: deps build kubernetes test-tools ## Start two clusters and export a Service from one to the other.
-	bin/test/clusterset demo
+demo: deps build kubernetes test-tools ## Start two clusters with NODES nodes each (default 1) and export a Service from one to the other.
+	bin/test/clusterset demo --nodes $(NODES)
 
 CLUSTERS ?= east west
 NODES ?= 1

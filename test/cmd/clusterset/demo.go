@@ -41,12 +41,9 @@ var suggestions = []string{
 	"kubectl --context west get pods -A",
 }
 
-func demo(ctx context.Context, open opener) error {
-	set, err := open()
+func demo(ctx context.Context, open opener, nodes int) error {
+	set, err := start(ctx, open, []string{"east", "west"}, nodes)
 	if err != nil {
-		return err
-	}
-	if err := set.Up(ctx, "east", "west"); err != nil {
 		return err
 	}
 	for _, line := range steps {

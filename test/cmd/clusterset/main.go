@@ -58,10 +58,7 @@ func newCommand() *cobra.Command {
 				return set.Down(cmd.Context())
 			},
 		},
-		&cobra.Command{
-			Use: "demo", Short: "Start two clusters, export a Service in one and use it in the other", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), set) },
-		},
+		demoCommand(set),
 	)
 	cmd.AddCommand(&cobra.Command{
 		Use: "slow-link INTERFACE DELAY", Hidden: true, Args: cobra.ExactArgs(2),
@@ -86,20 +83,40 @@ func upCommand(open opener) *cobra.Command {
 		Use: "up CLUSTER...", Short: "Start clusters, in addition to the running ones", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error { return up(cmd.Context(), open, names, nodes) },
 	}
-	cmd.Flags().IntVar(&nodes, "nodes", nodes, "Number of nodes of each cluster that does not exist yet.")
+	addNodes(cmd, &nodes)
 	return cmd
 }
 
-func up(ctx context.Context, open opener, names []string, nodes int) error {
+func demoCommand(open opener) *cobra.Command {
+	nodes := 1
+	cmd := &cobra.Command{
+		Use: "demo", Short: "Start two clusters, export a Service in one and use it in the other", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), open, nodes) },
+	}
+	addNodes(cmd, &nodes)
+	return cmd
+}
+
+func addNodes(cmd *cobra.Command, nodes *int) {
+	cmd.Flags().IntVar(nodes, "nodes", *nodes, "Number of nodes of each cluster that does not exist yet.")
+}
+
+// start starts clusters with a number of nodes each.
+func start(ctx context.Context, open opener, names []string, nodes int) (*localcluster.Set, error) {
 	set, err := open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	set.Nodes = map[string]int{}
 	for _, name := range names {
 		set.Nodes[name] = nodes
 	}
-	if err := set.Up(ctx, names...); err != nil {
+	return set, set.Up(ctx, names...)
+}
+
+func up(ctx context.Context, open opener, names []string, nodes int) error {
+	set, err := start(ctx, open, names, nodes)
+	if err != nil {
 		return err
 	}
 	fmt.Printf("\nAll clusters are ready. Use them with:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
