@@ -54,7 +54,7 @@ func Explain(err error) (reason, message string) {
 	case apierrors.IsForbidden(err):
 		return "Forbidden", fmt.Sprintf("credential in the Secret lacks permissions in the member: bind it to the ClusterRole mcs-apiserver:peer (%v)", err)
 	case apierrors.IsNotFound(err):
-		return "NotInstalled", "member does not serve " + clusterset.GroupName + ": install mcs-apiserver there, or correct the server in the kubeconfig"
+		return "NotInstalled", "member does not serve " + clusterset.GroupName + ": install mcs-apiserver there, attach its API if it was detached, or correct the server in the kubeconfig"
 	case unreadable(err):
 		return "Unreadable", fmt.Sprintf("response of the member cannot be decoded: %v", err)
 	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:

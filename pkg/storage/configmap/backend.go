@@ -63,7 +63,7 @@ func (b *Backend) Prepare(ctx context.Context) error {
 	namespace, err := b.getNamespace(ctx, b.namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("storage namespace %q does not exist: it is created by mcs-controller; check that mcs-controller is running", b.namespace)
+		return fmt.Errorf("storage namespace %q does not exist: it is created by mcs-controller; check that mcs-controller is running with the same --storage-namespace", b.namespace)
 	case err != nil:
 		return fmt.Errorf("read storage namespace %q: %w", b.namespace, err)
 	case namespace.DeletionTimestamp != nil:

@@ -110,7 +110,8 @@ func check(o Observed) error {
 		return &LostError{fmt.Sprintf("storage holds the state of another cluster: the kube-system UID is %s there and %s here", o.Stored.ClusterUID, o.ClusterUID), restoreRemedy}
 	case o.Stored != nil && o.Stored.MovedTo != "":
 		return &LostError{"storage is outdated: its objects were moved to " + o.Stored.MovedTo,
-			"use that storage (--storage), or accept the outdated content by restarting mcs-apiserver with " + acceptFlag}
+			"use that storage (--storage), or move its objects back by restarting mcs-apiserver with " + migrateFlag +
+				"; only if they are lost, accept the outdated content by restarting it with " + acceptFlag}
 	case o.Stored != nil && o.Stored.MovingFrom != "":
 		return &LostError{"storage is incomplete: moving objects from " + o.Stored.MovingFrom + " was interrupted",
 			"resume by restarting mcs-apiserver with " + migrateFlag + ", or accept what was moved so far by restarting it with " + acceptFlag}

@@ -49,7 +49,7 @@ func TestInvalidArgumentsAreRejectedBeforeAnyRequest(t *testing.T) {
 		{"all errors at once", []string{"join", "--clusterset=", "east", "east", "--id", "north=n", "--server", "south=s", "-o", "json"},
 			[]string{"--clusterset must not be empty", "given more than once", "--id north=n", "--server south=s", "--output requires --dry-run"}},
 		{"leave without a context", []string{"leave"}, []string{"exactly one context is required, got 0"}},
-		{"leave with two contexts", []string{"leave", "east", "west"}, []string{"exactly one context is required, got 2: name the other clusters with --from"}},
+		{"leave with two contexts", []string{"leave", "east", "west"}, []string{"exactly one context is required, got 2: name the other clusters after --from, separated by commas"}},
 		{"leave with output format, but without dry run", []string{"leave", "east", "-o", "yaml"}, []string{"--output requires --dry-run"}},
 		{"leave with invalid output format", []string{"leave", "east", "--dry-run", "-o", "wide"}, []string{`--output "wide": must be json or yaml`}},
 		{"join with unknown contexts", []string{"join", "--clusterset", "s", "south", "center"},

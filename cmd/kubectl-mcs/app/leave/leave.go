@@ -57,7 +57,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("exactly one context is required, got %d: name the other clusters with --from", len(args))
+				return fmt.Errorf("exactly one context is required, got %d: name the other clusters after --from, separated by commas", len(args))
 			}
 			return nil
 		},

@@ -128,9 +128,11 @@ func (o *Options) Complete() (Completed, error) {
 
 // Validate returns all errors in the options.
 func (o Completed) Validate() error {
-	errs := o.ServerRun.Validate()
-	errs = append(errs, o.Recommended.Validate()...)
-	errs = append(errs, o.Storage.validate()...)
+	errs := o.Storage.validate()
+	if len(errs) == 0 { // otherwise, the flags of etcd cannot be judged
+		errs = o.Recommended.Validate()
+	}
+	errs = append(errs, o.ServerRun.Validate()...)
 	errs = append(errs, o.Members.validate()...)
 	errs = append(errs, o.ClusterSetIP.validate()...)
 	return errors.Join(errs...)
