@@ -150,16 +150,26 @@ func (c *ControlPlane) index(name string) int {
 func (c *ControlPlane) Kill(name string) { c.processes[c.index(name)].Kill() }
 
 // Restart kills a component unless that was done, starts it again, and returns when it is
-// ready.
+// ready. Components that have exited are restarted too, as a kubelet does: a
+// kube-controller-manager exits if it loses its kube-apiserver while it is starting.
 func (c *ControlPlane) Restart(ctx context.Context, name string) error {
 	c.Kill(name)
-	component := c.Components()[c.index(name)]
-	restarted, err := process.Start(component.Command)
-	if err != nil {
-		return err
+	for i, component := range c.Components() {
+		select {
+		case <-c.processes[i].Exited():
+		default:
+			continue
+		}
+		restarted, err := process.Start(component.Command)
+		if err != nil {
+			return err
+		}
+		c.processes[i] = restarted
+		if err := restarted.Await(ctx, Patience, component.Ready); err != nil {
+			return err
+		}
 	}
-	c.processes[c.index(name)] = restarted
-	return restarted.Await(ctx, Patience, component.Ready)
+	return nil
 }
 
 // EtcdDir returns the data directory of etcd.
