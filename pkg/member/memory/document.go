@@ -106,12 +106,22 @@ func lasting(entry *clusterset.Member) *clusterset.Member {
 	return &remembered
 }
 
-// contactDocument is the encoding of a Contact.
+// recorded is the content of a document with a Contact.
+type recorded struct {
+	uid types.UID
+	Contact
+	// chunks are the prefixes of all chunks that have Services, sorted: a document that
+	// is missing is not taken for one that never existed.
+	chunks []string
+}
+
+// contactDocument is the encoding of a recorded Contact.
 type contactDocument struct {
 	UID       types.UID                   `json:"uid"`
 	ClaimedAt time.Time                   `json:"claimedAt,omitzero"`
 	Secret    string                      `json:"secret,omitempty"`
 	CIDRs     []string                    `json:"cidrs,omitempty"`
+	Chunks    []string                    `json:"chunks,omitempty"`
 	Relayed   []clustersetv1alpha1.Member `json:"relayed,omitempty"`
 }
 
@@ -122,8 +132,8 @@ type servicesDocument struct {
 	Services []clustersetv1alpha1.ExportedService `json:"services"`
 }
 
-func encodeContact(uid types.UID, contact Contact) ([]byte, error) {
-	written := contactDocument{UID: uid, ClaimedAt: contact.ClaimedAt.UTC(), Secret: contact.Secret, CIDRs: contact.CIDRs}
+func encodeContact(contact recorded) ([]byte, error) {
+	written := contactDocument{UID: contact.uid, ClaimedAt: contact.ClaimedAt.UTC(), Secret: contact.Secret, CIDRs: contact.CIDRs, Chunks: contact.chunks}
 	for _, id := range slices.Sorted(maps.Keys(contact.Relayed)) {
 		var out clustersetv1alpha1.Member
 		if err := clustersetv1alpha1.Convert_clusterset_Member_To_v1alpha1_Member(contact.Relayed[id], &out, nil); err != nil {
@@ -134,20 +144,20 @@ func encodeContact(uid types.UID, contact Contact) ([]byte, error) {
 	return encode(written)
 }
 
-func decodeContact(data []byte) (types.UID, Contact, error) {
+func decodeContact(data []byte) (recorded, error) {
 	var read contactDocument
 	if err := decode(data, &read); err != nil {
-		return "", Contact{}, err
+		return recorded{}, err
 	}
-	contact := Contact{ClaimedAt: read.ClaimedAt, Secret: read.Secret, CIDRs: read.CIDRs}
+	contact := recorded{read.UID, Contact{ClaimedAt: read.ClaimedAt, Secret: read.Secret, CIDRs: read.CIDRs}, read.Chunks}
 	if len(read.Relayed) > 0 {
 		entries, err := response.Members(&clustersetv1alpha1.MemberList{Items: read.Relayed})
 		if err != nil {
-			return "", Contact{}, err
+			return recorded{}, err
 		}
 		contact.Relayed = entries
 	}
-	return read.UID, contact, nil
+	return contact, nil
 }
 
 // encodeServices returns nil for no Services.

@@ -22,7 +22,7 @@ type Member struct {
 	Contact
 	// Services are its ExportedServices.
 	Services []exports.Object
-	// Incomplete is set if not all of its documents could be read.
+	// Incomplete is set if not all of its documents exist and could be read.
 	Incomplete bool
 }
 
@@ -73,10 +73,10 @@ func (r *Recorder) Load(ctx context.Context, ids map[string]string) (map[string]
 
 // recall decodes the documents of a member, and reports whether that is all that was
 // recorded. It returns nil if it is unknown whose documents they are. The feed of the
-// member brings the content of unreadable documents again.
+// member brings the content of missing and unreadable documents again.
 func recall(ctx context.Context, id string, documents map[document][]byte) (member *remembered, complete bool) {
 	logger := klog.FromContext(ctx)
-	uid, contact, err := decodeContact(documents[document{member: id, contact: true}])
+	contact, err := decodeContact(documents[document{member: id, contact: true}])
 	complete = err == nil
 	if !complete {
 		logger.Error(err, "Failed to decode the record of a member")
@@ -92,6 +92,13 @@ func recall(ctx context.Context, id string, documents map[document][]byte) (memb
 		}
 		chunks[document.prefix] = decoded{uid, services}
 	}
+	for _, prefix := range contact.chunks {
+		if _, found := chunks[prefix]; !found {
+			logger.Error(nil, "Recorded exports of a member are missing, they are unknown until it is read", "name", document{member: id, prefix: prefix})
+			complete = false
+		}
+	}
+	uid := contact.uid
 	if uid == "" {
 		uid = commonUID(chunks)
 	}
@@ -99,7 +106,7 @@ func recall(ctx context.Context, id string, documents map[document][]byte) (memb
 		return nil, false
 	}
 	prefixes := sets.KeySet(chunks)
-	member = &remembered{uid: uid, contact: contact, services: newTree(prefixes.UnsortedList()...)}
+	member = &remembered{uid: uid, contact: contact.Contact, services: newTree(prefixes.UnsortedList()...)}
 	for prefix, chunk := range chunks {
 		if chunk.uid == uid {
 			member.add(prefix, chunk.services, prefixes)

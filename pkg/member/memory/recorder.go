@@ -107,9 +107,7 @@ func (r *Recorder) RecordAll(epoch int, id string, uid types.UID, services map[e
 }
 
 func (r *Recorder) setLocked(id string, member *remembered, ref exports.Ref, service *clusterset.ExportedService) {
-	for _, prefix := range member.services.set(ref, service) {
-		r.changedLocked(member, document{member: id, prefix: prefix})
-	}
+	r.chunksChangedLocked(id, member, member.services.set(ref, service))
 }
 
 // RecordContact records that a member was heard from, and that all Services that it

@@ -420,8 +420,9 @@ func TestLargeServicesAreDivided(t *testing.T) {
 	tooLarge.Spec.ExportedAnnotations = noise(270_000)
 	w.Record(0, "b", "uid-b", ref, tooLarge)
 	w.flush()
-	if got := names(recalled(t, store)["b"]); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 5 {
-		t.Errorf("recalled are %s: no record is better than an outdated one", got)
+	b := recalled(t, store)["b"]
+	if got := names(b); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 5 || !b.Incomplete {
+		t.Errorf("recalled are %s, incomplete: %t; no record is better than an outdated one", got, b.Incomplete)
 	}
 }
 

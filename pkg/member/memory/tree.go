@@ -140,6 +140,18 @@ func (t *tree) under(prefix string) []string {
 	return parts
 }
 
+// used returns the prefixes of the chunks that have Services, sorted.
+func (t *tree) used() []string {
+	var used []string
+	for prefix, content := range t.chunks {
+		if len(content) > 0 {
+			used = append(used, prefix)
+		}
+	}
+	slices.Sort(used)
+	return used
+}
+
 // sorted returns the Services of a chunk in an order that depends on nothing else.
 func (c chunk) sorted() []*clusterset.ExportedService {
 	services := make([]*clusterset.ExportedService, 0, len(c))

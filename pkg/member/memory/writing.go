@@ -40,6 +40,17 @@ func (r *Recorder) changedLocked(member *remembered, changed document) {
 	}
 }
 
+// chunksChangedLocked notes that chunks of a member changed, and with them, possibly, the
+// list of its chunks.
+func (r *Recorder) chunksChangedLocked(id string, member *remembered, prefixes []string) {
+	for _, prefix := range prefixes {
+		r.changedLocked(member, document{member: id, prefix: prefix})
+	}
+	if len(prefixes) > 0 {
+		r.changedLocked(member, document{member: id, contact: true})
+	}
+}
+
 // compareLocked notes that all documents of a member may have to be written, divided
 // as those that are stored.
 func (r *Recorder) compareLocked(id string) {
@@ -68,7 +79,7 @@ func (r *Recorder) compareLocked(id string) {
 	for document := range documents.Delete(contact) {
 		r.changedLocked(member, document)
 	}
-	if last { // without it, the Services count as incomplete
+	if last { // until the Services that it lists are written, they count as incomplete
 		r.changedLocked(member, contact)
 	}
 }
@@ -181,7 +192,7 @@ type content struct {
 	// known is false if this replica does not know, and the document stays as it is.
 	known    bool
 	uid      types.UID
-	contact  *Contact
+	contact  *recorded
 	services []*clusterset.ExportedService
 	// parts are the documents that this one was divided into.
 	parts []document
@@ -194,8 +205,7 @@ func (r *Recorder) contentLocked(of document) content {
 	}
 	wanted := content{known: true, uid: member.uid} // it was heard from when the document changed
 	if of.contact {
-		contact := member.contact
-		wanted.contact = &contact
+		wanted.contact = &recorded{member.uid, member.contact, member.services.used()}
 		return wanted
 	}
 	if services, ok := member.services.chunks[of.prefix]; ok {
@@ -210,7 +220,7 @@ func (r *Recorder) contentLocked(of document) content {
 
 func (c content) encode() ([]byte, error) {
 	if c.contact != nil {
-		return encodeContact(c.uid, *c.contact)
+		return encodeContact(*c.contact)
 	}
 	return encodeServices(c.uid, c.services)
 }
@@ -259,9 +269,7 @@ func (r *Recorder) split(large document) bool {
 	if !member.services.split(large.prefix) {
 		return false
 	}
-	for _, prefix := range member.services.under(large.prefix) {
-		r.changedLocked(member, document{member: large.member, prefix: prefix})
-	}
+	r.chunksChangedLocked(large.member, member, member.services.under(large.prefix))
 	return true
 }
 
