@@ -6,6 +6,7 @@ package memory
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -13,17 +14,24 @@ import (
 
 type digest [sha256.Size]byte
 
-// unknown is the digest of no document.
-var unknown digest
+// absent is the digest of no document.
+var absent digest
+
+func digestOf(data []byte) digest {
+	if data == nil {
+		return absent
+	}
+	return sha256.Sum256(data)
+}
 
 // writing is the state of the replica that is elected.
 type writing struct {
 	// since is when it was elected, and end hands over.
 	since time.Time
 	end   context.CancelFunc
-	// stored are the digests of the stored documents. That of a document that could
-	// not be written is unknown.
-	stored map[document]digest
+	// stored are the digests of the stored documents: two, if a write failed that may
+	// have been committed.
+	stored map[document][]digest
 	// pending are the documents that may differ from the stored ones, the oldest
 	// first, and due when they may be written.
 	pending []document
@@ -54,6 +62,23 @@ func (w *writing) next(now time.Time) (first document, wait time.Duration, ok bo
 	w.pending = w.pending[1:]
 	delete(w.due, first)
 	return first, 0, true
+}
+
+// expected returns the digests that a stored document may have.
+func (w *writing) expected(name document) []digest {
+	if digests, exists := w.stored[name]; exists {
+		return digests
+	}
+	return []digest{absent}
+}
+
+// found sets the digests that a stored document may have.
+func (w *writing) found(name document, digests ...digest) {
+	if slices.Equal(digests, []digest{absent}) {
+		delete(w.stored, name)
+	} else {
+		w.stored[name] = digests
+	}
 }
 
 // of returns the stored and the pending documents of a member, and the one that is being

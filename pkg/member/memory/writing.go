@@ -5,8 +5,9 @@ package memory
 
 import (
 	"context"
-	"crypto/sha256"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -91,18 +92,34 @@ func (r *Recorder) takeOver(ctx context.Context) bool {
 
 // TakeOver begins to write: it compares what this replica knows with what is stored.
 func (r *Recorder) TakeOver(ctx context.Context) error {
+	return r.compare(ctx, writing{since: r.clock.Now()})
+}
+
+// compareAgain compares what this replica hears from now on with what is stored.
+func (r *Recorder) compareAgain(ctx context.Context) error {
+	r.mu.Lock()
+	term := writing{since: r.writing.since, end: r.writing.end}
+	for _, member := range r.members {
+		member.heard = false
+	}
+	r.mu.Unlock()
+	return r.compare(ctx, term)
+}
+
+func (r *Recorder) compare(ctx context.Context, term writing) error {
 	documents, _, err := r.store.List(ctx)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.writing = &writing{since: r.clock.Now(), stored: map[document]digest{}, due: map[document]time.Time{}}
+	term.stored, term.due = map[document][]digest{}, map[document]time.Time{}
 	for name, data := range documents {
 		if identified, ok := parseName(name); ok {
-			r.writing.stored[identified] = sha256.Sum256(data)
+			term.found(identified, digestOf(data))
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writing = &term
 	for id := range sets.KeySet(r.members).Union(r.forgotten) {
 		r.compareLocked(id)
 	}
@@ -171,9 +188,15 @@ func (r *Recorder) Flush(ctx context.Context) bool {
 	}
 }
 
-// try writes a document. If that fails, the document is pending again.
+// try writes a document. If that fails, the document is pending again. If somebody else
+// changed it, nothing is pending until all documents are compared with what is heard from
+// now on: this replica may have been paused.
 func (r *Recorder) try(ctx context.Context, pending document) bool {
 	err := r.write(ctx, pending)
+	if errors.Is(err, errReplaced) {
+		klog.FromContext(ctx).Info("A record of the exports of a member was changed by another replica or restored, comparing all of them with what members export from now on", "cluster", pending.member, "name", pending)
+		err = r.compareAgain(ctx)
+	}
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed to record the exports of a member, retrying", "cluster", pending.member)
 	}
@@ -273,32 +296,37 @@ func (r *Recorder) split(large document) bool {
 	return true
 }
 
+// errReplaced ends an update of a document that is not the one that this replica stored or
+// found: another one may have been elected, which knows better.
+var errReplaced = errors.New("the stored document was changed by somebody else")
+
 // update replaces a stored document, unless it is known to be the same.
 func (r *Recorder) update(ctx context.Context, changed document, data []byte) error {
-	wanted := digest(sha256.Sum256(data))
+	wanted := digestOf(data)
 	r.mu.Lock()
-	stored, exists := r.writing.stored[changed]
-	same := exists && stored == wanted || !exists && data == nil
-	if !same {
-		r.writing.stored[changed] = unknown
-	}
+	expected := r.writing.expected(changed)
 	r.mu.Unlock()
-	if same {
+	if slices.Equal(expected, []digest{wanted}) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	if _, _, err := r.store.Update(ctx, changed.String(), func([]byte) ([]byte, error) { return data, nil }); err != nil {
-		recordWrites.WithLabelValues("error").Inc()
-		return err
+	outcome, result := expected, "error"
+	_, _, err := r.store.Update(ctx, changed.String(), func(current []byte) ([]byte, error) {
+		found := digestOf(current) // the wanted one may be that of an attempt before
+		if found != wanted && !slices.Contains(expected, found) {
+			outcome = expected
+			return nil, errReplaced
+		}
+		outcome = []digest{found, wanted}
+		return data, nil
+	})
+	if err == nil {
+		outcome, result = []digest{wanted}, "success"
 	}
-	recordWrites.WithLabelValues("success").Inc()
+	recordWrites.WithLabelValues(result).Inc()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if data == nil {
-		delete(r.writing.stored, changed)
-	} else {
-		r.writing.stored[changed] = wanted
-	}
-	return nil
+	r.writing.found(changed, outcome...)
+	return err
 }

@@ -159,6 +159,88 @@ func TestOutcomeOfAFailedWriteIsUnknown(t *testing.T) {
 	}
 }
 
+// R165: a replica that was paused with a change pending does not overwrite what the next
+// writer has recorded, although it does not know yet that the election is lost, nor that it
+// has not heard from the member for a while.
+func TestWriterThatWasPausedDoesNotOverwriteTheNextOne(t *testing.T) {
+	for name, pause := range map[string]func(*recordtest.Store, *replica){
+		"before a write": func(*recordtest.Store, *replica) {},
+		"during a write": func(store *recordtest.Store, paused *replica) {
+			store.After(func(context.Context, recordtest.Call) error { return context.DeadlineExceeded })
+			if paused.Flush(t.Context()) {
+				t.Fatal("the failure went unnoticed")
+			}
+			store.After(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := recordtest.New()
+			paused := newWriter(t, store)
+			paused.heard("b")
+			paused.record("b", "web")
+			paused.flush()
+			paused.record("b", "api")
+			pause(store, paused)
+
+			next := newWriter(t, store)
+			next.record("b", "web", "api", "new")
+			next.heard("b")
+			next.flush()
+
+			before := store.Version()
+			paused.flush()
+			if got := names(recalled(t, store)["b"]); got != "api,new,web" || store.Version() != before {
+				t.Errorf("recorded are %q after %d writes of the replica that was paused", got, store.Version()-before)
+			}
+			paused.heard("b") // it has caught up
+			paused.record("b", "new", "newest")
+			paused.flush()
+			if got := names(recalled(t, store)["b"]); got != "api,new,newest,web" {
+				t.Errorf("recorded are %q when it was elected again", got)
+			}
+		})
+	}
+}
+
+// R169: the writer repairs documents that were deleted, damaged or restored meanwhile when
+// it notices one of them, as soon as it hears from the member.
+func TestChangedDocumentsAreRepaired(t *testing.T) {
+	for name, change := range map[string]func(document []byte) []byte{
+		"deleted":  func([]byte) []byte { return nil },
+		"damaged":  func([]byte) []byte { return []byte("broken") },
+		"emptied":  func([]byte) []byte { return []byte{} },
+		"restored": func(document []byte) []byte { return append(document, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := recordtest.New()
+				r, _ := newReplica(t, store)
+				stop := run(r.Recorder)
+				defer stop()
+				r.heard("b")
+				r.record("b", many(200)...)
+				time.Sleep(time.Minute)
+				documents, _, err := store.List(t.Context())
+				membertest.Must(t, err)
+				for name := range documents {
+					_, _, err := store.Update(t.Context(), name, func(current []byte) ([]byte, error) { return change(current), nil })
+					membertest.Must(t, err)
+				}
+				r.record("b", "new")
+				time.Sleep(time.Minute)
+				r.heard("b")
+				time.Sleep(time.Minute)
+				if got := recalled(t, store)["b"]; len(got.Services) != 201 || got.Incomplete {
+					t.Errorf("%d of 201 Services are recalled; incomplete: %t", len(got.Services), got.Incomplete)
+				}
+				if stored, _, _ := store.List(t.Context()); len(stored) != len(documents) {
+					t.Errorf("stored are %d documents, want %d", len(stored), len(documents))
+				}
+			})
+		})
+	}
+}
+
 // unwritten returns how many documents were never written.
 func (r *replica) unwritten() int {
 	r.mu.Lock()
@@ -166,7 +248,7 @@ func (r *replica) unwritten() int {
 	count := 0
 	for id, member := range r.members {
 		for prefix := range member.services.chunks {
-			if stored := r.writing.stored[document{member: id, prefix: prefix}]; stored == unknown {
+			if stored := r.writing.stored[document{member: id, prefix: prefix}]; len(stored) != 1 {
 				count++
 			}
 		}
