@@ -111,6 +111,9 @@ func (s *Set) recordAll(p *peer) {
 		}
 	}
 	recording.recorder.RecordAll(recording.epoch, recording.id, recording.uid, services)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.recorded = p.recordingLocked(s.recorder) == recording // not forgotten meanwhile
 }
 
 // enforcePolicy removes what the exports of a peer contain but its Secret, or

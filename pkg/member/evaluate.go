@@ -47,6 +47,7 @@ func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
 	p.state = p.stateLocked(now, s.config.TTL)
 	switch {
 	case result.Accepted && !before.Accepted:
+		p.recorded = false
 		s.deferred = append(s.deferred, func() {
 			s.recordAll(p)
 			s.recordContact(p)
@@ -64,8 +65,12 @@ func (s *Set) recordContact(p *peer) {
 }
 
 // recordContactLocked records that a member was heard from, if all that it exports is
-// known.
+// known and recorded. What is being updated may not be: the next probe records the contact.
 func (s *Set) recordContactLocked(p *peer) {
+	if !p.recorded || !p.updates.TryLock() {
+		return
+	}
+	defer p.updates.Unlock()
 	if s.peers[p.spec.Name] == p && p.acceptance.Accepted && p.uid != "" && p.currentLocked(s.config.Clock.Now()) {
 		s.recorder.RecordContact(p.id, p.uid, p.contactLocked())
 	}

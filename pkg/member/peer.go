@@ -68,7 +68,9 @@ type peer struct {
 	// it is unknown what it exported before this server started.
 	unrecordedUntil time.Time
 
-	exports  *exports.Store
+	exports *exports.Store
+	// recorded is set once all exports were recorded since the member was accepted.
+	recorded bool
 	rejected [exports.Kinds]*exports.Rejections
 	// errors of the last attempts.
 	probeError, claimsError error
@@ -334,7 +336,7 @@ func (s *Set) removeSecret(ctx context.Context, object any) {
 // forgetLocked removes the recorded exports of a peer, unless another Secret
 // leads to the same cluster.
 func (s *Set) forgetLocked(p *peer) {
-	p.remembered = false
+	p.remembered, p.recorded = false, false
 	if p.id != "" && !s.sharesIDLocked(p) {
 		s.recorder.Forget(p.id)
 	}
