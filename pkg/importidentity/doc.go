@@ -61,7 +61,8 @@
 // is marked with the number of its life. If its import is not known to be exported
 // when the server starts, the exports vanished while no replica was running, or a
 // member that has not been read yet exports it. The import is shown, without
-// endpoints, until all members have been read, for 5 minutes at most. Then its end is
+// endpoints, until all members have been read. After 5 minutes, only members count that
+// another replica sees: that one may show the import as exported. Then its end is
 // recorded, and it is deleted. So the derived Service, which is the only trace of that
 // life, remains until the record exists. If the import is exported meanwhile, it keeps
 // its UID: nobody saw that it was deleted.

@@ -155,6 +155,11 @@ func (p *peer) currentLocked(now time.Time) bool {
 		(!p.followed.Before(p.failed) || now.Sub(p.failed) >= catchUp)
 }
 
+// settledLocked reports whether the peer has been read completely, or is refused.
+func (p *peer) settledLocked() bool {
+	return p.acceptance.Refused() || p.acceptance.Accepted && p.entry != nil && p.feedLocked().Complete()
+}
+
 func (p *peer) candidateLocked() acceptance.Candidate {
 	return acceptance.Candidate{
 		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: p.spec.Problem,

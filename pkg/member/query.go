@@ -70,9 +70,24 @@ func (s *Set) Settled() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, p := range s.peers {
-		if !p.acceptance.Refused() && (!p.acceptance.Accepted || p.entry == nil || !p.feedLocked().Complete()) {
+		if !p.settledLocked() {
 			return false
 		}
 	}
 	return true
+}
+
+// ReadElsewhere reports whether another replica sees a member that this one neither sees
+// nor has read completely: that one may know exports of which this one does not.
+func (s *Set) ReadElsewhere() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	now := s.config.Clock.Now()
+	for _, p := range s.peers {
+		seen := s.sightings[p.id]
+		if !p.settledLocked() && !p.heardLocked(now) && (p.uid == "" || p.uid == seen.UID) && now.Sub(seen.At) < p.ttlLocked(s.config.TTL) {
+			return true
+		}
+	}
+	return false
 }

@@ -15,6 +15,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
@@ -131,6 +132,52 @@ func TestSightingsAreKnownAfterARestart(t *testing.T) {
 	after.persist(t)
 	if recorded.leases["b"].Lost {
 		t.Error("it is still recorded as lost")
+	}
+}
+
+// R160: after a restart, another replica may know more of a member only if it sees the
+// member, and this one has not read it and cannot.
+func TestMembersThatAreReadElsewhere(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen   sighting.Sighting
+		silent time.Duration
+		change func(*fixture, *receiver)
+		want   bool
+	}{
+		"seen":                {seen: sighting.Sighting{Member: "b", UID: "uid-b"}, want: true},
+		"not seen for long":   {seen: sighting.Sighting{Member: "b", UID: "uid-b"}, silent: liveness.DefaultTTL},
+		"another cluster":     {seen: sighting.Sighting{Member: "b", UID: "uid-other"}},
+		"another member":      {seen: sighting.Sighting{Member: "c", UID: "uid-b"}},
+		"seen here, not read": {seen: sighting.Sighting{Member: "b", UID: "uid-b"}, change: func(w *fixture, b *receiver) { w.probe(b, ownEntry("b", withExports(1))) }},
+		"read here": {seen: sighting.Sighting{Member: "b", UID: "uid-b"}, change: func(w *fixture, b *receiver) {
+			w.probe(b, ownEntry("b", withExports(1)))
+			w.replace(t, b, exports.Services, exported("b", "web"))
+			w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+			w.silence(b, liveness.StaleAfter, &sighting.Sighting{Member: "b", UID: "uid-b"})
+		}},
+		"refused": {seen: sighting.Sighting{Member: "b", UID: "uid-b"}, change: func(_ *fixture, b *receiver) {
+			b.ClaimsRead(identity.Claims{ID: "b", ClusterSet: "other", ClaimedAt: epoch})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded := newHost()
+			w, _ := exporting(t, recorded)
+			w.persist(t)
+			after := restart(t, recorded, time.Hour)
+			b := after.add("b")
+			if after.ReadElsewhere() {
+				t.Error("the sighting of this replica before it restarted counts")
+			}
+			test.seen.At = after.clock.Now()
+			after.observeSighting(test.seen)
+			after.clock.Step(test.silent)
+			if test.change != nil {
+				test.change(after, b)
+			}
+			if got := after.ReadElsewhere(); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
 	}
 }
 

@@ -24,8 +24,14 @@ import (
 // is known. Then its end is recorded, as that of any other import, before it is
 // deleted.
 
-// maxRetention limits how long imports are retained for members that cannot be read.
-const maxRetention = 5 * time.Minute
+const (
+	// maxRetention limits how long imports are retained for members that no replica can
+	// read.
+	maxRetention = 5 * time.Minute
+	// retentionCheck is how often it is checked after that whether another replica still
+	// reads a member that this one cannot.
+	retentionCheck = 30 * time.Second
+)
 
 // derivedServices returns all derived Services in a namespace, or in all, by import.
 func (p *Projection) derivedServices(namespace string) (map[types.NamespacedName]*corev1.Service, error) {
@@ -57,17 +63,19 @@ func (p *Projection) retained(service types.NamespacedName, next *importidentity
 }
 
 // release ends the retention of imports once all members have been read, or if they
-// have been retained for too long.
-func (p *Projection) release(expired bool) {
+// have been retained for too long. What another replica may show does not end. release
+// reports whether the retention ended.
+func (p *Projection) release(expired bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !expired && !p.members.Settled() {
-		return
+	if !p.members.Settled() && (!expired || p.members.ReadElsewhere()) {
+		return false
 	}
 	for service := range p.unverified {
 		p.enqueueService(service)
 	}
 	p.unverified = nil
+	return true
 }
 
 // newRetainedImport returns a retained import, as far as it is known from its derived
@@ -97,7 +105,7 @@ func newRetainedImport(key types.NamespacedName, identity importidentity.Identit
 	setSliceObjects(result, local)
 	result.Status.Conditions = []metav1.Condition{{
 		Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending,
-		Message:            fmt.Sprintf("no cluster is known to export the Service since mcs-apiserver was restarted; the ServiceImport is deleted when all members have been read, at the latest after %s", maxRetention),
+		Message:            fmt.Sprintf("no cluster is known to export the Service since mcs-apiserver was restarted; the ServiceImport is deleted when all members have been read, or after %s if no replica of mcs-apiserver reaches the others", maxRetention),
 		LastTransitionTime: latest(derived.CreationTimestamp.Rfc3339Copy(), result.CreationTimestamp),
 	}}
 	return result

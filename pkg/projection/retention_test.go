@@ -6,8 +6,10 @@ package projection
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
 // unreachable returns the Secret of a member that cannot be read.
@@ -85,6 +88,44 @@ func TestRetentionIsLimited(t *testing.T) {
 	if got := c.records.Version(); got != 1 {
 		t.Errorf("%d records were written, want one", got)
 	}
+}
+
+// seenAt returns the Lease of the member that cannot be read here, which another replica
+// saw at a time.
+func seenAt(at time.Time) *coordinationv1.Lease {
+	lease := sighting.Record(nil, sighting.Sighting{Member: "b", UID: "uid-b", At: at}, 60)
+	lease.Namespace = "mcs-system"
+	return lease
+}
+
+// R160: a replica that restarted and does not reach a member does not end the life of an
+// import that another one, which does, shows as exported all the time.
+func TestEndOfRetentionDoesNotEndALifeThatAnotherReplicaShows(t *testing.T) {
+	reaching := newCluster(t)
+	reaching.add(service("web"), exportFor("web")) // which stands for the export of the member
+	defer run(reaching)()
+	uid := reaching.imported("web").UID
+
+	c := newReplica(t, reaching.records)
+	c.add(unreachable(), service("web"), derivedService(reaching.imported("web")))
+	defer run(c)()
+	leases := c.kubernetes.CoordinationV1().Leases("mcs-system")
+	_, err := leases.Create(t.Context(), seenAt(time.Now()), metav1.CreateOptions{})
+	must(t, err)
+	eventually(t, "it hears that another replica reads the member", c.members.ReadElsewhere)
+	if c.release(true) {
+		t.Error("the retention ends although another replica reads the member")
+	}
+	must(t, c.process(t.Context(), key{kind: retentionKey}))
+	must(t, c.process(t.Context(), key{kind: serviceKey, name: web}))
+	if got := c.imported("web"); got == nil || got.UID != uid || c.records.Version() != 0 || reaching.imported("web").UID != uid {
+		t.Errorf("%d records were written; the import is %+v, want UID %s", c.records.Version(), got, uid)
+	}
+
+	_, err = leases.Update(t.Context(), seenAt(time.Now().Add(-time.Hour)), metav1.UpdateOptions{})
+	must(t, err)
+	eventually(t, "it ends when no replica reads the member", func() bool { return c.release(true) })
+	eventually(t, "it is deleted", func() bool { return c.imported("web") == nil })
 }
 
 // A derived Service that remained although the end of its import is recorded retains

@@ -89,7 +89,9 @@ func (p *Projection) process(ctx context.Context, item key) (err error) {
 	case networksKey:
 		return p.syncNetworks()
 	case retentionKey:
-		p.release(true)
+		if !p.release(true) {
+			p.queue.AddAfter(item, retentionCheck)
+		}
 		return nil
 	}
 	return fmt.Errorf("key has an %s", item)
