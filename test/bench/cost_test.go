@@ -30,10 +30,10 @@ import (
 
 const (
 	// warmup is the number of requests that are not measured, and rounds that of a series.
-	warmup, rounds = 20, 150
+	warmup, rounds = 20, 100
 	// maxSeries is how often to measure if the limit is exceeded: other load of the machine
 	// can increase a ratio, but not reduce it below that of an idle machine.
-	maxSeries = 3
+	maxSeries = 6
 )
 
 func TestMain(m *testing.M) {
