@@ -18,17 +18,16 @@ import (
 
 // counts are the events so far.
 type counts struct {
-	at                                     time.Time
-	changes, lostImports, lostServices     int
-	watches, unavailable, repeatedByItself int64
+	at                                 time.Time
+	changes, lostImports, lostServices int
+	watches, repeatedByItself          int64
 }
 
 func (c *clients) counts() counts {
 	return counts{
 		at: time.Now(), changes: c.changes.Total(),
 		lostImports: len(c.imported.Violations()), lostServices: len(c.derived.Violations()),
-		watches: c.watching.Watches.Load(), unavailable: c.reading.Unavailable.Load() + c.reading.Broken.Load(),
-		repeatedByItself: c.reading.RetryAfter.Load(),
+		watches: c.watching.Watches.Load(), repeatedByItself: c.reading.RetryAfter.Load(),
 	}
 }
 
