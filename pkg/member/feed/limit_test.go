@@ -102,23 +102,11 @@ func TestStoppedWatchLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A member can split a list into any number of pages.
-func TestListEndsAtTheLimit(t *testing.T) {
-	atMost(t, [exports.Kinds]int{exports.Services: 2, exports.EndpointSlices: 2})
-	sink, b := newTestFeed(t)
-	b.client = fake.NewSimpleClientset()
-	pages := make(chan string, 1000)
+// awaitLimit follows the Services that are selected until their list exceeds a limit.
+func awaitLimit(t *testing.T, b *Feed, selector string, list cache.ListWithContextFunc) {
+	t.Helper()
 	source := &cache.ListWatch{
-		ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			select {
-			case pages <- options.LabelSelector:
-			default:
-			}
-			return &clustersetv1alpha1.ExportedServiceList{
-				ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"},
-				Items:    []clustersetv1alpha1.ExportedService{*membertest.ExportedService("b", "other")},
-			}, nil
-		},
+		ListWithContextFunc: list,
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			return nil, errors.New("nothing to watch")
 		},
@@ -127,11 +115,29 @@ func TestListEndsAtTheLimit(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.follow(ctx, exports.Services, "selector", &clustersetv1alpha1.ExportedService{}, source)
+		b.follow(ctx, exports.Services, selector, &clustersetv1alpha1.ExportedService{}, source)
 	}()
 	membertest.Eventually(t, "the list ends", func() bool { return b.overLimit(exports.Services) != nil })
 	cancel()
 	<-ended
+}
+
+// A member can split a list into any number of pages.
+func TestListEndsAtTheLimit(t *testing.T) {
+	atMost(t, [exports.Kinds]int{exports.Services: 2, exports.EndpointSlices: 2})
+	sink, b := newTestFeed(t)
+	b.client = fake.NewSimpleClientset()
+	pages := make(chan string, 1000)
+	awaitLimit(t, b, "selector", func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		select {
+		case pages <- options.LabelSelector:
+		default:
+		}
+		return &clustersetv1alpha1.ExportedServiceList{
+			ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"},
+			Items:    []clustersetv1alpha1.ExportedService{*membertest.ExportedService("b", "other")},
+		}, nil
+	})
 	sink.expectFailure(t, "more than 2 exportedservices")
 	if got := sink.objects(); len(got) > 0 {
 		t.Errorf("part of a list that exceeds the limit was passed on: %v", got)
@@ -212,23 +218,9 @@ func TestListIsLimitedInMemory(t *testing.T) {
 func TestPagesAreLimitedInMemory(t *testing.T) {
 	sink, b := newTestFeed(t)
 	b.client, b.config.MemoryLimit = fake.NewSimpleClientset(), 10_000
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &clustersetv1alpha1.ExportedServiceList{ListMeta: metav1.ListMeta{Continue: "more"}, Items: make([]clustersetv1alpha1.ExportedService, 3)}, nil
-		},
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-			return nil, errors.New("nothing to watch")
-		},
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		b.follow(ctx, exports.Services, "", &clustersetv1alpha1.ExportedService{}, source)
-	}()
-	membertest.Eventually(t, "the list ends", func() bool { return b.overLimit(exports.Services) != nil })
-	cancel()
-	<-ended
+	awaitLimit(t, b, "", func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		return &clustersetv1alpha1.ExportedServiceList{ListMeta: metav1.ListMeta{Continue: "more"}, Items: make([]clustersetv1alpha1.ExportedService, 3)}, nil
+	})
 	sink.expectFailure(t, "more than fits into its memory limit of 10000")
 }
 
