@@ -140,7 +140,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	c.generic.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		handler = withOpenStorage(handler, c.Storage.Gate(), c.needsStorage(resources, computed), config.ShutdownInitiatedNotify())
 		handler = withReaders(handler, computed.projection.Members())
-		return genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
+		handler = genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
+		if proxies := config.Authentication.RequestHeaderConfig; proxies != nil {
+			handler = withKnownProxies(handler, proxies.CAContentProvider.CurrentCABundleContent)
+		}
+		return handler
 	}
 	server, err := c.generic.New("mcs-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {

@@ -104,6 +104,21 @@ func withVirtualRefusal(next http.Handler, resources []virtualResource, exporter
 	})
 }
 
+// withKnownProxies answers requests with a client certificate with 503 until the
+// authority of these certificates is known, which the library reads after it began to
+// serve. Until then, requests that the kube-apiserver forwards would count as anonymous
+// and be refused with 403, which clients do not retry. The filter runs before
+// authentication.
+func withKnownProxies(next http.Handler, authority func() []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && len(authority()) == 0 {
+			responsewriters.ErrorNegotiated(gate.Unavailable("mcs-apiserver is starting: it has not read the authority of the kube-apiserver yet"), Codecs, schema.GroupVersion{}, w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // withOpenStorage answers requests that need storage with 503 and the reason while
 // storage is closed. The requests of this server itself wait instead: its informers
 // would retry up to a minute later. The filter runs after authentication.

@@ -4,6 +4,8 @@
 package apiserver
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -193,4 +195,28 @@ func TestRequestsOfTheServerItselfWaitForStorage(t *testing.T) {
 			t.Error("the request passed although storage is closed")
 		}
 	})
+}
+
+// R190: requests that the kube-apiserver forwards to a server that was just started fail
+// with an error that clients retry.
+func TestForwardedRequestsWaitForTheAuthority(t *testing.T) {
+	var authority []byte
+	served := withKnownProxies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() []byte { return authority })
+	serve := func(certificates ...*x509.Certificate) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "/apis/multicluster.x-k8s.io/v1beta1/serviceimports", nil)
+		r.TLS = &tls.ConnectionState{PeerCertificates: certificates}
+		w := httptest.NewRecorder()
+		served.ServeHTTP(w, r)
+		return w
+	}
+	if w := serve(&x509.Certificate{}); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("without the authority: %d %v, want 503 with Retry-After", w.Code, w.Header())
+	}
+	if w := serve(); w.Code != http.StatusOK {
+		t.Errorf("with a token: %d", w.Code)
+	}
+	authority = []byte("certificate")
+	if w := serve(&x509.Certificate{}); w.Code != http.StatusOK {
+		t.Errorf("with the authority: %d", w.Code)
+	}
 }
