@@ -6,6 +6,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,9 @@ func TestTerminatedServerServesUntilItHasLeftTheEndpoints(t *testing.T) {
 // startReading lists ServiceExports concurrently until the server refuses it. Any other error
 // than one that says so is reported. The returned function waits for the end, and
 // returns when the last successful read ended, and how many there were.
+//
+// A connection that the server had not yet accepted when it closed its listener is reset by
+// its kernel, which refuses it like one that comes a moment later.
 func startReading(t *testing.T, client rest.Interface) func() (last time.Time, reads int64) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -90,7 +94,7 @@ func startReading(t *testing.T, client rest.Interface) func() (last time.Time, r
 					reads.Add(1)
 					last.Store(time.Now().UnixNano())
 					continue
-				case !apierrors.IsTooManyRequests(err) && !utilnet.IsConnectionRefused(err):
+				case !apierrors.IsTooManyRequests(err) && !utilnet.IsConnectionRefused(err) && !resetWhileDialing(err):
 					t.Errorf("read failed: %v", err)
 				}
 				return
@@ -101,4 +105,11 @@ func startReading(t *testing.T, client rest.Interface) func() (last time.Time, r
 		running.Wait()
 		return time.Unix(0, last.Load()), reads.Load()
 	}
+}
+
+// resetWhileDialing returns true if no request was sent, because the connection was reset
+// before it was established.
+func resetWhileDialing(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && utilnet.IsConnectionReset(err)
 }
