@@ -45,6 +45,7 @@ func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
 	before := p.acceptance
 	p.acceptance = result
 	p.state = p.stateLocked(now, s.config.TTL)
+	s.assessLocked(p, now)
 	switch {
 	case result.Accepted && !before.Accepted:
 		p.recorded = false
@@ -121,6 +122,8 @@ func rerouted(before, after map[string]route.Route[*peer]) []exports.Ref {
 // others depend on.
 func (s *Set) refreshLocked(p *peer) {
 	if s.peers[p.spec.Name] == p {
-		s.roster.replaceLocked(p.name, s.roster.entryLocked(p, s.config.Clock.Now()))
+		now := s.config.Clock.Now()
+		s.assessLocked(p, now)
+		s.roster.replaceLocked(p.name, s.roster.entryLocked(p, now))
 	}
 }

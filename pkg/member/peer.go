@@ -82,6 +82,11 @@ type peer struct {
 	// once any feed has read everything.
 	listed [exports.Kinds]bool
 	read   bool
+	// behind is set if the member was seen before this server started, or by another
+	// replica while this one did not reach it, until this one knows all that it exports.
+	// outdated is set meanwhile as long as the member is alive, or its endpoints are kept
+	// although it is lost.
+	behind, outdated bool
 
 	acceptance acceptance.Result
 	state      clusterset.MemberState
@@ -303,7 +308,9 @@ func (s *Set) addLocked(p *peer) {
 		delete(s.recalled, p.id)
 		s.resumeLocked(p)
 	}
-	if seen, known := s.sightings[p.id]; known && !seen.Lost && s.recalled != nil && (!p.remembered || p.incomplete) {
+	seen, known := s.sightings[p.id]
+	p.behind = known && s.recalled != nil
+	if p.behind && !seen.Lost && (!p.remembered || p.incomplete) {
 		p.unrecordedUntil = s.config.Clock.Now().Add(min(p.ttlLocked(s.config.TTL), maxUnrecorded))
 	}
 }

@@ -88,7 +88,7 @@ func (s *Set) observeSighting(seen sighting.Sighting) {
 			s.shareSightingLocked(p)
 			if p.state != p.stateLocked(now, s.config.TTL) {
 				s.evaluateLocked()
-			} else if p.lastSeenLocked().After(before) {
+			} else if s.assessLocked(p, now) || p.lastSeenLocked().After(before) {
 				s.refreshLocked(p)
 			}
 		}

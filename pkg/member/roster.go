@@ -170,7 +170,7 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretInvalid: p.spec.Problem != nil,
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
 		State: p.stateLocked(now, r.config.TTL), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhere.After(p.seenHere) && p.seenElsewhere.After(p.resumed), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
-		Entry: p.entry, AllocationCIDRs: p.cidrs, Exports: exported, Endpoints: endpoints, Feed: p.feedLocked(),
+		Entry: p.entry, AllocationCIDRs: p.cidrs, Exports: exported, Endpoints: endpoints, Feed: p.feedLocked(), Outdated: p.outdated,
 		Mutual: p.mutual, Allocation: p.allocation, Previous: p.conditions,
 	}, now)
 	p.conditions = entry.Status.Conditions

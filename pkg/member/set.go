@@ -227,8 +227,11 @@ func (s *Set) tick() {
 		now := s.config.Clock.Now()
 		s.doubtLocked(now)
 		for _, p := range s.peers {
-			if !p.unrecordedUntil.IsZero() && !now.Before(p.unrecordedUntil) {
+			expired := !p.unrecordedUntil.IsZero() && !now.Before(p.unrecordedUntil)
+			if expired {
 				p.unrecordedUntil = time.Time{}
+			}
+			if s.assessLocked(p, now) || expired {
 				s.refreshLocked(p)
 			}
 		}

@@ -198,6 +198,9 @@ const (
 	// ReasonUnrecorded is the reason of MemberSynced while what the member exported
 	// before this server started is unknown, and nothing of it may be withdrawn.
 	ReasonUnrecorded = "Unrecorded"
+	// ReasonOutdated is the reason of MemberSynced while another replica may know newer
+	// exports of the member, and nothing of it may be changed or withdrawn.
+	ReasonOutdated = "Outdated"
 )
 
 // MemberStatus describes the observed state of a member.

@@ -77,8 +77,21 @@ func reachable(p Peer) metav1.Condition {
 	return condition
 }
 
-// synced tells whether everything that the member exports is known and admitted.
-func synced(feed Feed) metav1.Condition {
+// synced tells whether everything that the member exports now is known and admitted.
+func synced(p Peer) metav1.Condition {
+	condition := read(p.Feed)
+	if p.Outdated && !p.Feed.Unrecorded {
+		message := "this replica of mcs-apiserver has not read all exports of the member since any replica last saw it; what is imported from the member stays as it is until then"
+		if condition.Status == metav1.ConditionFalse {
+			message += ": " + condition.Message
+		}
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, clusterset.ReasonOutdated, message
+	}
+	return condition
+}
+
+// read tells whether everything that the feed of a member has read is all and admitted.
+func read(feed Feed) metav1.Condition {
 	condition := metav1.Condition{Type: clusterset.MemberSynced, Status: metav1.ConditionFalse}
 	if feed.Unrecorded {
 		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterset.ReasonUnrecorded

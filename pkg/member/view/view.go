@@ -54,6 +54,8 @@ type Peer struct {
 	// Exports and Endpoints are how much of the member's own exports is held.
 	Exports, Endpoints int32
 	Feed               Feed
+	// Outdated is set while another replica may know newer exports.
+	Outdated bool
 	// Mutual and Allocation are conditions that depend on the other clusters.
 	Mutual     metav1.Condition
 	Allocation *metav1.Condition
@@ -104,7 +106,7 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	status.Conditions = slices.Clone(p.Previous)
 	setCondition(&status.Conditions, now, accepted(p))
 	setCondition(&status.Conditions, now, reachable(p))
-	setCondition(&status.Conditions, now, synced(p.Feed))
+	setCondition(&status.Conditions, now, synced(p))
 	setCondition(&status.Conditions, now, p.Mutual)
 	setOrRemove(&status.Conditions, now, clusterset.MemberClusterSetIP, p.Allocation)
 	return entry

@@ -1,0 +1,115 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
+)
+
+// expectSynced checks the reason of the condition Synced of member b.
+func (f *fixture) expectSynced(t *testing.T, when, want string) {
+	t.Helper()
+	synced := meta.FindStatusCondition(f.Entry("b").Status.Conditions, clusterset.MemberSynced)
+	if synced == nil || synced.Reason != want {
+		t.Errorf("%s: Synced is %+v, want reason %s", when, synced, want)
+	}
+}
+
+// R159: what is known of a member that only another replica reaches is outdated, from when
+// it is stale here until this replica has caught up, or no replica has reached the member
+// for its TTL.
+func TestMemberThatOnlyAnotherReplicaReachesIsOutdated(t *testing.T) {
+	w, b := exporting(t, nil)
+	seen := &sighting.Sighting{Member: "b", UID: "uid-b"}
+	w.silence(b, liveness.StaleAfter-feed.ProbeInterval, seen)
+	w.expectSynced(t, "not stale yet", "Synced")
+	w.silence(b, feed.ProbeInterval, seen)
+	w.expectSynced(t, "stale", clusterset.ReasonOutdated)
+	w.silence(b, time.Hour, seen)
+	w.expectSynced(t, "stale for long", clusterset.ReasonOutdated)
+	b.ReadFailed(exports.Services, errors.New("no route to host"))
+	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, "Unknown", clusterset.ReasonOutdated, "no route to host")
+	w.silence(b, liveness.DefaultTTL, nil)
+	w.expectSynced(t, "lost", "Unreachable")
+	w.silence(b, feed.ProbeInterval, seen)
+	w.expectSynced(t, "seen by another replica again", clusterset.ReasonOutdated)
+	w.silence(b, liveness.DefaultTTL, nil)
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.expectSynced(t, "reached again, not read", clusterset.ReasonOutdated)
+	w.replace(t, b, exports.Services, exported("b", "web"))
+	w.expectSynced(t, "read", "Synced")
+
+	// One that no replica reaches is not outdated: there is nothing newer.
+	w.silence(b, liveness.StaleAfter, nil)
+	w.expectSynced(t, "stale everywhere", "Synced")
+}
+
+// R159: what was recorded of a member is outdated after a restart until the member was
+// read, or no replica has reached it for its TTL.
+func TestMemberIsOutdatedAfterARestartUntilItWasRead(t *testing.T) {
+	recorded := newHost()
+	w, _ := exporting(t, recorded)
+	w.persist(t)
+	after := restart(t, recorded, time.Second)
+	b := after.add("b")
+	after.expectSynced(t, "recalled", clusterset.ReasonOutdated)
+	after.probe(b, ownEntry("b", withExports(1)))
+	after.replace(t, b, exports.Services, exported("b", "web"))
+	after.expectSynced(t, "Services read", clusterset.ReasonOutdated)
+	after.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+	after.expectSynced(t, "read", "Synced")
+
+	after = restart(t, recorded, time.Second)
+	b = after.add("b")
+	after.silence(b, liveness.DefaultTTL, nil)
+	after.expectSynced(t, "not reached by any replica", "Reading")
+
+	recorded = newHost()
+	recorded.leases["b"] = sighting.Sighting{Member: "b", UID: "uid-b"}
+	after = restart(t, recorded, time.Second)
+	b = after.add("b")
+	after.silence(b, maxUnrecorded-feed.ProbeInterval, &sighting.Sighting{Member: "b", UID: "uid-b"})
+	after.expectSynced(t, "not recorded", clusterset.ReasonUnrecorded)
+	after.silence(b, time.Hour, &sighting.Sighting{Member: "b", UID: "uid-b"})
+	after.expectSynced(t, "not recorded, and reached by another replica", clusterset.ReasonOutdated)
+	after.silence(b, liveness.DefaultTTL-feed.ProbeInterval, nil)
+	after.expectSynced(t, "not recorded, and not reached by any replica", clusterset.ReasonOutdated)
+	after.silence(b, feed.ProbeInterval, nil)
+	after.expectSynced(t, "not recorded, and not reached by any replica for its TTL", "Reading")
+}
+
+// R159: neither is the last that any replica knew of a lost member replaced, if its
+// endpoints are kept.
+func TestLostMemberWhoseEndpointsAreKeptIsOutdated(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.config.LostPolicy = clusterset.LostPolicyKeep
+	w.silence(b, liveness.DefaultTTL, &sighting.Sighting{Member: "b", UID: "uid-b"})
+	w.silence(b, liveness.DefaultTTL, nil)
+	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, "Unknown", clusterset.ReasonOutdated, "")
+	if got := w.Entry("b").Status.State; got != clusterset.MemberLost {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// A member that is new, or another cluster with the same ID, is not outdated.
+func TestNewMemberIsNotOutdated(t *testing.T) {
+	w := newFixture(t, nil)
+	b := w.join("b")
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now()})
+	w.expectSynced(t, "joined", "Reading")
+	w.replace(t, b, exports.Services)
+	w.replace(t, b, exports.EndpointSlices)
+	w.silence(b, liveness.StaleAfter, &sighting.Sighting{Member: "b", UID: "uid-other"})
+	w.expectSynced(t, "another cluster was seen", "Synced")
+}
