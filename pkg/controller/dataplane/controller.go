@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -68,6 +69,9 @@ type Controller struct {
 	addresses map[types.NamespacedName]address
 	// lost are the clusters whose endpoints are withdrawn.
 	lost sets.Set[string]
+	// outdated are the members of which another replica may know newer exports, and
+	// until when they count as such; zero as long as mcs-apiserver says so.
+	outdated map[string]time.Time
 }
 
 type address struct {
@@ -100,6 +104,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		slices:         endpointSlices.Informer().GetIndexer(),
 		addresses:      map[types.NamespacedName]address{},
 		lost:           sets.New[string](),
+		outdated:       map[string]time.Time{},
 		refusals:       newRefusals(clock),
 	}
 	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.cause)
@@ -188,6 +193,10 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, key key) error {
+	if key == ofMember(key.cluster) {
+		c.enqueueThrough(key.cluster)
+		return nil
+	}
 	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err) && key.cluster == "":
@@ -196,6 +205,8 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 		return nil // the key of the derived Service removes everything
 	case err != nil:
 		return err
+	case c.isOutdated(key.cluster):
+		return nil // what exists may be newer than what is known; an event follows
 	case key.cluster == "":
 		return c.applyService(ctx, key.NamespacedName, serviceImport)
 	}
@@ -213,10 +224,17 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 // remove deletes the objects of a deleted import. An import that is replaced by
 // another one of the same name is missing from the cache for a moment, but never from
 // the server. Its objects stay, and so does its cluster IP; the addition is an event.
+// What is imported from an outdated member stays as well, and with it the derived
+// Service: another replica may know its import.
 func (c *Controller) remove(ctx context.Context, name types.NamespacedName) error {
 	slices, service := c.existingSlices(name), c.existingService(name)
-	hasService := service != nil && isDerived(service)
-	if len(slices) == 0 && !hasService && !c.hadAddresses(name) {
+	existing := len(slices)
+	maps.DeleteFunc(slices, func(_ string, slice *discoveryv1.EndpointSlice) bool {
+		return c.isOutdated(slice.Labels[multicluster.SourceClusterLabel])
+	})
+	stays := len(slices) < existing
+	hasService := service != nil && isDerived(service) && !stays
+	if len(slices) == 0 && !hasService && (stays || !c.hadAddresses(name)) {
 		c.refusals.forget(name)
 		return nil
 	}
@@ -237,7 +255,7 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 	if hasService {
 		errs = append(errs, c.deleteService(ctx, service))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errs...); err != nil || stays {
 		return err
 	}
 	c.mu.Lock()

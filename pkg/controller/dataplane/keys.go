@@ -26,7 +26,8 @@ const (
 
 // key is what is reconciled at a time: the derived Service of an import, or its
 // imported EndpointSlices of one source cluster. So the endpoints of one cluster never
-// wait for those of another.
+// wait for those of another. A key without an import is a member that is no longer
+// outdated.
 type key struct {
 	types.NamespacedName // of the import
 	// cluster is the source cluster. It is empty for the derived Service.
@@ -34,6 +35,8 @@ type key struct {
 }
 
 func ofService(name types.NamespacedName) key { return key{NamespacedName: name} }
+
+func ofMember(id string) key { return key{cluster: id} }
 
 // LogValues returns keys and values for logs.
 func (k key) LogValues() []any {

@@ -30,6 +30,9 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	if existing != nil && existing.DeletionTimestamp != nil {
 		return nil
 	}
+	if existing != nil && c.isOutdated(c.cause(ofService(name))) {
+		return nil // the oldest export, which decides what it is like, may have changed
+	}
 	form := c.variantFor(name, serviceImport, existing)
 	form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
 	if !upToDate(existing, serviceImport, form) && !c.mayWrite(ofService(name)) {

@@ -1,0 +1,138 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+)
+
+// know adds a member that mcs-apiserver shows with a reason of the condition Synced.
+func (w *world) know(t *testing.T, id string, state clustersetv1alpha1.MemberState, reason string, path ...string) {
+	t.Helper()
+	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: id}, Status: clustersetv1alpha1.MemberStatus{
+		ClusterID: id, State: state, Path: path, Synced: reason == "Synced", Conditions: []metav1.Condition{{Type: clusterset.MemberSynced, Reason: reason}},
+	}}
+	w.hold(t, "member", entry)
+	w.memberChanged(entry)
+}
+
+const (
+	isConnected = clustersetv1alpha1.MemberConnected
+	isStale     = clustersetv1alpha1.MemberStale
+	isLost      = clustersetv1alpha1.MemberLost
+)
+
+// takeOver returns the controller of another replica, which knows nothing yet but what
+// the first one has written for web, as east and south export it.
+func takeOver(t *testing.T) *world {
+	t.Helper()
+	former := newWorld(t)
+	former.hold(t, "import", newImport())
+	former.export(t, exportedBy("east", ready("10.1.0.2")), exportedBy("south", ready("10.2.0.1")))
+	former.sync1(t)
+	former.written()
+	w := newWorld(t)
+	w.client, w.Controller.client = former.client, former.client
+	w.settle(t)
+	return w
+}
+
+func (w *world) expectWrites(t *testing.T, when, want string) {
+	t.Helper()
+	w.sync1(t)
+	if got := w.written(); got != want {
+		t.Errorf("%s: got requests %q, want %q", when, got, want)
+	}
+}
+
+// expectResumed checks that everything of a member that is no longer outdated is enqueued.
+func (w *world) expectResumed(t *testing.T, member, want string) {
+	t.Helper()
+	if got := w.queued(); got != "/@"+member {
+		t.Errorf("enqueued %q", got)
+	}
+	if err := w.sync(t.Context(), ofMember(member)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.queued(); got != want {
+		t.Errorf("enqueued %q, want %q", got, want)
+	}
+}
+
+// R159: a leader does not delete what another replica imported from a member that this one
+// does not reach: it does not know what that member exports. It does when nobody reaches
+// the member any more.
+func TestImportOfAMemberThatOnlyAnotherReplicaReachesStays(t *testing.T) {
+	for _, reason := range []string{clusterset.ReasonOutdated, clusterset.ReasonUnrecorded} {
+		w := takeOver(t)
+		w.know(t, "east", isStale, reason)
+		w.know(t, "south", isConnected, "Synced")
+		w.expectWrites(t, "south does not export it any more", "delete endpointslices")
+		for name, slice := range w.existingSlices(web) {
+			if slice.Labels[multicluster.SourceClusterLabel] == "south" {
+				if err := w.slices.Delete(slice); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+		}
+		w.expectWrites(t, "east is outdated", "")
+		w.queued()
+		w.know(t, "east", isLost, "Reading")
+		w.expectResumed(t, "east", "shop/web,shop/web@east")
+		w.expectWrites(t, "east is lost", "delete endpointslices, delete services")
+	}
+}
+
+// R159: the endpoints of such a member are not replaced by older ones, nor its ports. It
+// does not delay other members.
+func TestEndpointsOfAMemberThatOnlyAnotherReplicaReachesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := takeOver(t)
+		w.know(t, "east", isStale, clusterset.ReasonOutdated)
+		w.know(t, "south", isConnected, "Synced")
+		older := newImport(func(serviceImport *multiclusterxv1beta1.ServiceImport) { serviceImport.Spec.Ports[0].Name = "older" })
+		w.hold(t, "import", older)
+		w.export(t, exportedBy("east", ready("10.1.0.1")), exportedBy("south", ready("10.2.0.1")))
+		w.expectWrites(t, "east is outdated", "update endpointslices")
+		w.settle(t)
+		w.queued()
+
+		// Its exports arrive in other watches than its state.
+		w.know(t, "east", isConnected, "Synced")
+		w.expectWrites(t, "east was just read", "")
+		time.Sleep(settleTime - time.Second)
+		w.export(t, exportedBy("east", ready("10.1.0.3"), func(service *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
+			service.Name, slice.Name = clusterset.ObjectName("later", "east"), clusterset.ObjectName("later-abc", "east")
+			service.Labels = clusterset.SourceLabels("east", "later")
+			slice.Labels = service.Labels
+		}))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.expectResumed(t, "east", "shop/later,shop/later@east,shop/web,shop/web@east")
+		w.clock.Step(settleTime)
+		w.expectWrites(t, "east was read", "update endpointslices, update services")
+	})
+}
+
+// What a hub relays is outdated with the hub.
+func TestImportOfARelayedClusterStaysWithItsHub(t *testing.T) {
+	w := takeOver(t)
+	w.know(t, "east", isConnected, "Synced", "east", "hub")
+	w.know(t, "south", isConnected, "Synced", "south", "hub")
+	w.know(t, "hub", isStale, clusterset.ReasonOutdated)
+	w.expectWrites(t, "the hub is outdated", "")
+	w.queued()
+	w.know(t, "hub", isLost, "Synced")
+	w.expectResumed(t, "hub", "shop/web,shop/web@east,shop/web@south")
+	w.expectWrites(t, "the hub is lost", "delete endpointslices, delete endpointslices, delete services")
+}
