@@ -79,7 +79,7 @@ func (p *Projection) release(expired bool) bool {
 }
 
 // newRetainedImport returns a retained import, as far as it is known from its derived
-// Service. It has no endpoints.
+// Service. mcs-controller leaves that and the imported EndpointSlices as they are.
 func newRetainedImport(key types.NamespacedName, identity importidentity.Identity, derived *corev1.Service, local localState) *multicluster.ServiceImport {
 	result := newIdentified(key, identity)
 	spec := derived.Spec
@@ -104,8 +104,9 @@ func newRetainedImport(key types.NamespacedName, identity importidentity.Identit
 	setAddresses(result, local.derived, decision)
 	setSliceObjects(result, local)
 	result.Status.Conditions = []metav1.Condition{{
-		Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending,
-		Message:            fmt.Sprintf("no cluster is known to export the Service since mcs-apiserver was restarted; the ServiceImport is deleted when all members have been read, or after %s if no replica of mcs-apiserver reaches the others", maxRetention),
+		Type: multicluster.ServiceImportReady, Status: metav1.ConditionUnknown, Reason: multicluster.ServiceImportReasonExportsUnknown,
+		Message: fmt.Sprintf("no cluster is known to export the Service since mcs-apiserver was restarted; its derived Service and imported EndpointSlices stay as they are. "+
+			"Unless it is exported, the ServiceImport is deleted when all members have been read, or after %s if no replica of mcs-apiserver reaches those that have not", maxRetention),
 		LastTransitionTime: latest(derived.CreationTimestamp.Rfc3339Copy(), result.CreationTimestamp),
 	}}
 	return result

@@ -165,7 +165,7 @@ func TestRetainedImportCorrespondsToItsDerivedService(t *testing.T) {
 	if diff := cmp.Diff(want, got.Spec); diff != "" || got.UID != identity.UID || got.Annotations[multicluster.ImportLifeAnnotation] != identity.Mark() {
 		t.Errorf("got UID %s, annotations %v, spec (-want +got):\n%s", got.UID, got.Annotations, diff)
 	}
-	if condition := got.Status.Conditions[0]; condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, "no cluster is known to export") {
+	if condition := got.Status.Conditions[0]; condition.Status != metav1.ConditionUnknown || condition.Reason != multicluster.ServiceImportReasonExportsUnknown || !strings.Contains(condition.Message, "no cluster is known to export") {
 		t.Errorf("condition is %+v", condition)
 	}
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -117,6 +118,8 @@ func (c *cluster) indexer(object runtime.Object) cache.Indexer {
 		return kubernetes.Core().V1().Namespaces().Informer().GetIndexer()
 	case *corev1.Secret:
 		return c.secrets.GetIndexer()
+	case *coordinationv1.Lease:
+		return c.leases.GetIndexer()
 	case *corev1.Node:
 		return kubernetes.Core().V1().Nodes().Informer().GetIndexer()
 	case *networkingv1.ServiceCIDR:

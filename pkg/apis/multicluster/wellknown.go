@@ -54,6 +54,9 @@ const (
 	// ServiceImportReasonClusterSetIPUnavailable means that the shared ClusterSet IP
 	// of the import is unavailable in this cluster.
 	ServiceImportReasonClusterSetIPUnavailable = "ClusterSetIPUnavailable"
+	// ServiceImportReasonExportsUnknown means that it is unknown whether any cluster
+	// exports the service. Derived Service and imported EndpointSlices stay as they are.
+	ServiceImportReasonExportsUnknown = "ExportsUnknown"
 )
 
 // ImportLifeAnnotation on a ServiceImport is how many ServiceImports of the same

@@ -205,7 +205,7 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 		return nil // the key of the derived Service removes everything
 	case err != nil:
 		return err
-	case c.isOutdated(key.cluster):
+	case retained(serviceImport) && !c.isRead(key.cluster), c.isOutdated(key.cluster):
 		return nil // what exists may be newer than what is known; an event follows
 	case key.cluster == "":
 		return c.applyService(ctx, key.NamespacedName, serviceImport)

@@ -114,6 +114,12 @@ func (c *Controller) isOutdated(cluster string) bool {
 	return false
 }
 
+// isRead reports whether all exports of a cluster are known.
+func (c *Controller) isRead(cluster string) bool {
+	entry, err := c.members.Get(cluster)
+	return err == nil && entry.Status.Synced
+}
+
 // through returns a member, and the clusters that it relays.
 func (c *Controller) through(member string) []string {
 	clusters := []string{member}

@@ -136,3 +136,22 @@ func TestImportOfARelayedClusterStaysWithItsHub(t *testing.T) {
 	w.expectResumed(t, "hub", "shop/web,shop/web@east,shop/web@south")
 	w.expectWrites(t, "the hub is lost", "delete endpointslices, delete endpointslices, delete services")
 }
+
+// R163: the derived Service and the endpoints of a retained import stay until it is known
+// whether it is exported. Those of a cluster that is known not to export it do not.
+func TestObjectsOfARetainedImportStay(t *testing.T) {
+	w := takeOver(t)
+	retained := newImport(func(serviceImport *multiclusterxv1beta1.ServiceImport) {
+		serviceImport.Status.Conditions = []metav1.Condition{{Type: multicluster.ServiceImportReady, Status: metav1.ConditionUnknown, Reason: multicluster.ServiceImportReasonExportsUnknown}}
+		serviceImport.Spec.Ports = nil
+	})
+	w.hold(t, "import", retained)
+	w.expectWrites(t, "no member was read", "")
+	w.know(t, "east", clustersetv1alpha1.MemberConnecting, "Reading")
+	w.know(t, "south", isConnected, "Synced")
+	w.expectWrites(t, "south was read", "delete endpointslices")
+	if err := w.caches["import"].Delete(retained); err != nil {
+		t.Fatal(err)
+	}
+	w.expectWrites(t, "ended", "delete endpointslices, delete endpointslices, delete services")
+}

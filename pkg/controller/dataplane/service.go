@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -101,6 +102,12 @@ func servicePorts(ports []multiclusterxv1beta1.ServicePort) []corev1.ServicePort
 // Service with a cluster IP cannot become headless, nor vice versa.
 func mustReplace(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport) bool {
 	return (existing.Spec.ClusterIP == corev1.ClusterIPNone) != headless(serviceImport)
+}
+
+// retained reports whether an import is shown although no cluster is known to export it.
+func retained(serviceImport *multiclusterxv1beta1.ServiceImport) bool {
+	ready := meta.FindStatusCondition(serviceImport.Status.Conditions, multicluster.ServiceImportReady)
+	return ready != nil && ready.Reason == multicluster.ServiceImportReasonExportsUnknown
 }
 
 // sameService reports whether the Service does not have to be updated.
