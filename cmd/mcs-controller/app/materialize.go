@@ -98,7 +98,7 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 			return nil // the context is canceled
 		}
 	}
-	candidate.Yield = m.outlook.Yield
+	candidate.Yield, candidate.Hesitate = m.outlook.Yield, m.outlook.Hesitate
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return sightings.Run(ctx) })
 	group.Go(func() error { return candidate.Run(ctx, m.lead) })

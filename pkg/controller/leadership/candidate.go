@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,10 @@ type Candidate struct {
 	// nil for never. It is called whenever this replica leads. Another replica then has
 	// LeaseDuration to acquire the Lease, before this one campaigns again.
 	Yield func(context.Context)
+	// Hesitate reports whether any other replica should lead rather than this one; nil for
+	// never. Others can then acquire the Lease LeaseDuration earlier, in which they try
+	// more than once.
+	Hesitate func() bool
 }
 
 // errYielded is why a replica that could lead does not.
@@ -98,7 +103,7 @@ func (c *Candidate) campaign(ctx context.Context, lead func(context.Context) err
 	// has requests in flight.
 	holding, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()
-	lock := &observedLock{Interface: c.Lock}
+	lock := &observedLock{Interface: c.Lock, hesitate: c.Hesitate, hesitation: c.LeaseDuration}
 	stopAcquiring := context.AfterFunc(ctx, func() {
 		if !lock.acquired.Load() {
 			drop()
@@ -175,9 +180,12 @@ func (c *Candidate) release(ctx context.Context) {
 
 // observedLock observes that the elector acquired the Lease. The elector calls
 // OnStartedLeading in a goroutine that may not have begun when the elector returns.
+// To a replica that hesitates, it shows Leases that expire later.
 type observedLock struct {
 	resourcelock.Interface
-	acquired atomic.Bool
+	acquired   atomic.Bool
+	hesitate   func() bool
+	hesitation time.Duration
 }
 
 // RecordEvent implements resourcelock.Interface. The elector calls it whenever it has
@@ -185,4 +193,21 @@ type observedLock struct {
 func (l *observedLock) RecordEvent(event string) {
 	l.acquired.Store(true)
 	l.Interface.RecordEvent(event)
+}
+
+// Get implements resourcelock.Interface.
+func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && !l.acquired.Load() && l.hesitate != nil && l.hesitate() {
+		record = prolonged(*record, l.hesitation)
+	}
+	return record, raw, err
+}
+
+// prolonged returns a Lease that expires later by a duration, as one that another replica
+// holds, also if it was released.
+func prolonged(record resourcelock.LeaderElectionRecord, by time.Duration) *resourcelock.LeaderElectionRecord {
+	record.HolderIdentity = "another replica"
+	record.LeaseDurationSeconds += int(math.Ceil(by.Seconds()))
+	return &record
 }

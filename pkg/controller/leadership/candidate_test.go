@@ -51,8 +51,8 @@ func start(t *testing.T, name string, shared *lease, lead func(context.Context) 
 	return startWith(t, name, shared, lead, nil)
 }
 
-// startWith starts a replica that may yield.
-func startWith(t *testing.T, name string, shared *lease, lead func(context.Context) error, yield func(context.Context)) *replica {
+// startWith starts a replica with an outlook, unless that is nil.
+func startWith(t *testing.T, name string, shared *lease, lead func(context.Context) error, outlook *Outlook) *replica {
 	t.Helper()
 	r := &replica{name: name, lease: shared, ended: make(chan error, 1)}
 	r.ready.Store(true)
@@ -63,7 +63,10 @@ func startWith(t *testing.T, name string, shared *lease, lead func(context.Conte
 		}
 		return nil
 	})
-	r.Candidate = Candidate{Lock: r, Timing: timing, Health: health, Yield: yield}
+	r.Candidate = Candidate{Lock: r, Timing: timing, Health: health}
+	if outlook != nil {
+		r.Yield, r.Hesitate = outlook.Yield, outlook.Hesitate
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	probing := make(chan error)

@@ -26,41 +26,44 @@ const (
 	lookPeriod = 5 * time.Second
 	// defaultTTL is that of members whose server does not tell.
 	defaultTTL = time.Minute
+	// minTerm and maxTerm are how long a replica leads that has yielded for the same
+	// silences before: the other replica may not have been able to lead, or misses other
+	// members. Each time it is twice as long.
+	minTerm = time.Minute
+	maxTerm = 10 * time.Minute
 )
 
 // Outlook is which members the server of this replica does not reach, although that of
 // another replica does. What this replica knows of them is outdated.
 type Outlook struct {
 	members clustersetlisters.MemberLister
-	// yielded are the silences for which this replica has yielded, as silent returns them.
-	yielded map[string]time.Time
+	yielded yielded
 }
 
 // NewOutlook returns an Outlook on the members of the server of this replica.
 func NewOutlook(members clustersetlisters.MemberLister) *Outlook { return &Outlook{members: members} }
 
 // Yield returns when a member has been silent here for its TTL, but not elsewhere, or
-// the context is canceled. It returns once for each silence: a replica that leads again
-// in spite of it is as good as any other, such as one that does not reach another member,
-// and leads on.
+// the context is canceled. For silences for which it has returned before, it returns after
+// a while, so that replicas that each miss another member lead in turns.
 func (o *Outlook) Yield(ctx context.Context) {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), "outlook")
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
+	begun := time.Now()
 	for staying := false; ; {
-		members, err := o.members.List(labels.Everything())
-		if err != nil {
-			logger.Error(err, "Failed to list members") // unreachable: it is a cache
-		}
-		silent := silentHere(members, time.Now())
+		silent := o.silent()
 		names := slices.Sorted(maps.Keys(silent))
-		if !o.covers(silent) {
+		term := o.yielded.term(silent)
+		switch led := time.Since(begun); {
+		case len(silent) == 0:
+		case led >= term:
 			logger.Info("Another replica should lead: it reaches members that the mcs-apiserver of this Pod does not", "clusters", names)
-			o.yielded = silent
+			o.yielded = yielded{silent, term}
 			return
-		}
-		if !staying && len(names) > 0 {
-			logger.Info("No other replica reaches more members, endpoints of some are outdated: check the network of this Pod", "clusters", names)
+		case !staying:
+			logger.Info("Leading although another replica reaches members that the mcs-apiserver of this Pod does not: it did not take over, was not able to lead, or does not reach others. "+
+				"What is imported from these members stays as it is; check the network of this Pod", "clusters", names, "yieldsIn", term-led)
 			staying = true
 		}
 		select {
@@ -69,6 +72,17 @@ func (o *Outlook) Yield(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// Hesitate reports whether other replicas should lead rather than this one.
+func (o *Outlook) Hesitate() bool { return len(o.silent()) > 0 }
+
+func (o *Outlook) silent() map[string]time.Time {
+	members, err := o.members.List(labels.Everything())
+	if err != nil {
+		return nil // unreachable: it is a cache
+	}
+	return silentHere(members, time.Now())
 }
 
 // Complete returns an error while the server of this replica does not know what a member
@@ -86,14 +100,23 @@ func (o *Outlook) Complete() error {
 	return nil
 }
 
-// covers reports whether this replica has yielded for all silences.
-func (o *Outlook) covers(silent map[string]time.Time) bool {
+// yielded is why a replica yielded last.
+type yielded struct {
+	// silences are as silentHere returns them.
+	silences map[string]time.Time
+	// after is how long the replica had to lead before.
+	after time.Duration
+}
+
+// term returns how long a replica leads at least before it yields for silences. It does
+// not wait with one for which it has not yielded last time.
+func (y yielded) term(silent map[string]time.Time) time.Duration {
 	for member, since := range silent {
-		if !o.yielded[member].Equal(since) {
-			return false
+		if !y.silences[member].Equal(since) {
+			return 0
 		}
 	}
-	return true
+	return min(max(2*y.after, minTerm), maxTerm)
 }
 
 // silentHere returns the members that were silent here for longer than their TTL, but
@@ -103,13 +126,26 @@ func silentHere(members []*clustersetv1alpha1.Member, now time.Time) map[string]
 	for _, member := range members {
 		status := &member.Status
 		reachable := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
-		if status.State != clustersetv1alpha1.MemberStale || status.LastSeen == nil || reachable == nil || reachable.Status != metav1.ConditionFalse {
+		if reachable == nil || reachable.Status != metav1.ConditionFalse {
 			continue
 		}
 		since := reachable.LastTransitionTime.Time
-		if ttl := cmp.Or(time.Duration(status.TTLSeconds)*time.Second, defaultTTL); now.Sub(since) >= ttl && status.LastSeen.After(since) {
+		if ttl := cmp.Or(time.Duration(status.TTLSeconds)*time.Second, defaultTTL); now.Sub(since) >= ttl && seenElsewhere(status, since) {
 			silent[member.Name] = since
 		}
 	}
 	return silent
+}
+
+// seenElsewhere reports whether another replica has seen a member that this one has not
+// reached since a time. This one may never have.
+func seenElsewhere(status *clustersetv1alpha1.MemberStatus, since time.Time) bool {
+	switch status.State {
+	case clustersetv1alpha1.MemberStale:
+		return status.LastSeen != nil && status.LastSeen.After(since)
+	case clustersetv1alpha1.MemberConnecting:
+		synced := meta.FindStatusCondition(status.Conditions, clusterset.MemberSynced)
+		return synced != nil && synced.Reason == clusterset.ReasonOutdated
+	}
+	return false
 }

@@ -35,21 +35,23 @@ func memberOf(name string, state clustersetv1alpha1.MemberState, reachable metav
 func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	long, short, recently := now.Add(-30*time.Second), now.Add(-29*time.Second), now.Add(-5*time.Second)
-	const stale, no = clustersetv1alpha1.MemberStale, metav1.ConditionFalse
+	const no = metav1.ConditionFalse
 	withoutTTL, withoutConditions := memberOf("default", stale, no, long, recently), memberOf("relayed", stale, no, long, recently)
 	withoutTTL.Status.TTLSeconds, withoutConditions.Status.Conditions = 0, nil
 	neverSeen := memberOf("never", stale, no, long, recently)
 	neverSeen.Status.LastSeen = nil
+	unread, never := memberOf("unread", clustersetv1alpha1.MemberConnecting, no, long, recently), memberOf("connecting", clustersetv1alpha1.MemberConnecting, no, long, recently)
+	unread.Status.Conditions = append(unread.Status.Conditions, metav1.Condition{Type: clusterset.MemberSynced, Reason: clusterset.ReasonOutdated})
 	silent := silentHere([]*clustersetv1alpha1.Member{
 		memberOf("silent", stale, no, long, recently),
 		memberOf("short", stale, no, short, recently),
 		memberOf("nowhere", stale, no, long, long),
-		memberOf("connected", clustersetv1alpha1.MemberConnected, metav1.ConditionTrue, long, recently),
+		memberOf("connected", connected, metav1.ConditionTrue, long, recently),
 		memberOf("lost", clustersetv1alpha1.MemberLost, no, long, recently),
 		memberOf("unknown", stale, metav1.ConditionUnknown, long, recently),
-		withoutTTL, withoutConditions, neverSeen,
+		withoutTTL, withoutConditions, neverSeen, unread, never,
 	}, now)
-	if names := slices.Sorted(maps.Keys(silent)); strings.Join(names, ",") != "silent" || !silent["silent"].Equal(long) {
+	if names := slices.Sorted(maps.Keys(silent)); strings.Join(names, ",") != "silent,unread" || !silent["silent"].Equal(long) {
 		t.Errorf("silent are %v", silent)
 	}
 }
@@ -72,27 +74,38 @@ func (s server) show(t *testing.T, name string, state clustersetv1alpha1.MemberS
 	}
 }
 
-// R159: leadership moves to a replica that reaches a member that the leader does not, but
-// not back and forth between replicas that both do not reach some member.
-func TestLeadershipMovesToAReplicaThatReachesMoreMembers(t *testing.T) {
-	const connected, stale = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale
-	synctest.Test(t, func(t *testing.T) {
-		shared := &lease{}
-		servers := map[string]server{"first": newServer(), "second": newServer()}
-		replicas := map[string]*replica{}
-		for _, name := range []string{"first", "second"} {
-			replicas[name] = startWith(t, name, shared, untilCanceled, NewOutlook(clustersetlisters.NewMemberLister(servers[name])).Yield)
-			if name == "first" {
-				within(t, 2*settling, "first leads", func() bool { return replicas[name].leading.Load() == 1 })
-			}
+const connected, stale = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale
+
+// startReplicas starts replicas, each with a server, of which the first leads.
+func startReplicas(t *testing.T, names ...string) (servers map[string]server, replicas map[string]*replica) {
+	t.Helper()
+	servers, replicas = map[string]server{}, map[string]*replica{}
+	shared := &lease{}
+	for i, name := range names {
+		servers[name] = newServer()
+		replicas[name] = startWith(t, name, shared, untilCanceled, NewOutlook(clustersetlisters.NewMemberLister(servers[name])))
+		if i == 0 {
+			within(t, 2*settling, name+" leads", func() bool { return replicas[name].leading.Load() == 1 })
 		}
+	}
+	return servers, replicas
+}
+
+// R159: leadership moves to a replica that reaches a member that the leader does not.
+// Replicas that both do not reach some member lead in turns, ever longer.
+func TestLeadershipMovesToAReplicaThatReachesMoreMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, replicas := startReplicas(t, "first", "second")
 		first, second := replicas["first"], replicas["second"]
+		var before [2]int32
 		expectTerms := func(what string, wantFirst, wantSecond int32) {
 			t.Helper()
 			time.Sleep(time.Hour)
-			if got, other := first.terms.Load(), second.terms.Load(); got != wantFirst || other != wantSecond {
+			now := [2]int32{first.terms.Load(), second.terms.Load()}
+			if got, other := now[0]-before[0], now[1]-before[1]; got != wantFirst || other != wantSecond {
 				t.Errorf("%s: %d terms of first, %d of second, want %d and %d", what, got, other, wantFirst, wantSecond)
 			}
+			before = now
 		}
 
 		servers["first"].show(t, "m", stale, time.Now())
@@ -104,25 +117,89 @@ func TestLeadershipMovesToAReplicaThatReachesMoreMembers(t *testing.T) {
 		within(t, 15*time.Second, "second takes over", func() bool { return second.leading.Load() == 1 })
 		expectTerms("second reaches more members", 1, 1)
 
+		// The terms of both last 1, 2, 4, 8 and then 10 minutes.
 		servers["second"].show(t, "n", stale, time.Now())
 		servers["first"].show(t, "n", connected, time.Now())
-		expectTerms("neither reaches all members", 2, 1)
+		expectTerms("neither reaches all members", 6, 5)
+		expectTerms("neither reaches all members for long", 3, 3)
 
 		// The next silence is another one.
 		servers["first"].show(t, "m", connected, time.Now())
 		servers["second"].show(t, "n", connected, time.Now())
-		expectTerms("both reach all members", 2, 1)
-		servers["first"].show(t, "m", stale, time.Now())
-		expectTerms("second reaches more members again", 2, 2)
+		time.Sleep(time.Minute)
+		leads, follows, other := "first", "second", second
+		if second.leading.Load() == 1 {
+			leads, follows, other = "second", "first", first
+		}
+		servers[leads].show(t, "o", stale, time.Now())
+		servers[follows].show(t, "o", connected, time.Now())
+		within(t, time.Minute, follows+" takes over", func() bool { return other.leading.Load() == 1 })
 
 		// Nobody else can lead.
-		first.end(t)
-		servers["second"].show(t, "n", stale, time.Now())
-		within(t, time.Minute, "second yields", func() bool { return second.leading.Load() == 0 })
-		within(t, 2*timing.LeaseDuration, "second leads again", func() bool { return second.leading.Load() == 1 })
-		expectTerms("nobody else leads", 2, 3)
-		second.end(t)
+		replicas[leads].end(t)
+		servers[follows].show(t, "n", stale, time.Now())
+		within(t, time.Minute, follows+" yields", func() bool { return other.leading.Load() == 0 })
+		within(t, 3*timing.LeaseDuration, follows+" leads again", func() bool { return other.leading.Load() == 1 })
+		other.end(t)
 	})
+}
+
+// R159: a replica that misses a member, and leads because the one that reaches it was not
+// ready for a while, yields again.
+func TestLeadershipReturnsToTheReplicaThatReachesMoreMembersAfterItsRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, replicas := startReplicas(t, "first", "second")
+		first, second := replicas["first"], replicas["second"]
+		defer first.end(t)
+		defer second.end(t)
+		servers["first"].show(t, "m", stale, time.Now())
+		servers["second"].show(t, "m", connected, time.Now())
+		within(t, time.Minute, "second takes over", func() bool { return second.leading.Load() == 1 })
+		time.Sleep(time.Hour)
+
+		second.ready.Store(false) // its server restarts
+		within(t, time.Minute, "first leads meanwhile", func() bool { return first.leading.Load() == 1 })
+		second.ready.Store(true)
+		within(t, 2*minTerm, "second leads again", func() bool { return second.leading.Load() == 1 })
+
+		// It does so also if second is not ready when first yields, but not at once.
+		second.ready.Store(false)
+		within(t, time.Minute, "first leads meanwhile", func() bool { return first.leading.Load() == 1 })
+		terms := first.terms.Load()
+		time.Sleep(time.Hour)
+		if got := first.terms.Load() - terms; got < 5 || got > 7 {
+			t.Errorf("first yielded %d times in an hour in which nobody else could lead", got)
+		}
+		second.ready.Store(true)
+		within(t, maxTerm+time.Minute, "second leads again", func() bool { return second.leading.Load() == 1 })
+	})
+}
+
+// R159: of several replicas, one leads that reaches all members, however the former leader
+// ended.
+func TestReplicaThatMissesAMemberLeavesTheLeaseToOthers(t *testing.T) {
+	for name, end := range map[string]func(*replica){
+		"released": func(leader *replica) { leader.ready.Store(false) },
+		"expired":  func(leader *replica) { leader.connected.Store(false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 10 { // the order of attempts is random
+				synctest.Test(t, func(t *testing.T) {
+					servers, replicas := startReplicas(t, "first", "second", "third")
+					for _, replica := range replicas {
+						defer replica.end(t)
+					}
+					servers["second"].show(t, "m", stale, time.Now())
+					time.Sleep(time.Hour)
+					end(replicas["first"])
+					within(t, 2*timing.LeaseDuration, "third leads", func() bool { return replicas["third"].leading.Load() == 1 })
+					if replicas["second"].terms.Load() > 0 {
+						t.Error("second led before")
+					}
+				})
+			}
+		})
+	}
 }
 
 // R169: nobody leads whose server does not know what a member exported before.
