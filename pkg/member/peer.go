@@ -131,7 +131,7 @@ func (p *peer) hereLocked() time.Time {
 // missedLocked reports whether this replica has not seen a member for its TTL, although
 // another one has.
 func (p *peer) missedLocked(now time.Time, ttl time.Duration) bool {
-	return p.state == clusterset.MemberStale && now.Sub(p.hereLocked()) >= p.ttlLocked(ttl)
+	return p.stateLocked(now, ttl) == clusterset.MemberStale && now.Sub(p.hereLocked()) >= p.ttlLocked(ttl)
 }
 
 // lastSeenLocked returns when any replica last saw the peer.

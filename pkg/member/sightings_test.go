@@ -261,3 +261,13 @@ func TestReplicaThatIsCutOffHandsOver(t *testing.T) {
 		t.Error("it is missed although no replica reaches it")
 	}
 }
+
+// R165: it does not hand over when a member is lost to all replicas at the same time.
+func TestLostMemberIsNotMissed(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.silence(b, liveness.DefaultTTL-feed.ProbeInterval, nil)
+	w.clock.Step(feed.ProbeInterval)
+	if b.peer.missedLocked(w.clock.Now(), w.config.TTL) {
+		t.Error("it is missed although no replica reaches it")
+	}
+}
