@@ -240,7 +240,7 @@ func (p *peer) renewTokenLocked(ctx context.Context, token string) {
 func (s *Set) policyLocked(spec *secret.Spec) exports.Policy {
 	return exports.Policy{
 		Self: s.roster.identity.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, MemoryLimit: spec.MemoryLimit,
-		Ranges: s.config.Ranges, Networks: s.networks,
+		AllowedNamespaces: spec.AllowedNamespaces, ReservedNamespaces: s.config.ReservedNamespaces, Ranges: s.config.Ranges, Networks: s.networks,
 	}
 }
 
@@ -291,7 +291,7 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 	p.uid, p.claimedAt, p.cidrs, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, true
 	p.incomplete = recalled.Incomplete
 	if spec.Problem != nil { // enforced as soon as the Secret is valid
-		policy.Relay, policy.AllowedCIDRs = route.Scope{All: true}, nil
+		policy.Relay, policy.AllowedCIDRs, policy.AllowedNamespaces, policy.ReservedNamespaces = route.Scope{All: true}, nil, nil, nil
 	}
 	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
 	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed

@@ -22,6 +22,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -60,6 +61,9 @@ type Config struct {
 	LostPolicy clusterset.LostPolicy
 	// Ranges are the ClusterSet IP ranges.
 	Ranges []netip.Prefix
+	// ReservedNamespaces are those that members may not export into unless their
+	// Secrets allow it.
+	ReservedNamespaces sets.Set[string]
 	// ServiceChanged and MemberChanged are called with what has to be read again.
 	// They MUST NOT BLOCK.
 	ServiceChanged func(exports.Ref)

@@ -87,6 +87,13 @@ func (p *Projection) namespaceChanged(object any) {
 	}
 	p.config.Lives.NamespaceChanged(namespace.UID)
 	p.enqueueNamespace(namespace.Name)
+	if !importDisabled(namespace) { // it may have been, so that nothing was computed
+		for _, service := range p.members.Services() {
+			if service.Namespace == namespace.Name {
+				p.enqueueService(service)
+			}
+		}
+	}
 }
 
 // enqueueNamespace enqueues everything that is exported or imported in a namespace.

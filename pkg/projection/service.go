@@ -46,7 +46,8 @@ func (p *Projection) exportAndPublish(service types.NamespacedName) ([]member.Ex
 }
 
 // exports returns the exports of a Service by all clusters, that of this
-// cluster first. Outside a ClusterSet nothing is exported or imported.
+// cluster first. Outside a ClusterSet nothing is exported or imported. Exports of
+// other clusters are ignored in namespaces that are not to be imported into.
 func (p *Projection) exports(service types.NamespacedName) ([]member.Export, error) {
 	identity := p.members.Identity()
 	if identity.ID == "" || identity.ClusterSet == "" {
@@ -60,7 +61,19 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 	if own != nil {
 		exports = append(exports, member.Export{Export: *own, State: clusterset.MemberLocal})
 	}
+	namespace, err := p.namespaces.Get(service.Namespace)
+	switch {
+	case apierrors.IsNotFound(err): // published all the same: others may have it
+	case err != nil:
+		return nil, err
+	case importDisabled(namespace):
+		return exports, nil
+	}
 	return append(exports, p.members.Exports(service)...), nil
+}
+
+func importDisabled(namespace *corev1.Namespace) bool {
+	return namespace.Annotations[clusterset.ImportAnnotation] == clusterset.ImportDisabled
 }
 
 // origin returns this cluster as the origin of exports.

@@ -23,6 +23,9 @@ const (
 	// MemberSecretAllowedCIDRs is the key of the comma-separated CIDRs that the
 	// endpoints of the member must be in. If absent, all addresses are allowed.
 	MemberSecretAllowedCIDRs = "allowed-cidrs"
+	// MemberSecretAllowedNamespaces is the key of the comma-separated namespaces that
+	// the member may export into. If absent, these are all but those of the system.
+	MemberSecretAllowedNamespaces = "allowed-namespaces"
 	// MemberSecretMemoryLimit is the key of the memory that the exports of the
 	// member may take in this cluster, a quantity such as 128Mi.
 	MemberSecretMemoryLimit = "memory-limit"
@@ -38,6 +41,13 @@ const (
 	// LostAnnotation on the Lease of a member, with the value "true", means that the
 	// member has counted as lost since it was last seen.
 	LostAnnotation = GroupName + "/lost"
+)
+
+// ImportAnnotation on a namespace, with the value ImportDisabled, means that nothing
+// is imported into it from other clusters.
+const (
+	ImportAnnotation = GroupName + "/import"
+	ImportDisabled   = "disabled"
 )
 
 // DetachedConfigMap is the name of the ConfigMap that detaches the API: while it

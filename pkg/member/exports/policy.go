@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
@@ -20,6 +21,9 @@ type Policy struct {
 	Self, Member string
 	// Relay are the other clusters that the member may relay.
 	Relay route.Scope
+	// AllowedNamespaces are those that objects may be in. If nil, these are all but
+	// the ReservedNamespaces.
+	AllowedNamespaces, ReservedNamespaces sets.Set[string]
 	// AllowedCIDRs are the networks that endpoints may be in; empty for all.
 	AllowedCIDRs []netip.Prefix
 	// Ranges are the ClusterSet IP ranges of this cluster.
@@ -64,6 +68,9 @@ func (p Policy) Admit(object Object) Arrival {
 	case object.Cluster != p.Member && len(path) == 0:
 		return rejected(ReasonInvalid, "relayed export of cluster %.63q has no path", object.Cluster)
 	}
+	if !p.allowsNamespace(object.Service.Namespace) {
+		return rejected(ReasonNamespace, "member may not export into namespace %.63q: add it to %s in the Secret if it should", object.Service.Namespace, clusterset.MemberSecretAllowedNamespaces)
+	}
 	path = append(slices.Clone(path), p.Member)
 	switch content := object.Object.(type) {
 	case *clusterset.ExportedService:
@@ -101,11 +108,18 @@ func (p Policy) Readmit(arrival Arrival) Arrival {
 // another policy. It does not modify the object. It reports false if nothing of
 // the object may be kept.
 func (p Policy) Retain(object Object) (Object, bool) {
-	if object.Cluster == p.Self || object.Cluster != p.Member && !p.Relay.Allows(object.Cluster) {
+	if object.Cluster == p.Self || object.Cluster != p.Member && !p.Relay.Allows(object.Cluster) || !p.allowsNamespace(object.Service.Namespace) {
 		return object, false
 	}
 	restricted, _ := p.restrict(object)
 	return restricted, true
+}
+
+func (p Policy) allowsNamespace(name string) bool {
+	if p.AllowedNamespaces != nil {
+		return p.AllowedNamespaces.Has(name)
+	}
+	return !p.ReservedNamespaces.Has(name)
 }
 
 // restrict drops addresses that the policy does not allow from a copy of the object,

@@ -114,3 +114,39 @@ func TestOnlyWhatIsImportedOfASliceIsHeld(t *testing.T) {
 		t.Errorf("want (-), got (+): %s", diff)
 	}
 }
+
+// R206: a member exports into the namespaces that its Secret allows, by default all but
+// the reserved ones.
+func TestNamespacesOfAMember(t *testing.T) {
+	reserved := sets.New("kube-system", "mcs-system")
+	for _, test := range []struct {
+		namespace string
+		allowed   sets.Set[string]
+		want      bool
+	}{
+		{"shop", nil, true},
+		{"kube-system", nil, false},
+		{"mcs-system", nil, false},
+		{"shop", sets.New("shop"), true},
+		{"other", sets.New("shop"), false},
+		{"kube-system", sets.New("shop"), false},
+		{"kube-system", sets.New("kube-system"), true}, // explicitly
+	} {
+		policy := Policy{Self: "a", Member: "b", AllowedNamespaces: test.allowed, ReservedNamespaces: reserved}
+		service, slice := membertest.ExportedService("b", "web"), membertest.ExportedSlice("b", "web", "web-1")
+		service.Namespace, slice.Namespace = test.namespace, test.namespace
+		for _, object := range []any{service, slice} {
+			decoded, err := Decode(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrival := policy.Admit(decoded)
+			if arrival.Admitted != test.want || !test.want && arrival.Err.Reason != ReasonNamespace {
+				t.Errorf("%s with %v: admitted is %v, %v", test.namespace, test.allowed, arrival.Admitted, arrival.Err)
+			}
+			if _, retained := policy.Retain(decoded); retained != test.want {
+				t.Errorf("%s with %v: retained is %v", test.namespace, test.allowed, retained)
+			}
+		}
+	}
+}

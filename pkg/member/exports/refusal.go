@@ -13,6 +13,7 @@ import (
 const (
 	ReasonInvalid        = "Invalid"
 	ReasonNotRelayed     = "NotRelayed"
+	ReasonNamespace      = "ForbiddenNamespace"
 	ReasonAddress        = "ForbiddenAddress"
 	ReasonClusterSetIP   = "ForbiddenClusterSetIP"
 	ReasonObjectTooLarge = "ObjectTooLarge"

@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -47,6 +48,8 @@ type Spec struct {
 	Relay route.Scope
 	// AllowedCIDRs are the networks that endpoints may be in; empty for all.
 	AllowedCIDRs []netip.Prefix
+	// AllowedNamespaces are those that the member may export into; nil for the default.
+	AllowedNamespaces sets.Set[string]
 	// MemoryLimit is how much memory the exports of the member may take, in bytes.
 	MemoryLimit int64
 	// Config leads to the member. It lacks the token, which may be renewed at any time.
@@ -88,6 +91,7 @@ func Parse(secret *corev1.Secret) *Spec {
 		s.ClusterID = id
 	}
 	errs = append(errs, s.parseCIDRs(secret.Data[clusterset.MemberSecretAllowedCIDRs], data)...)
+	errs = append(errs, s.parseNamespaces(secret.Data[clusterset.MemberSecretAllowedNamespaces], data)...)
 	errs = append(errs, s.parseMemoryLimit(secret.Data[clusterset.MemberSecretMemoryLimit], data)...)
 	errs = append(errs, s.parseRelay(secret.Data[clusterset.MemberSecretRelayFor], data)...)
 	errs = append(errs, s.parseAnnotations(secret.Annotations)...)
@@ -113,6 +117,19 @@ func (s *Spec) parseCIDRs(value []byte, data *field.Path) (errs []error) {
 			continue
 		}
 		s.AllowedCIDRs = append(s.AllowedCIDRs, prefix)
+	}
+	return errs
+}
+
+func (s *Spec) parseNamespaces(value []byte, data *field.Path) (errs []error) {
+	for _, name := range list(value) {
+		for _, problem := range apivalidation.ValidateNamespaceName(name, false) {
+			errs = append(errs, field.Invalid(data.Key(clusterset.MemberSecretAllowedNamespaces), name, problem))
+		}
+		if s.AllowedNamespaces == nil {
+			s.AllowedNamespaces = sets.New[string]()
+		}
+		s.AllowedNamespaces.Insert(name)
 	}
 	return errs
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
@@ -190,5 +191,21 @@ func TestMemoryLimit(t *testing.T) {
 		if spec.Problem == nil || !strings.Contains(spec.Problem.Error(), "data[memory-limit]") || spec.MemoryLimit != exports.DefaultMemoryLimit {
 			t.Errorf("%q: %d, %v", value, spec.MemoryLimit, spec.Problem)
 		}
+	}
+}
+
+// R206: the namespaces that a member may export into are part of its Secret.
+func TestAllowedNamespaces(t *testing.T) {
+	parse := func(value string) *Spec {
+		return Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretAllowedNamespaces, value)))
+	}
+	if spec := parse("shop, pay\nkube-system"); spec.Problem != nil || !spec.AllowedNamespaces.Equal(sets.New("shop", "pay", "kube-system")) {
+		t.Errorf("got %v, %v", spec.AllowedNamespaces, spec.Problem)
+	}
+	if spec := parse(" "); spec.Problem != nil || spec.AllowedNamespaces != nil {
+		t.Errorf("got %v, %v", spec.AllowedNamespaces, spec.Problem)
+	}
+	if spec := parse("shop/web,*"); spec.Problem == nil || strings.Count(spec.Problem.Error(), "data[allowed-namespaces]") != 2 {
+		t.Errorf("got %v", spec.Problem)
 	}
 }
