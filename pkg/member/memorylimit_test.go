@@ -4,15 +4,19 @@
 package member
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
@@ -74,4 +78,53 @@ func TestRefusedExportComesBackWhenAnotherIsWithdrawn(t *testing.T) {
 	}
 	server.Withdraw("1")
 	eventually(t, "the fifth export is held", func() bool { return r.exporters("5") == "b" && r.exporters("1") == "" && synced() == "Synced" })
+}
+
+// R208: what is refused is counted by member and reason, until it is not any more.
+func TestRefusalsAreCounted(t *testing.T) {
+	const id = "counted"
+	counts := func() string {
+		t.Helper()
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		must(t, err)
+		var lines []string
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				labels := map[string]string{}
+				for _, label := range metric.GetLabel() {
+					labels[label.GetName()] = label.GetValue()
+				}
+				if family.GetName() == "mcs_apiserver_member_refused_objects" && labels["cluster"] == id {
+					lines = append(lines, fmt.Sprintf("%s=%v", labels["reason"], metric.GetGauge().GetValue()))
+				}
+			}
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, " ")
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got := counts(); got != want {
+			t.Errorf("refusals are %q, want %q", got, want)
+		}
+	}
+	w := newFixture(t, nil)
+	w.upsertSecret(t.Context(), secretFor(id, membertest.ValidKubeconfig()))
+	b := w.connect(w.peers["member-"+id])
+	bad, loopback := exported(id, "web"), exportedSlice(id, "web", "web-1")
+	bad.Spec.Type = "bad"
+	loopback.Spec.Endpoints[0].Addresses[0] = "127.0.0.1"
+	w.replace(t, b, exports.Services, bad, exported("other", "web"))
+	w.upsert(t, b, loopback)
+	expect("ForbiddenAddress=1 Invalid=1 NotRelayed=1")
+	expectCondition(t, w.Entry(id), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects",
+		"3 objects are rejected or admitted only in part (ForbiddenAddress: 1, Invalid: 1, NotRelayed: 1), the first: exportedservices ns/web.counted: ")
+	b.ReadFailed(exports.Services, access.TooLargeError{})
+	expect("ForbiddenAddress=1 Invalid=1 NotRelayed=1 ResponseTooLarge=1")
+	expectCondition(t, w.Entry(id), clusterset.MemberSynced, metav1.ConditionFalse, "ResponseTooLarge", "response is larger than the limit")
+	b.ReadFailed(exports.Services, nil)
+	w.replace(t, b, exports.Services, exported(id, "web"))
+	expect("ForbiddenAddress=1")
+	w.removeSecret(t.Context(), secretFor(id, membertest.ValidKubeconfig()))
+	expect("")
 }

@@ -72,6 +72,8 @@ type peer struct {
 	// recorded is set once all exports were recorded since the member was accepted.
 	recorded bool
 	rejected [exports.Kinds]*exports.Rejections
+	// refusals are the numbers of refused objects by reason, as in the metric.
+	refusals map[string]int
 	// errors of the last attempts.
 	probeError, claimsError error
 	readErrors              [exports.Kinds]error
@@ -266,6 +268,7 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 		default:
 			if ok {
 				p.stopFeedLocked()
+				p.countRefusalsLocked(nil)
 				s.forgetLocked(p)
 			}
 			logger.Info("Member Secret added", "cluster", spec.ClusterID, "secret", spec.Name)
@@ -338,6 +341,7 @@ func (s *Set) removeSecret(ctx context.Context, object any) {
 		}
 		klog.FromContext(ctx).Info("Member Secret deleted", "cluster", p.id, "secret", source.Name)
 		p.stopFeedLocked()
+		p.countRefusalsLocked(nil)
 		s.forgetLocked(p)
 		delete(s.peers, source.Name)
 		delete(s.roster.readers, p.id) // it was a member until now

@@ -113,7 +113,7 @@ func TestRejectedObjectIsReportedAndRemoved(t *testing.T) {
 	if w.exporters("web") != "" {
 		t.Error("the previous state of the object is still held")
 	}
-	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects", `1 objects are rejected or admitted only in part, the first: exportedservices ns/web.b: spec.type`)
+	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, "InvalidObjects", `1 objects are rejected or admitted only in part (Invalid: 1), the first: exportedservices ns/web.b: spec.type`)
 	// The same object, now of another cluster and Service.
 	moved := exportedSlice("b", "web", "web-1")
 	moved.Spec.Cluster, moved.Spec.Service = "c", "other"

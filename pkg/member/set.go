@@ -122,6 +122,7 @@ func New(config Config) *Set {
 		ready:     make(chan struct{}),
 	}
 	s.roster = newRoster(&s.config)
+	registerMetrics()
 	return s
 }
 

@@ -88,6 +88,15 @@ func (r *Rejections) unset(key Key) {
 	}
 }
 
+// AddTo adds the numbers of objects to counts by reason.
+func (r *Rejections) AddTo(counts map[string]int) {
+	if r != nil {
+		for reason, count := range r.byReason {
+			counts[reason] += count
+		}
+	}
+}
+
 // For returns how many objects are rejected for a reason.
 func (r *Rejections) For(reason string) int {
 	if r == nil {

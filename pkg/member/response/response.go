@@ -41,14 +41,23 @@ func Members(list *clustersetv1alpha1.MemberList) (map[string]*clusterset.Member
 // reasoned is an error with a reason of its own, and a message that stands alone.
 type reasoned interface{ Reason() string }
 
+// Limit returns the reason of an error that reports that a member exceeded a limit.
+func Limit(err error) (reason string, ok bool) {
+	var own reasoned
+	if !errors.As(err, &own) {
+		return "", false
+	}
+	return own.Reason(), true
+}
+
 // Explain returns the reason of a failed request, and a message that tells what
 // to do about it.
 func Explain(err error) (reason, message string) {
+	if reason, ok := Limit(err); ok {
+		return reason, err.Error()
+	}
 	var status apierrors.APIStatus
-	var own reasoned
 	switch {
-	case errors.As(err, &own):
-		return own.Reason(), err.Error()
 	case apierrors.IsUnauthorized(err):
 		return "Unauthorized", "member rejects the credential in the Secret: renew it, for example with `kubectl mcs join`"
 	case apierrors.IsForbidden(err):

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,18 +105,15 @@ func read(feed Feed) metav1.Condition {
 			return condition
 		}
 	}
-	rejected := 0
-	first := ""
+	rejected, first := 0, ""
 	for kind := range exports.Kinds {
 		rejected += feed.Rejected[kind].Len()
-		if first == "" {
-			first = feed.Rejected[kind].First()
-		}
+		first = cmp.Or(first, feed.Rejected[kind].First())
 	}
 	switch {
 	case rejected > 0:
 		condition.Reason = "InvalidObjects"
-		condition.Message = fmt.Sprintf("%d objects are rejected or admitted only in part, the first: %s", rejected, first)
+		condition.Message = fmt.Sprintf("%d objects are rejected or admitted only in part (%s), the first: %s", rejected, describe(feed.Refusals()), first)
 	case feed.Listed != [exports.Kinds]bool{true, true}:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, "Reading"
 		condition.Message = "exports of the member have not been read completely since this server started or the Secret changed"
@@ -126,6 +124,28 @@ func read(feed Feed) metav1.Condition {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Synced", "all exports of the member are known"
 	}
 	return condition
+}
+
+// Refusals returns how many objects are refused, by reason. A reason that ends the
+// reading of a member counts as 1.
+func (f Feed) Refusals() map[string]int {
+	counts := map[string]int{}
+	for kind := range exports.Kinds {
+		f.Rejected[kind].AddTo(counts)
+		if reason, ok := response.Limit(f.ReadErrors[kind]); ok {
+			counts[reason] = 1
+		}
+	}
+	return counts
+}
+
+// describe lists reasons with their counts.
+func describe(counts map[string]int) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s: %d", reason, counts[reason]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Listing is the set of clusters that are members here, directly or through a hub.
