@@ -23,6 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/exportstatus"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberlease"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberrefusals"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
@@ -134,6 +135,7 @@ func (m *materializer) controllers() ([]controller, error) {
 		statuses,
 		clusterid.New(m.client, m.computed, m.opts.ClusterID, m.own),
 		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets()),
+		memberrefusals.New(clock.RealClock{}, m.recorder, m.own, m.members.Core().V1().Secrets()),
 	}, nil
 }
 

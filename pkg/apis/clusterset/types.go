@@ -201,6 +201,13 @@ const (
 	// ReasonOutdated is the reason of MemberSynced while another replica may know newer
 	// exports of the member, and nothing of it may be changed or withdrawn.
 	ReasonOutdated = "Outdated"
+	// ReasonInvalidObjects is the reason of MemberSynced if objects of the member are
+	// rejected or admitted only in part.
+	ReasonInvalidObjects = "InvalidObjects"
+	// ReasonTooManyExports and ReasonResponseTooLarge are the reasons of MemberSynced if
+	// the member sends more than is read.
+	ReasonTooManyExports   = "TooManyExports"
+	ReasonResponseTooLarge = "ResponseTooLarge"
 )
 
 // MemberStatus describes the observed state of a member.

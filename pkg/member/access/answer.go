@@ -11,6 +11,8 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 // DefaultLimit is how much memory it may take to decode a response, unless
@@ -43,7 +45,7 @@ func (e TooLargeError) Error() string {
 }
 
 // Reason is the reason of the condition that reports the error.
-func (TooLargeError) Reason() string { return "ResponseTooLarge" }
+func (TooLargeError) Reason() string { return clusterset.ReasonResponseTooLarge }
 
 // bounded requests responses that are not compressed, and ends those that are
 // too large: another cluster must not be able to use up the memory of this process.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
@@ -204,4 +205,4 @@ func statusOf(err error) *metav1.Status {
 }
 
 // Reason is the reason of the condition that reports the error.
-func (e LimitError) Reason() string { return "TooManyExports" }
+func (e LimitError) Reason() string { return clusterset.ReasonTooManyExports }

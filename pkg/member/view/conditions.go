@@ -112,7 +112,7 @@ func read(feed Feed) metav1.Condition {
 	}
 	switch {
 	case rejected > 0:
-		condition.Reason = "InvalidObjects"
+		condition.Reason = clusterset.ReasonInvalidObjects
 		condition.Message = fmt.Sprintf("%d objects are rejected or admitted only in part (%s), the first: %s", rejected, describe(feed.Refusals()), first)
 	case feed.Listed != [exports.Kinds]bool{true, true}:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, "Reading"

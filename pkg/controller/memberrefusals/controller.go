@@ -1,0 +1,125 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memberrefusals reports in Events what is refused of members. An Event is
+// seen by those who watch a namespace, and not only by those who look at a Member.
+package memberrefusals
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+)
+
+// interval is the minimum time between two Events about the same member: what is
+// refused changes as often as the member likes.
+const interval = 10 * time.Minute
+
+// maxNote is the limit of the note of an Event, in bytes.
+const maxNote = 1024
+
+// Controller reports what is refused of members.
+type Controller struct {
+	clock    clock.PassiveClock
+	recorder events.EventRecorder
+	queue    loop.Queue
+	handlers loop.Handlers
+	members  clustersetlisters.MemberLister
+	secrets  corev1listers.SecretLister
+	// reported are the last Events by member. Only the worker uses it.
+	reported map[string]report
+}
+
+// report is what was last reported about a member.
+type report struct {
+	at      time.Time
+	message string
+}
+
+// New returns a controller. secrets are the member Secrets, which Events refer to.
+func New(clock clock.PassiveClock, recorder events.EventRecorder, own mcsinformers.SharedInformerFactory, secrets coreinformers.SecretInformer) *Controller {
+	members := own.ClusterSet().V1alpha1().Members()
+	c := &Controller{
+		clock: clock, recorder: recorder, queue: loop.NewQueue("memberrefusals"),
+		members: members.Lister(), secrets: secrets.Lister(), reported: map[string]report{},
+	}
+	c.handlers = loop.Handlers{
+		members.Informer(): loop.OnChange(func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) }),
+	}
+	return c
+}
+
+// Run runs the controller until the context is canceled. Only the leader runs it.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "memberrefusals"))
+	return c.handlers.Run(ctx, c.queue, 1, c.sync)
+}
+
+func (c *Controller) sync(_ context.Context, key types.NamespacedName) error {
+	entry, err := c.members.Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		delete(c.reported, key.Name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	message := refusal(entry)
+	last := c.reported[key.Name]
+	if message == "" || message == last.message {
+		return nil
+	}
+	if wait := last.at.Add(interval).Sub(c.clock.Now()); wait > 0 {
+		c.queue.AddAfter(key, wait)
+		return nil
+	}
+	secret, err := c.secretOf(entry)
+	if secret == nil || err != nil {
+		return err // of a cluster that a hub relays
+	}
+	c.reported[key.Name] = report{c.clock.Now(), message}
+	c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, "ExportsRefused", "Import", "%.*s", maxNote, "Member "+key.Name+": "+message)
+	return nil
+}
+
+// refusal returns what is refused of a member, an empty string if nothing is.
+func refusal(entry *clustersetv1alpha1.Member) string {
+	synced := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberSynced)
+	if synced == nil || synced.Status != metav1.ConditionFalse ||
+		!slices.Contains([]string{clusterset.ReasonInvalidObjects, clusterset.ReasonTooManyExports, clusterset.ReasonResponseTooLarge}, synced.Reason) {
+		return ""
+	}
+	return synced.Message
+}
+
+// secretOf returns the Secret of a member, whose UID is that of the member.
+func (c *Controller) secretOf(entry *clustersetv1alpha1.Member) (*corev1.Secret, error) {
+	secrets, err := c.secrets.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	for _, secret := range secrets {
+		if secret.UID == entry.UID {
+			return secret, nil
+		}
+	}
+	return nil, nil
+}
