@@ -91,8 +91,9 @@ type Feed struct {
 	mu             sync.Mutex
 	overLimitUntil [exports.Kinds]time.Time
 	// rereads end the watches of a kind when they are closed. A watch that begins
-	// replaces its own.
-	rereads [exports.Kinds]chan struct{}
+	// replaces its own. outdated are the kinds that have not been listed since.
+	rereads  [exports.Kinds]chan struct{}
+	outdated [exports.Kinds]bool
 	// reread is when Reread last ended the watches.
 	reread time.Time
 	// rereading is set if they are to be ended again.
@@ -149,9 +150,16 @@ func (f *Feed) rereadLocked() {
 			if ended != nil {
 				close(ended)
 			}
-			f.rereads[kind] = nil
+			f.rereads[kind], f.outdated[kind] = nil, true
 		}
 	}
+}
+
+// listing records that a kind is listed from now on.
+func (f *Feed) listing(kind exports.Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.outdated[kind] = false
 }
 
 // expiry returns a channel that is closed when the watch of a kind that begins
@@ -159,8 +167,13 @@ func (f *Feed) rereadLocked() {
 func (f *Feed) expiry(kind exports.Kind) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.rereads[kind] = make(chan struct{})
-	return f.rereads[kind]
+	expired := make(chan struct{})
+	if f.outdated[kind] { // no watch was open when it was requested
+		close(expired)
+		return expired
+	}
+	f.rereads[kind] = expired
+	return expired
 }
 
 // connect creates the client. Tests that replace the client do not call it.

@@ -44,12 +44,13 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 			if err := f.overLimit(kind); err != nil {
 				return nil, err
 			}
+			if options.Continue == "" {
+				read, bytes = 0, 0
+				f.listing(kind)
+			}
 			list, err := source.ListWithContextFunc(access.WithLimit(ctx, f.config.MemoryLimit), options)
 			if err != nil {
 				return nil, f.failed(kind, err)
-			}
-			if options.Continue == "" {
-				read, bytes = 0, 0
 			}
 			read, bytes = read+meta.LenList(list), bytes+exports.Footprint(list)
 			if read > maxObjects[kind] || bytes > f.config.MemoryLimit {
@@ -61,6 +62,9 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 			options.LabelSelector = selector
 			if err := f.overLimit(kind); err != nil {
 				return nil, err
+			}
+			if streamsList(options) {
+				f.listing(kind)
 			}
 			watcher, err := source.WatchFuncWithContext(access.WithLimit(ctx, maxEvent), options)
 			if err != nil {
