@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
@@ -77,14 +80,29 @@ func TestImportGoesWithItsNamespace(t *testing.T) {
 	west().AwaitImport(t, ns, "web", "east")
 }
 
-// R17: no namespace is barred. Restricting exports is the administrator's choice.
+// R17, R206: no namespace is barred from exporting. Others do not import into
+// namespaces of the system unless their administrators allow it.
 func TestEveryNamespaceCanExport(t *testing.T) {
-	for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
-		export(t, east(), ns, "anywhere")
-		west().AwaitImport(t, ns, "anywhere", "east")
-		unexport(t, east(), ns, "anywhere")
-		west().AwaitNoImport(t, ns, "anywhere")
+	export(t, east(), metav1.NamespaceDefault, "anywhere")
+	west().AwaitImport(t, metav1.NamespaceDefault, "anywhere", "east")
+	unexport(t, east(), metav1.NamespaceDefault, "anywhere")
+	west().AwaitNoImport(t, metav1.NamespaceDefault, "anywhere")
+
+	export(t, east(), metav1.NamespaceSystem, "anywhere")
+	east().AwaitImport(t, metav1.NamespaceSystem, "anywhere", "east")
+	synced := func(status metav1.ConditionStatus, message string) func(*clustersetv1alpha1.Member) error {
+		return func(found *clustersetv1alpha1.Member) error {
+			condition := meta.FindStatusCondition(found.Status.Conditions, "Synced")
+			if condition == nil || condition.Status != status || !strings.Contains(condition.Message, message) {
+				return fmt.Errorf("condition is %+v", condition)
+			}
+			return nil
+		}
 	}
+	west().AwaitMember(t, "east", synced(metav1.ConditionFalse, `member may not export into namespace "kube-system"`))
+	west().AwaitNoImport(t, metav1.NamespaceSystem, "anywhere")
+	unexport(t, east(), metav1.NamespaceSystem, "anywhere")
+	west().AwaitMember(t, "east", synced(metav1.ConditionTrue, ""))
 }
 
 // R19, R33, R123: an export without its Service contributes nothing and recovers
