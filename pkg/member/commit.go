@@ -131,7 +131,7 @@ func (s *Set) enforcePolicy(p *peer) (removed bool) {
 		return false
 	}
 	presentLocked := func() bool { return s.peers[p.spec.Name] == p }
-	update := store.Fit(store.Retain(policy), policy.MemoryLimit)
+	update := store.Fit(store.Retain(policy), policy.Limits)
 	after := s.commit(p, store, update, presentLocked, func() { s.refreshLocked(p) })
 	p.updates.Unlock()
 	after()

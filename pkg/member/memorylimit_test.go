@@ -27,7 +27,7 @@ func TestExportsBeyondTheMemoryLimitAreReportedAndReadAgain(t *testing.T) {
 	w := newFixture(t, nil)
 	b, c := w.join("b"), w.join("c")
 	service, slice := w.arrival(t, b, exported("b", "web")), w.arrival(t, b, exportedSlice("b", "web", "web-1"))
-	b.peer.spec.MemoryLimit = service.Object.Bytes + slice.Object.Bytes
+	b.peer.spec.Limits.Bytes = service.Object.Bytes + slice.Object.Bytes
 	w.replace(t, b, exports.Services, exported("b", "web"))
 	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"), exportedSlice("b", "web", "web-2"))
 	w.replace(t, c, exports.Services, exported("c", "web"))

@@ -209,10 +209,12 @@ func (p *peer) observeLocked(own *clusterset.Member, entries map[string]*cluster
 	return changed
 }
 
-// rejectedLocked returns how many objects are rejected for a reason.
-func (p *peer) rejectedLocked(reason string) (count int) {
+// rejectedLocked returns how many objects are rejected for one of some reasons.
+func (p *peer) rejectedLocked(reasons ...string) (count int) {
 	for _, rejected := range p.rejected {
-		count += rejected.For(reason)
+		for _, reason := range reasons {
+			count += rejected.For(reason)
+		}
 	}
 	return count
 }
@@ -241,7 +243,7 @@ func (p *peer) renewTokenLocked(ctx context.Context, token string) {
 // policyLocked returns which objects of a member are admitted.
 func (s *Set) policyLocked(spec *secret.Spec) exports.Policy {
 	return exports.Policy{
-		Self: s.roster.identity.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, MemoryLimit: spec.MemoryLimit,
+		Self: s.roster.identity.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, Limits: spec.Limits,
 		AllowedNamespaces: spec.AllowedNamespaces, ReservedNamespaces: s.config.ReservedNamespaces, Ranges: s.config.Ranges, Networks: s.networks,
 	}
 }
@@ -377,7 +379,7 @@ func (s *Set) startFeedLocked(p *peer) {
 	}
 	r := &receiver{set: s, peer: p}
 	r.feed = s.newFeed(feed.Config{
-		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(), MemoryLimit: p.spec.MemoryLimit,
+		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(), MemoryLimit: p.spec.Limits.Bytes,
 		Client: p.spec.Config, Token: p.spec.Token, Clock: s.config.Clock, Admit: r.admit, Sink: r,
 	})
 	ctx, stop := context.WithCancel(klog.NewContext(s.base, klog.FromContext(s.base).WithValues("cluster", p.id)))

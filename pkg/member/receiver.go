@@ -50,11 +50,11 @@ func (r *receiver) update(compute func(*exports.Store, exports.Policy) exports.U
 	r.peer.updates.Lock()
 	after := func() {}
 	if store, policy := r.exports(); store != nil {
-		used := store.Bytes()
+		used := store.Usage()
 		update := compute(store, policy)
 		after = r.set.commit(r.peer, store, update, r.currentLocked, func() {
 			change(update)
-			if r.peer.exports.Bytes() < used && r.peer.rejectedLocked(exports.ReasonMemoryLimit) > 0 {
+			if r.peer.exports.Usage().Bytes < used.Bytes && r.peer.rejectedLocked(exports.LimitReasons()...) > 0 {
 				r.feed.Reread() // there may be room for objects that were not kept
 			}
 		})
@@ -71,7 +71,7 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 		for i, arrival := range arrivals {
 			arrivals[i] = policy.Readmit(arrival)
 		}
-		update := store.Fit(store.Replace(p.id, kind, arrivals), policy.MemoryLimit)
+		update := store.Fit(store.Replace(p.id, kind, arrivals), policy.Limits)
 		rejected = exports.NewRejections(slices.Concat(arrivals, update.Refused()))
 		return update
 	}, func(update exports.Update) {
@@ -93,7 +93,7 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 func (r *receiver) Upsert(arrival exports.Arrival) {
 	r.update(func(store *exports.Store, policy exports.Policy) exports.Update {
 		arrival = policy.Readmit(arrival)
-		return store.Fit(store.Upsert(arrival), policy.MemoryLimit)
+		return store.Fit(store.Upsert(arrival), policy.Limits)
 	}, func(update exports.Update) {
 		for _, refused := range update.Refused() {
 			arrival = refused

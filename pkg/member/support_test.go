@@ -95,7 +95,7 @@ func (f *fakeFeed) Reread()               { f.reread = true }
 
 // add makes a cluster a member of which nothing has been read yet.
 func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {
-	spec := &secret.Spec{Name: "member-" + id, UID: types.UID("secret-" + id), Created: metav1.NewTime(epoch), ClusterID: id, MemoryLimit: exports.DefaultMemoryLimit}
+	spec := &secret.Spec{Name: "member-" + id, UID: types.UID("secret-" + id), Created: metav1.NewTime(epoch), ClusterID: id, Limits: exports.DefaultLimits()}
 	for _, change := range changes {
 		change(spec)
 	}

@@ -29,6 +29,10 @@ const (
 	// MemberSecretMemoryLimit is the key of the memory that the exports of the
 	// member may take in this cluster, a quantity such as 128Mi.
 	MemberSecretMemoryLimit = "memory-limit"
+	// MemberSecretServiceLimit and MemberSecretEndpointLimit are the keys of how many
+	// Services and endpoints the member may export.
+	MemberSecretServiceLimit  = "service-limit"
+	MemberSecretEndpointLimit = "endpoint-limit"
 	// TTLAnnotation on the Secret overrides how long the member may be silent
 	// before it is considered lost.
 	TTLAnnotation = GroupName + "/ttl"

@@ -4,6 +4,7 @@
 package exports
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,24 +17,72 @@ const (
 	// DefaultMemoryLimit is how much memory the exports of a member may take,
 	// unless its Secret says otherwise: about 200,000 endpoints.
 	DefaultMemoryLimit = 64 << 20
+	// DefaultServiceLimit and DefaultEndpointLimit are how many Services and endpoints
+	// a member may export, unless its Secret says otherwise.
+	DefaultServiceLimit  = 5_000
+	DefaultEndpointLimit = 50_000
 	// maxObjectBytes is how much memory one object may take: several times that
 	// of an EndpointSlice with 1,000 endpoints.
 	maxObjectBytes = 1 << 20
 )
 
-// Bytes returns how much memory the objects take.
-func (s *Store) Bytes() int64 { return s.bytes }
+// Usage is what objects of a member take: memory in mcs-apiserver, and derived
+// Services and endpoints that every cluster writes that imports them.
+type Usage struct{ Bytes, Services, Endpoints int64 }
 
-// Fit returns an update as far as the objects fit into a limit afterwards. What is
+// DefaultLimits returns what the objects of a member may take, unless its Secret says
+// otherwise.
+func DefaultLimits() Usage {
+	return Usage{Bytes: DefaultMemoryLimit, Services: DefaultServiceLimit, Endpoints: DefaultEndpointLimit}
+}
+
+// usage returns what the object takes.
+func (o Object) usage() Usage {
+	switch content := o.Object.(type) {
+	case *clusterset.ExportedService:
+		return Usage{Bytes: o.Bytes, Services: 1}
+	case *clusterset.ExportedEndpointSlice:
+		return Usage{Bytes: o.Bytes, Endpoints: int64(len(content.Spec.Endpoints))}
+	}
+	return Usage{Bytes: o.Bytes}
+}
+
+// add adds what another object takes, times a number.
+func (u Usage) add(other Usage, times int64) Usage {
+	return Usage{u.Bytes + times*other.Bytes, u.Services + times*other.Services, u.Endpoints + times*other.Endpoints}
+}
+
+// exceeds returns the first limit that is exceeded, and false if none is.
+func (u Usage) exceeds(limits Usage) (reason string, exceeded bool) {
+	switch {
+	case u.Bytes > limits.Bytes:
+		return ReasonMemoryLimit, true
+	case u.Services > limits.Services:
+		return ReasonServiceLimit, true
+	case u.Endpoints > limits.Endpoints:
+		return ReasonEndpointLimit, true
+	}
+	return "", false
+}
+
+// LimitReasons are the reasons of objects that are read again when there is room.
+func LimitReasons() []string {
+	return []string{ReasonMemoryLimit, ReasonServiceLimit, ReasonEndpointLimit}
+}
+
+// Usage returns what the objects take.
+func (s *Store) Usage() Usage { return s.usage }
+
+// Fit returns an update as far as the objects fit into limits afterwards. What is
 // held takes precedence over what is new, so that a member that exports too much
 // keeps the Services that others use. An object that became too large is removed:
 // the state that is held of it is outdated.
-func (s *Store) Fit(update Update, limit int64) Update {
-	used := s.bytes
+func (s *Store) Fit(update Update, limits Usage) Update {
+	used := s.usage
 	changing := sets.New[Key]()
 	leave := func(object Object) {
 		if held, ok := s.find(object.Key()); ok && !changing.Has(object.Key()) {
-			used -= held.Bytes
+			used = used.add(held.usage(), -1)
 		}
 		changing.Insert(object.Key())
 	}
@@ -45,9 +94,7 @@ func (s *Store) Fit(update Update, limit int64) Update {
 	for _, object := range update.set {
 		leave(object)
 	}
-	if used > limit { // the limit was lowered
-		used -= s.trim(&update, used-limit, changing)
-	}
+	used = s.trim(&update, used, limits, changing)
 	wanted := update.set
 	update.set = nil
 	for _, known := range []bool{true, false} {
@@ -55,11 +102,15 @@ func (s *Store) Fit(update Update, limit int64) Update {
 			held, ok := s.find(object.Key())
 			switch {
 			case ok != known:
-			case used+object.Bytes <= limit:
-				used += object.Bytes
-				update.set = append(update.set, object)
 			default:
-				update.refused = append(update.refused, OverLimit(object, limit))
+				with := used.add(object.usage(), 1)
+				reason, exceeded := with.exceeds(limits)
+				if !exceeded {
+					used = with
+					update.set = append(update.set, object)
+					continue
+				}
+				update.refused = append(update.refused, overLimit(object, reason, limits))
 				if ok && !removed.Has(held.Key()) {
 					update.remove = append(update.remove, held)
 				}
@@ -69,9 +120,13 @@ func (s *Store) Fit(update Update, limit int64) Update {
 	return update
 }
 
-// trim adds held objects to those that an update removes, the last ones first,
-// until enough memory is free. It returns how much that is.
-func (s *Store) trim(update *Update, bytes int64, changing sets.Set[Key]) (freed int64) {
+// trim adds held objects to those that an update removes until the rest is within
+// limits that were lowered: the last ones first, and only of a kind that helps. used
+// is what those that do not change take; it returns what is left of it.
+func (s *Store) trim(update *Update, used, limits Usage, changing sets.Set[Key]) Usage {
+	if _, exceeded := used.exceeds(limits); !exceeded {
+		return used
+	}
 	keys := slices.SortedFunc(func(yield func(Key) bool) {
 		for key := range s.refs {
 			if !changing.Has(key) && !yield(key) {
@@ -80,19 +135,34 @@ func (s *Store) trim(update *Update, bytes int64, changing sets.Set[Key]) (freed
 		}
 	}, compareKeys)
 	for _, key := range slices.Backward(keys) {
-		if freed >= bytes {
+		reason, exceeded := used.exceeds(limits)
+		if !exceeded {
 			break
 		}
 		object, _ := s.find(key)
+		if reason == ReasonServiceLimit && object.Kind != Services || reason == ReasonEndpointLimit && object.Kind != EndpointSlices {
+			continue
+		}
 		update.remove = append(update.remove, object)
-		freed += object.Bytes
+		used = used.add(object.usage(), -1)
 	}
-	return freed
+	return used
 }
 
-// OverLimit returns an object as refused because the exports of its member would
+// OverMemoryLimit returns an object as refused because the exports of its member would
 // take more memory than the limit.
-func OverLimit(object Object, limit int64) Arrival {
-	return Arrival{Object: object, Err: refuse(ReasonMemoryLimit, "exports of the member take more than %s of memory: raise %s in its Secret, or export less; the object is read again when there is room",
-		resource.NewQuantity(limit, resource.BinarySI), clusterset.MemberSecretMemoryLimit)}
+func OverMemoryLimit(object Object, bytes int64) Arrival {
+	return overLimit(object, ReasonMemoryLimit, Usage{Bytes: bytes})
+}
+
+// overLimit returns an object as refused because of a limit.
+func overLimit(object Object, reason string, limits Usage) Arrival {
+	what, key := resource.NewQuantity(limits.Bytes, resource.BinarySI).String()+" of memory", clusterset.MemberSecretMemoryLimit
+	switch reason {
+	case ReasonServiceLimit:
+		what, key = fmt.Sprintf("%d Services", limits.Services), clusterset.MemberSecretServiceLimit
+	case ReasonEndpointLimit:
+		what, key = fmt.Sprintf("%d endpoints", limits.Endpoints), clusterset.MemberSecretEndpointLimit
+	}
+	return Arrival{Object: object, Err: refuse(reason, "exports of the member take more than %s: raise %s in its Secret, or export less; the object is read again when there is room", what, key)}
 }

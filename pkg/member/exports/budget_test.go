@@ -5,6 +5,7 @@ package exports
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -45,8 +46,8 @@ func held(t *testing.T, s *Store) string {
 			}
 		}
 	}
-	if bytes != s.Bytes() || s.Clone().Bytes() != bytes {
-		t.Errorf("%d bytes are held, %d are counted", bytes, s.Bytes())
+	if bytes != s.Usage().Bytes || s.Clone().Usage().Bytes != bytes {
+		t.Errorf("%d bytes are held, %d are counted", bytes, s.Usage().Bytes)
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")
@@ -56,14 +57,15 @@ func held(t *testing.T, s *Store) string {
 // what does not fit is refused, and the rest is held.
 func TestExportsFitIntoTheLimit(t *testing.T) {
 	small := sized(t, "a", 10).Object.Bytes
-	limit := 2 * small
+	limit := DefaultLimits()
+	limit.Bytes = 2 * small
 	s := NewStore()
 	apply := func(update Update, want string, refused ...string) {
 		t.Helper()
 		update = s.Fit(update, limit)
 		s.Apply(update)
-		if got := held(t, s); got != want || s.Bytes() > limit {
-			t.Errorf("%q are held in %d bytes, want %q", got, s.Bytes(), want)
+		if got := held(t, s); got != want || s.Usage().Bytes > limit.Bytes {
+			t.Errorf("%q are held in %d bytes, want %q", got, s.Usage().Bytes, want)
 		}
 		var names []string
 		for _, arrival := range update.Refused() {
@@ -90,14 +92,16 @@ func TestExportsFitIntoTheLimit(t *testing.T) {
 	apply(s.Replace("b", EndpointSlices, nil), "0 1")
 	apply(s.Upsert(sized(t, "2", 10)), "0 1", "2")
 	// Only the last objects are removed if the limit is lowered.
-	limit = small
+	limit.Bytes = small
 	apply(s.Retain(Policy{Self: "a", Member: "b"}), "")
 }
 
 func TestLoweredLimitKeepsTheFirstObjects(t *testing.T) {
 	s := newTestStore(t)
 	s.Apply(s.Upsert(sized(t, "web-2", 10)))
-	update := s.Fit(s.Retain(Policy{Self: "a", Member: "b"}), s.Bytes()-1)
+	lowered := DefaultLimits()
+	lowered.Bytes = s.Usage().Bytes - 1
+	update := s.Fit(s.Retain(Policy{Self: "a", Member: "b"}), lowered)
 	s.Apply(update)
 	if got := held(t, s); got != "web web-1" {
 		t.Errorf("%q are held", got)
@@ -107,9 +111,86 @@ func TestLoweredLimitKeepsTheFirstObjects(t *testing.T) {
 // R201: what is remembered of a member fits into its memory limit.
 func TestRestoredExportsFitIntoTheLimit(t *testing.T) {
 	a, b := sized(t, "a", 10).Object, sized(t, "b", 10).Object
-	s := Restore([]Object{a, b}, Policy{Self: "a", Member: "b", MemoryLimit: a.Bytes + b.Bytes - 1})
+	s := Restore([]Object{a, b}, Policy{Self: "a", Member: "b", Limits: Usage{Bytes: a.Bytes + b.Bytes - 1, Endpoints: 1000}})
 	if got := held(t, s); got != "a" {
 		t.Errorf("%q are restored", got)
+	}
+}
+
+// R222: a member exports at most as many Services and endpoints as its limits allow.
+// What is held stays, and what is refused says which limit to raise.
+func TestServicesAndEndpointsAreLimited(t *testing.T) {
+	s, limits := NewStore(), DefaultLimits()
+	limits.Services, limits.Endpoints = 2, 30
+	service := func(name string) Arrival { return admitted(t, membertest.ExportedService("b", name)) }
+	apply := func(update Update, want Usage, reason string, parts ...string) {
+		t.Helper()
+		update = s.Fit(update, limits)
+		s.Apply(update)
+		if got := s.Usage(); got.Services != want.Services || got.Endpoints != want.Endpoints {
+			t.Errorf("holds %d Services and %d endpoints, want %d and %d", got.Services, got.Endpoints, want.Services, want.Endpoints)
+		}
+		if len(update.Refused()) == 0 && reason != "" || len(update.Refused()) > 0 && update.Refused()[0].Err.Reason != reason {
+			t.Errorf("refused %v, want reason %q", update.Refused(), reason)
+		}
+		for _, part := range parts {
+			if !strings.Contains(update.Refused()[0].Err.Error(), part) {
+				t.Errorf("%q is missing in %q", part, update.Refused()[0].Err)
+			}
+		}
+	}
+	apply(s.Upsert(service("web")), Usage{Services: 1}, "")
+	apply(s.Upsert(service("db")), Usage{Services: 2}, "")
+	apply(s.Upsert(service("more")), Usage{Services: 2}, ReasonServiceLimit, "2 Services", "service-limit")
+	apply(s.Upsert(sized(t, "a", 20)), Usage{Services: 2, Endpoints: 20}, "")
+	apply(s.Upsert(sized(t, "b", 11)), Usage{Services: 2, Endpoints: 20}, ReasonEndpointLimit, "30 endpoints", "endpoint-limit")
+	apply(s.Upsert(sized(t, "b", 10)), Usage{Services: 2, Endpoints: 30}, "")
+	apply(s.Replace("b", EndpointSlices, []Arrival{sized(t, "0", 20), sized(t, "b", 10), sized(t, "c", 10)}), Usage{Services: 2, Endpoints: 30}, ReasonEndpointLimit)
+	apply(s.Replace("b", Services, []Arrival{service("more"), service("web")}), Usage{Services: 2, Endpoints: 30}, "")
+	// Lowered limits remove only what they limit.
+	limits.Endpoints = 25
+	apply(s.Retain(Policy{Self: "a", Member: "b"}), Usage{Services: 2, Endpoints: 20}, "")
+	limits.Services = 0
+	apply(s.Retain(Policy{Self: "a", Member: "b"}), Usage{Endpoints: 20}, "")
+}
+
+// R222: whatever arrives, the limits hold, all usage is accounted for, and what is held
+// is never removed for what is new.
+func TestLimitsHoldForRandomExports(t *testing.T) {
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		s, limits := NewStore(), Usage{Bytes: DefaultMemoryLimit, Services: 5, Endpoints: 40}
+		for range 100 {
+			name := string(rune('a' + random.IntN(8)))
+			var update Update
+			before := held(t, s)
+			switch random.IntN(3) {
+			case 0:
+				update = s.Upsert(admitted(t, membertest.ExportedService("b", name)))
+			case 1:
+				update = s.Upsert(sized(t, name, random.IntN(20)))
+			default:
+				update = s.Remove(sized(t, name, 1).Object)
+			}
+			update = s.Fit(update, limits)
+			s.Apply(update)
+			if _, exceeded := s.Usage().exceeds(limits); exceeded {
+				t.Fatalf("seed %d: limits are exceeded: %+v", seed, s.Usage())
+			}
+			var counted Usage
+			for key := range s.refs {
+				object, _ := s.find(key)
+				counted = counted.add(object.usage(), 1)
+			}
+			if counted != s.Usage() {
+				t.Fatalf("seed %d: usage is %+v, want %+v", seed, s.Usage(), counted)
+			}
+			for _, other := range strings.Fields(before) {
+				if other != name && !slices.Contains(strings.Fields(held(t, s)), other) {
+					t.Fatalf("seed %d: %s was removed for %s", seed, other, name)
+				}
+			}
+		}
 	}
 }
 

@@ -30,8 +30,8 @@ type Policy struct {
 	Ranges []netip.Prefix
 	// Networks are those of this cluster, in which no endpoint may be.
 	Networks *Networks
-	// MemoryLimit is how much memory the objects of the member may take.
-	MemoryLimit int64
+	// Limits are what the objects of the member may take.
+	Limits Usage
 }
 
 // Arrival is an object of a feed after the policy was applied to it.

@@ -18,6 +18,8 @@ const (
 	ReasonClusterSetIP   = "ForbiddenClusterSetIP"
 	ReasonObjectTooLarge = "ObjectTooLarge"
 	ReasonMemoryLimit    = "MemoryLimit"
+	ReasonServiceLimit   = "ServiceLimit"
+	ReasonEndpointLimit  = "EndpointLimit"
 )
 
 // maxMessage limits the message of a refusal, in characters: parts of it come

@@ -23,8 +23,8 @@ type Store struct {
 	// unconfirmed is the number of unconfirmed objects of all clusters: a hub may
 	// have many, and the number is needed for every object that changes.
 	unconfirmed int
-	// bytes is how much memory the objects take.
-	bytes int64
+	// usage is what the objects take.
+	usage Usage
 }
 
 // Ref is a Service of one cluster.
@@ -47,7 +47,7 @@ type cluster struct {
 func NewStore() *Store { return &Store{clusters: map[string]*cluster{}, refs: map[Key]Ref{}} }
 
 // Restore returns a store with objects that were admitted before a restart, as
-// far as the policy still allows them and they fit into its memory limit.
+// far as the policy still allows them and they fit into its limits.
 func Restore(objects []Object, policy Policy) *Store {
 	s := NewStore()
 	var update Update
@@ -56,14 +56,14 @@ func Restore(objects []Object, policy Policy) *Store {
 			update.set = append(update.set, retained)
 		}
 	}
-	s.Apply(s.Fit(update, policy.MemoryLimit))
+	s.Apply(s.Fit(update, policy.Limits))
 	return s
 }
 
 // Clone returns a copy that can be changed without affecting the original. The
 // objects are shared.
 func (s *Store) Clone() *Store {
-	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs), unconfirmed: s.unconfirmed, bytes: s.bytes}
+	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs), unconfirmed: s.unconfirmed, usage: s.usage}
 	for id, held := range s.clusters {
 		copied := *held
 		copied.services = make(map[types.NamespacedName]map[Key]Object, len(held.services))
@@ -214,7 +214,7 @@ func (s *Store) set(object Object) {
 	}
 	held.services[object.Service][key] = object
 	held.count(object, 1)
-	s.bytes += object.Bytes
+	s.usage = s.usage.add(object.usage(), 1)
 	s.refs[key] = Ref{object.Cluster, object.Service}
 }
 
@@ -225,7 +225,7 @@ func (s *Store) delete(key Key) {
 	}
 	held := s.clusters[object.Cluster]
 	held.count(object, -1)
-	s.bytes -= object.Bytes
+	s.usage = s.usage.add(object.usage(), -1)
 	delete(s.refs, key)
 	s.unmark(held, key)
 	delete(held.services[object.Service], key)

@@ -137,7 +137,7 @@ func (s *objectStore) arrival(object any) (exports.Arrival, error) {
 	}
 	if metadata, err := meta.Accessor(object); err == nil {
 		if _, over := metadata.GetAnnotations()[overLimitAnnotation]; over {
-			return exports.OverLimit(decoded, s.feed.config.MemoryLimit), nil
+			return exports.OverMemoryLimit(decoded, s.feed.config.MemoryLimit), nil
 		}
 	}
 	return s.feed.config.Admit(decoded), nil

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,8 +51,8 @@ type Spec struct {
 	AllowedCIDRs []netip.Prefix
 	// AllowedNamespaces are those that the member may export into; nil for the default.
 	AllowedNamespaces sets.Set[string]
-	// MemoryLimit is how much memory the exports of the member may take, in bytes.
-	MemoryLimit int64
+	// Limits are what the exports of the member may take.
+	Limits exports.Usage
 	// Config leads to the member. It lacks the token, which may be renewed at any time.
 	Config *rest.Config
 	Token  string
@@ -92,7 +93,10 @@ func Parse(secret *corev1.Secret) *Spec {
 	}
 	errs = append(errs, s.parseCIDRs(secret.Data[clusterset.MemberSecretAllowedCIDRs], data)...)
 	errs = append(errs, s.parseNamespaces(secret.Data[clusterset.MemberSecretAllowedNamespaces], data)...)
+	s.Limits = exports.DefaultLimits()
 	errs = append(errs, s.parseMemoryLimit(secret.Data[clusterset.MemberSecretMemoryLimit], data)...)
+	errs = append(errs, parseCount(secret, clusterset.MemberSecretServiceLimit, data, &s.Limits.Services)...)
+	errs = append(errs, parseCount(secret, clusterset.MemberSecretEndpointLimit, data, &s.Limits.Endpoints)...)
 	errs = append(errs, s.parseRelay(secret.Data[clusterset.MemberSecretRelayFor], data)...)
 	errs = append(errs, s.parseAnnotations(secret.Annotations)...)
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
@@ -135,7 +139,6 @@ func (s *Spec) parseNamespaces(value []byte, data *field.Path) (errs []error) {
 }
 
 func (s *Spec) parseMemoryLimit(value []byte, data *field.Path) []error {
-	s.MemoryLimit = exports.DefaultMemoryLimit
 	text := strings.TrimSpace(string(value))
 	if text == "" {
 		return nil
@@ -145,7 +148,21 @@ func (s *Spec) parseMemoryLimit(value []byte, data *field.Path) []error {
 		return []error{fmt.Errorf("%s: %q must be a quantity of at least %s, such as 128Mi",
 			data.Key(clusterset.MemberSecretMemoryLimit), text, resource.NewQuantity(minMemoryLimit, resource.BinarySI))}
 	}
-	s.MemoryLimit = limit.Value()
+	s.Limits.Bytes = limit.Value()
+	return nil
+}
+
+// parseCount reads a limit that is a number, if the Secret has it.
+func parseCount(secret *corev1.Secret, key string, data *field.Path, limit *int64) []error {
+	text := strings.TrimSpace(string(secret.Data[key]))
+	if text == "" {
+		return nil
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || value < 0 {
+		return []error{fmt.Errorf("%s: %q must be a number, 0 or more", data.Key(key), text)}
+	}
+	*limit = value
 	return nil
 }
 

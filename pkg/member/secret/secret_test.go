@@ -182,14 +182,14 @@ func TestAllowedCIDRs(t *testing.T) {
 // R203: the memory that the exports of a member may take is part of its Secret.
 func TestMemoryLimit(t *testing.T) {
 	for value, want := range map[string]int64{"": exports.DefaultMemoryLimit, "128Mi": 128 << 20, " 1Gi\n": 1 << 30, "1Mi": 1 << 20} {
-		if spec := Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretMemoryLimit, value))); spec.Problem != nil || spec.MemoryLimit != want {
-			t.Errorf("%q: %d, %v", value, spec.MemoryLimit, spec.Problem)
+		if spec := Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretMemoryLimit, value))); spec.Problem != nil || spec.Limits.Bytes != want {
+			t.Errorf("%q: %d, %v", value, spec.Limits.Bytes, spec.Problem)
 		}
 	}
 	for _, value := range []string{"64", "much", "-1Gi", "0"} {
 		spec := Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretMemoryLimit, value)))
-		if spec.Problem == nil || !strings.Contains(spec.Problem.Error(), "data[memory-limit]") || spec.MemoryLimit != exports.DefaultMemoryLimit {
-			t.Errorf("%q: %d, %v", value, spec.MemoryLimit, spec.Problem)
+		if spec.Problem == nil || !strings.Contains(spec.Problem.Error(), "data[memory-limit]") || spec.Limits.Bytes != exports.DefaultMemoryLimit {
+			t.Errorf("%q: %d, %v", value, spec.Limits.Bytes, spec.Problem)
 		}
 	}
 }
@@ -207,5 +207,28 @@ func TestAllowedNamespaces(t *testing.T) {
 	}
 	if spec := parse("shop/web,*"); spec.Problem == nil || strings.Count(spec.Problem.Error(), "data[allowed-namespaces]") != 2 {
 		t.Errorf("got %v", spec.Problem)
+	}
+}
+
+// R222
+func TestServiceAndEndpointLimits(t *testing.T) {
+	parse := func(services, endpoints string) *Spec {
+		return Parse(membertest.Secret("b", goodKubeconfig, membertest.With(clusterset.MemberSecretServiceLimit, services), membertest.With(clusterset.MemberSecretEndpointLimit, endpoints)))
+	}
+	for _, test := range []struct {
+		services, endpoints string
+		want                exports.Usage
+	}{
+		{"", "", exports.DefaultLimits()},
+		{"7", " 100000\n", exports.Usage{Bytes: exports.DefaultMemoryLimit, Services: 7, Endpoints: 100_000}},
+		{"0", "0", exports.Usage{Bytes: exports.DefaultMemoryLimit}},
+	} {
+		if spec := parse(test.services, test.endpoints); spec.Problem != nil || spec.Limits != test.want {
+			t.Errorf("%q and %q: %+v, %v", test.services, test.endpoints, spec.Limits, spec.Problem)
+		}
+	}
+	spec := parse("-1", "many")
+	if spec.Problem == nil || !strings.Contains(spec.Problem.Error(), "data[service-limit]") || !strings.Contains(spec.Problem.Error(), "data[endpoint-limit]") || spec.Limits != exports.DefaultLimits() {
+		t.Errorf("%+v, %v", spec.Limits, spec.Problem)
 	}
 }
