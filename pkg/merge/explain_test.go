@@ -33,9 +33,9 @@ func TestExplainNamesTheClusterWhoseValueIsUsed(t *testing.T) {
 	distribution := func(e *Export) { e.Spec.TrafficDistribution = ptr.To("PreferSameZone") }
 	asks := func(wants bool, held ...string) func(*Export) {
 		return func(e *Export) {
-			e.IP = clustersetip.Export{Cluster: e.Cluster, At: e.Created, Wants: wants}
+			e.IP = clustersetip.Export{Cluster: e.Cluster, At: e.Since, Wants: wants}
 			if len(held) > 0 {
-				e.IP.Decision = clustersetip.NewDecision("gone", held, e.Created)
+				e.IP.Decision = clustersetip.NewDecision("gone", held, e.Since)
 			}
 		}
 	}

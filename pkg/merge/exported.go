@@ -14,10 +14,11 @@ import (
 // FromExported returns the Export of an ExportedService.
 func FromExported(service *clusterset.ExportedService) Export {
 	spec := &service.Spec
+	since := spec.Since().Time
 	export := Export{
-		Cluster: spec.Cluster, Created: spec.ExportedAt.Time,
+		Cluster: spec.Cluster, Since: since, Created: spec.ExportedAt.Time,
 		Labels: spec.ExportedLabels, Annotations: spec.ExportedAnnotations,
-		IP: clustersetip.Export{Cluster: spec.Cluster, At: spec.EffectiveAt.Time, Wants: spec.UseClusterSetIP, Decision: spec.ClusterSetIP},
+		IP: clustersetip.Export{Cluster: spec.Cluster, At: since, Wants: spec.UseClusterSetIP, Decision: spec.ClusterSetIP},
 		Spec: multicluster.ServiceImportSpec{
 			Type:                  multicluster.ServiceImportType(spec.Type),
 			SessionAffinity:       spec.SessionAffinity,
@@ -26,9 +27,6 @@ func FromExported(service *clusterset.ExportedService) Export {
 			InternalTrafficPolicy: spec.InternalTrafficPolicy,
 			TrafficDistribution:   spec.TrafficDistribution,
 		},
-	}
-	if spec.EffectiveAt.IsZero() { // exported by an older release
-		export.IP.At = export.Created
 	}
 	for _, port := range spec.Ports {
 		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))

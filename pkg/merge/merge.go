@@ -24,7 +24,11 @@ import (
 type Export struct {
 	// Cluster is the ID of the exporting cluster.
 	Cluster string
-	// Created is when the ServiceExport was created. The oldest takes precedence.
+	// Since is when the export took effect: the later of its creation and the time
+	// at which its cluster joined the ClusterSet. The oldest takes precedence.
+	Since time.Time
+	// Created is when the ServiceExport was created. It decides between exports that
+	// took effect at the same time.
 	Created time.Time
 	// Spec is the spec of the import if this were the only export. Its IPs are
 	// ignored: they belong to the importing cluster.
@@ -33,6 +37,11 @@ type Export struct {
 	Labels, Annotations map[string]string
 	// IP is the part of the export that concerns the shared ClusterSet IP.
 	IP clustersetip.Export
+}
+
+// Rank returns what the precedence of the export depends on.
+func (e Export) Rank() precedence.Rank {
+	return precedence.Rank{Since: e.Since, Created: e.Created, Cluster: e.Cluster}
 }
 
 // Result is the merged Service.
@@ -78,9 +87,7 @@ func byPrecedence(exports []Export) []Export {
 	for _, export := range exports {
 		ordered = append(ordered, normalize(export))
 	}
-	slices.SortStableFunc(ordered, func(a, b Export) int {
-		return precedence.Compare(precedence.Rank{Since: a.Created, Cluster: a.Cluster}, precedence.Rank{Since: b.Created, Cluster: b.Cluster})
-	})
+	slices.SortStableFunc(ordered, func(a, b Export) int { return precedence.Compare(a.Rank(), b.Rank()) })
 	seen := map[string]bool{}
 	return slices.DeleteFunc(ordered, func(export Export) bool {
 		defer func() { seen[export.Cluster] = true }()

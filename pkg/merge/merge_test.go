@@ -25,7 +25,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func exported(age int, changes ...func(*Export)) Export {
 	export := Export{
 		Cluster: fmt.Sprintf("cluster-%d", age),
-		Created: epoch.Add(time.Duration(age) * time.Second),
+		Since:   epoch.Add(time.Duration(age) * time.Second),
 		Spec: multicluster.ServiceImportSpec{
 			Type:            multicluster.ClusterSetIP,
 			Ports:           ports("http:80/TCP"),
@@ -86,11 +86,11 @@ func TestEqualExportsMergeWithoutConflict(t *testing.T) {
 	}
 }
 
-// R52: the oldest export takes precedence; of two that are equally old, the one of
-// the cluster with the lower ID.
+// R52: the oldest export takes precedence; of two that took effect at the same time,
+// the one that was created first, and then the one of the cluster with the lower ID.
 func TestOldestExportTakesPrecedenceAndTiesGoToTheLowerID(t *testing.T) {
 	headless := func(e *Export) { e.Spec.Type = multicluster.Headless }
-	sameAge := func(e *Export) { e.Created = epoch }
+	sameAge := func(e *Export) { e.Since = epoch }
 	for _, test := range []struct {
 		name    string
 		exports []Export
@@ -98,6 +98,7 @@ func TestOldestExportTakesPrecedenceAndTiesGoToTheLowerID(t *testing.T) {
 	}{
 		{"older first", []Export{exported(1, headless), exported(2)}, multicluster.Headless},
 		{"older last", []Export{exported(2), exported(1, headless)}, multicluster.Headless},
+		{"created first", []Export{exported(2, headless, sameAge), exported(1, sameAge, func(e *Export) { e.Created = epoch })}, multicluster.Headless},
 		{"equally old", []Export{exported(2, headless, sameAge), exported(1, sameAge)}, multicluster.ClusterSetIP},
 	} {
 		t.Run(test.name, func(t *testing.T) {

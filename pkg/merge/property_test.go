@@ -31,7 +31,7 @@ func arbitrary(below func(int) int) []Export {
 	}
 	exports := make([]Export, 1+below(5))
 	for i := range exports {
-		export := Export{Cluster: fmt.Sprintf("cluster-%d", i), Created: epoch.Add(time.Duration(below(3)) * time.Second)}
+		export := Export{Cluster: fmt.Sprintf("cluster-%d", i), Since: epoch.Add(time.Duration(below(3)) * time.Second)}
 		export.Spec = multicluster.ServiceImportSpec{
 			Type:                  multicluster.ServiceImportType(pick("ClusterSetIP", "Headless")),
 			SessionAffinity:       corev1.ServiceAffinity(pick("", "None", "ClientIP")),
@@ -48,7 +48,7 @@ func arbitrary(below func(int) int) []Export {
 		for range below(3) {
 			export.Labels = map[string]string{pick("k", "multicluster.kubernetes.io/x"): pick("v", "w")}
 		}
-		export.IP = clustersetip.Export{Cluster: export.Cluster, At: export.Created, Wants: below(4) == 0}
+		export.IP = clustersetip.Export{Cluster: export.Cluster, At: export.Since, Wants: below(4) == 0}
 		if below(8) == 0 {
 			export.IP.Decision = clustersetip.NewDecision(pick("cluster-0", "gone"), []string{"243.1.0.1"}, epoch)
 		}
@@ -99,7 +99,7 @@ func checkProperties(t *testing.T, exports []Export, random *rand.Rand) {
 		t.Errorf("a duplicate export changes the result: %s", diff)
 	}
 	// Merging the result with the exports changes nothing.
-	agreeing := Export{Cluster: "zzz", Created: epoch.Add(time.Hour), Spec: result.Spec, Labels: result.Labels, Annotations: result.Annotations}
+	agreeing := Export{Cluster: "zzz", Since: epoch.Add(time.Hour), Spec: result.Spec, Labels: result.Labels, Annotations: result.Annotations}
 	if again := Merge(append(shuffled, agreeing)); !cmp.Equal(result.Spec, again.Spec) || !cmp.Equal(result.Labels, again.Labels) {
 		t.Errorf("merging the result again changes it: %s", cmp.Diff(result.Spec, again.Spec))
 	}

@@ -147,11 +147,15 @@ func clusterSetIP(decision *clusterset.ClusterSetIPDecision, family corev1.IPFam
 	return ""
 }
 
-// foundedAt returns when the oldest export was created.
+// foundedAt returns when the oldest export took effect.
 func foundedAt(exports []member.Export) metav1.Time {
-	return slices.MinFunc(exports, func(a, b member.Export) int {
-		return a.Service.Spec.ExportedAt.Compare(b.Service.Spec.ExportedAt.Time)
-	}).Service.Spec.ExportedAt
+	founding := exports[0].Service.Spec.Since()
+	for _, export := range exports[1:] {
+		if since := export.Service.Spec.Since(); since.Before(&founding) {
+			founding = since
+		}
+	}
+	return founding
 }
 
 // latest returns the later of two times.
@@ -165,7 +169,7 @@ func latest(a, b metav1.Time) metav1.Time {
 // ready returns the condition Ready of an import. Its transition time is that of
 // its cause, as far as that is known, so that it is the same in every replica and
 // after a restart: the creation of the derived Service or, if the exports are the
-// cause, of the oldest export, which was created at foundedAt.
+// cause, of the oldest export, which took effect at foundedAt.
 func ready(result *multicluster.ServiceImport, merged merge.Result, foundedAt metav1.Time, local localState) metav1.Condition {
 	derived, families := local.derived, merged.Spec.IPFamilies
 	condition := metav1.Condition{Type: multicluster.ServiceImportReady, Status: metav1.ConditionFalse, Reason: multicluster.ServiceImportReasonPending}

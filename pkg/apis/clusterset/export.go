@@ -3,6 +3,8 @@
 
 package clusterset
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // Export is a Service as one cluster exports it, together with its endpoints.
 // It is computed and passed between packages, never served.
 //
@@ -10,4 +12,13 @@ package clusterset
 type Export struct {
 	Service *ExportedService
 	Slices  []*ExportedEndpointSlice
+}
+
+// Since returns the time from which the age of the export counts. A cluster with
+// an older release does not report when its export took effect.
+func (s *ExportedServiceSpec) Since() metav1.Time {
+	if s.EffectiveAt.Before(&s.ExportedAt) {
+		return s.ExportedAt
+	}
+	return s.EffectiveAt
 }

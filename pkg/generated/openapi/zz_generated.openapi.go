@@ -603,13 +603,13 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 					},
 					"exportedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exportedAt is the creation time of the ServiceExport. In conflicts, the oldest export takes precedence.",
+							Description: "exportedAt is the creation time of the ServiceExport. Of exports that took effect at the same time, the one that was created first takes precedence.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"effectiveAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "effectiveAt is the time at which the export took effect: the creation of the ServiceExport, or the time at which the cluster joined the ClusterSet, whichever is later. The founding export is the one that took effect first.",
+							Description: "effectiveAt is the time at which the export took effect: the creation of the ServiceExport, or the time at which the cluster joined the ClusterSet, whichever is later. Importing clusters take the time of joining from the member Secret, if the Secret has it. In conflicts, the export that took effect first takes precedence; it is the founding export.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

@@ -116,7 +116,7 @@ const (
 // newExplanation builds the report. There must be at least one export.
 func newExplanation(facts serviceFacts) explanation {
 	exports := slices.SortedFunc(slices.Values(facts.exports), func(a, b clustersetv1alpha1.ExportedService) int {
-		return precedence.Compare(precedence.Rank{Since: a.Spec.ExportedAt.Time, Cluster: a.Spec.Cluster}, precedence.Rank{Since: b.Spec.ExportedAt.Time, Cluster: b.Spec.Cluster})
+		return precedence.Compare(merge.FromV1alpha1(&a).Rank(), merge.FromV1alpha1(&b).Rank())
 	})
 	facts.exports = exports
 	var inputs []merge.Export
@@ -149,7 +149,7 @@ func exportReports(facts serviceFacts) []exportReport {
 	var reports []exportReport
 	for i := range facts.exports {
 		spec := &facts.exports[i].Spec
-		report := exportReport{Cluster: spec.Cluster, Since: spec.ExportedAt, Path: spec.Path}
+		report := exportReport{Cluster: spec.Cluster, Since: metav1.NewTime(merge.FromV1alpha1(&facts.exports[i]).Since), Path: spec.Path}
 		if member := members.Find(facts.members, spec.Cluster); member != nil {
 			report.State = member.Status.State
 		}

@@ -36,13 +36,14 @@ type ExportedServiceSpec struct {
 	Cluster string `json:"cluster"`
 	// service is the name of the Service.
 	Service string `json:"service"`
-	// exportedAt is the creation time of the ServiceExport. In conflicts, the
-	// oldest export takes precedence.
+	// exportedAt is the creation time of the ServiceExport. Of exports that took
+	// effect at the same time, the one that was created first takes precedence.
 	ExportedAt metav1.Time `json:"exportedAt"`
 	// effectiveAt is the time at which the export took effect: the creation of
 	// the ServiceExport, or the time at which the cluster joined the
-	// ClusterSet, whichever is later. The founding export is the one that took
-	// effect first.
+	// ClusterSet, whichever is later. Importing clusters take the time of
+	// joining from the member Secret, if the Secret has it. In conflicts, the
+	// export that took effect first takes precedence; it is the founding export.
 	// +optional
 	EffectiveAt metav1.Time `json:"effectiveAt,omitempty,omitzero"`
 	// type is the type of the exported service. Must be ClusterSetIP or
