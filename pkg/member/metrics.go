@@ -16,7 +16,12 @@ var refusedObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
 	Help: "Objects of a member that are rejected or admitted only in part at present, by reason. Reasons that end the reading of a member, such as TooManyExports, count as 1.",
 }, []string{"cluster", "reason"})
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(refusedObjects) })
+var backdatedExports = metrics.NewCounterVec(&metrics.CounterOpts{
+	Namespace: "mcs_apiserver", Subsystem: "member", Name: "backdated_exports_total", StabilityLevel: metrics.ALPHA,
+	Help: "New exports that claim to be older than their arrival allows, by member.",
+}, []string{"member"})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(refusedObjects, backdatedExports) })
 
 // countRefusalsLocked updates the metric of what is refused of a peer.
 func (p *peer) countRefusalsLocked(counts map[string]int) {

@@ -74,6 +74,8 @@ type peer struct {
 	rejected [exports.Kinds]*exports.Rejections
 	// refusals are the numbers of refused objects by reason, as in the metric.
 	refusals map[string]int
+	// backdated are new exports that claim to be older than possible.
+	backdated exports.Backdated
 	// errors of the last attempts.
 	probeError, claimsError error
 	readErrors              [exports.Kinds]error
@@ -170,12 +172,22 @@ func (p *peer) settledLocked() bool {
 func (p *peer) candidateLocked() acceptance.Candidate {
 	return acceptance.Candidate{
 		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: p.spec.Problem,
-		Claims: p.claims, ClusterUID: p.uid, Remembered: p.remembered, ClaimedAt: p.claimedAt,
+		Claims: p.claims, ClusterUID: p.uid, Remembered: p.remembered, ClaimedAt: p.joinedLocked(),
 	}
 }
 
 func (p *peer) allocationLocked() allocation.Claim {
-	return allocation.Claim{Cluster: p.id, ClaimedAt: p.claimedAt, CIDRs: p.cidrs}
+	return allocation.Claim{Cluster: p.id, ClaimedAt: p.joinedLocked(), CIDRs: p.cidrs}
+}
+
+// joinedLocked returns since when the peer has claimed its ID in the ClusterSet:
+// not before it joined according to its Secret, whatever it reports. It is zero if
+// neither is known.
+func (p *peer) joinedLocked() time.Time {
+	if p.spec.JoinedAt.After(p.claimedAt) {
+		return p.spec.JoinedAt
+	}
+	return p.claimedAt
 }
 
 // contactLocked returns what is recorded of the peer besides its exports.
@@ -243,7 +255,7 @@ func (p *peer) renewTokenLocked(ctx context.Context, token string) {
 // policyLocked returns which objects of a member are admitted.
 func (s *Set) policyLocked(spec *secret.Spec) exports.Policy {
 	return exports.Policy{
-		Self: s.roster.identity.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, Limits: spec.Limits,
+		Self: s.roster.identity.ID, Member: spec.ClusterID, Relay: spec.Relay, AllowedCIDRs: spec.AllowedCIDRs, JoinedAt: spec.JoinedAt, Limits: spec.Limits,
 		AllowedNamespaces: spec.AllowedNamespaces, ReservedNamespaces: s.config.ReservedNamespaces, Ranges: s.config.Ranges, Networks: s.networks,
 	}
 }

@@ -67,14 +67,19 @@ func (r *receiver) update(compute func(*exports.Store, exports.Policy) exports.U
 func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 	p := r.peer
 	var rejected *exports.Rejections
+	var known map[exports.Key]bool
 	r.update(func(store *exports.Store, policy exports.Policy) exports.Update {
 		for i, arrival := range arrivals {
 			arrivals[i] = policy.Readmit(arrival)
 		}
+		known = store.Known(arrivals)
 		update := store.Fit(store.Replace(p.id, kind, arrivals), policy.Limits)
 		rejected = exports.NewRejections(slices.Concat(arrivals, update.Refused()))
 		return update
 	}, func(update exports.Update) {
+		if p.listed[kind] { // what the first list of a feed has may be old
+			r.dateLocked(arrivals, known, p.followed)
+		}
 		p.rejected[kind], p.listed[kind] = rejected, true
 		r.followedLocked(kind, nil)
 		if update.Doubts() {
@@ -91,14 +96,17 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 
 // Upsert implements feed.Sink.
 func (r *receiver) Upsert(arrival exports.Arrival) {
+	var known map[exports.Key]bool
 	r.update(func(store *exports.Store, policy exports.Policy) exports.Update {
 		arrival = policy.Readmit(arrival)
+		known = store.Known([]exports.Arrival{arrival})
 		return store.Fit(store.Upsert(arrival), policy.Limits)
 	}, func(update exports.Update) {
 		for _, refused := range update.Refused() {
 			arrival = refused
 		}
 		r.rejectLocked(arrival)
+		r.dateLocked([]exports.Arrival{arrival}, known, r.set.config.Clock.Now())
 		if (update.Len() > 0 || arrival.Err != nil) && r.peer.exports.Unconfirmed() > 0 {
 			r.feed.ProbeNow() // an earlier count does not include the object
 		}
@@ -110,8 +118,22 @@ func (r *receiver) Upsert(arrival exports.Arrival) {
 func (r *receiver) Remove(object exports.Object) {
 	r.update(func(store *exports.Store, _ exports.Policy) exports.Update { return store.Remove(object) }, func(exports.Update) {
 		r.rejectLocked(exports.Arrival{Object: object})
+		r.peer.backdated.Retain(r.peer.exports.Has)
 		r.set.refreshLocked(r.peer)
 	})
+}
+
+// dateLocked records which objects are exports that claim to be older than
+// possible. known are the objects that were exported before, and complete the last
+// time at which all exports of the member were known.
+func (r *receiver) dateLocked(arrivals []exports.Arrival, known map[exports.Key]bool, complete time.Time) {
+	p := r.peer
+	p.backdated.Retain(p.exports.Has)
+	for _, arrival := range arrivals {
+		if p.backdated.Observe(p.id, arrival, known[arrival.Object.Key()], complete) {
+			backdatedExports.WithLabelValues(p.id).Inc()
+		}
+	}
 }
 
 // rejectLocked records whether an object is rejected now.
@@ -240,7 +262,7 @@ func (r *receiver) resetLocked() {
 	p.exports = exports.NewStore()
 	s.forgetLocked(p)
 	p.read, p.acceptance = false, acceptance.Result{Reason: acceptance.ReasonUnknown}
-	p.claims, p.claimedAt, p.cidrs = nil, time.Time{}, nil
+	p.claims, p.claimedAt, p.cidrs, p.backdated = nil, time.Time{}, nil, exports.Backdated{}
 	// What the feed has read since may be of either cluster.
 	s.startFeedLocked(p)
 }

@@ -173,7 +173,7 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
 		State: p.stateLocked(now, r.config.TTL), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhere.After(p.seenHere) && p.seenElsewhere.After(p.resumed), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
 		Entry: p.entry, AllocationCIDRs: p.cidrs, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
-		Mutual: p.mutual, Allocation: p.allocation, Previous: p.conditions,
+		Mutual: p.mutual, Allocation: p.allocation, JoinedAt: p.spec.JoinedAt, Backdated: &p.backdated, Previous: p.conditions,
 	}, now)
 	p.conditions = entry.Status.Conditions
 	return entry

@@ -112,6 +112,7 @@ type source interface {
 
 // New returns a Set without members.
 func New(config Config) *Set {
+	registerMetrics()
 	s := &Set{
 		config:    config,
 		recorder:  memory.NewRecorder(config.Memory, config.Election, config.Clock),

@@ -33,6 +33,11 @@ const (
 	// Services and endpoints the member may export.
 	MemberSecretServiceLimit  = "service-limit"
 	MemberSecretEndpointLimit = "endpoint-limit"
+	// MemberSecretJoinedAt is the key of the time at which the member joined the
+	// ClusterSet, in RFC 3339 format: the creation time of its ClusterClaim
+	// clusterset.k8s.io, as read when it joined. Its exports do not count as older,
+	// whatever the member reports later.
+	MemberSecretJoinedAt = "joined-at"
 	// TTLAnnotation on the Secret overrides how long the member may be silent
 	// before it is considered lost.
 	TTLAnnotation = GroupName + "/ttl"

@@ -32,7 +32,9 @@ type ExportedServiceSpec struct {
 	ExportedAt metav1.Time
 	// EffectiveAt is the time at which the export took effect: the creation of
 	// the ServiceExport, or the time at which the cluster joined the
-	// ClusterSet, whichever is later.
+	// ClusterSet, whichever is later. Importing clusters take the time of joining
+	// from the member Secret, if the Secret has it, and relays pass the result on.
+	// The oldest export takes precedence.
 	EffectiveAt           metav1.Time
 	Type                  ServiceType
 	Ports                 []ServicePort
@@ -191,10 +193,19 @@ const (
 	// MemberClusterSetIP indicates whether the cluster can allocate shared
 	// ClusterSet IPs. Absent if the cluster has no allocation CIDR.
 	MemberClusterSetIP = "ClusterSetIP"
+	// MemberExportAges indicates whether the ages that the member claims for its
+	// exports are plausible. Unknown if it is unknown when the member joined.
+	MemberExportAges = "ExportAges"
 
 	// ReasonListsOthers is the reason of MemberMutual if the member lists this
 	// cluster and also lists clusters that are not members here.
 	ReasonListsOthers = "ListsOthers"
+	// ReasonBackdated is the reason of MemberExportAges if new exports of the member
+	// claim to be older than their arrival allows.
+	ReasonBackdated = "Backdated"
+	// ReasonNoJoinTime is the reason of MemberExportAges if the Secret does not say
+	// when the member joined.
+	ReasonNoJoinTime = "NoJoinTime"
 	// ReasonUnrecorded is the reason of MemberSynced while what the member exported
 	// before this server started is unknown, and nothing of it may be withdrawn.
 	ReasonUnrecorded = "Unrecorded"

@@ -6,6 +6,7 @@ package exports
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,6 +27,8 @@ type Policy struct {
 	AllowedNamespaces, ReservedNamespaces sets.Set[string]
 	// AllowedCIDRs are the networks that endpoints may be in; empty for all.
 	AllowedCIDRs []netip.Prefix
+	// JoinedAt is when the member joined the ClusterSet; zero if unknown.
+	JoinedAt time.Time
 	// Ranges are the ClusterSet IP ranges of this cluster.
 	Ranges []netip.Prefix
 	// Networks are those of this cluster, in which no endpoint may be.
@@ -123,12 +126,16 @@ func (p Policy) allowsNamespace(name string) bool {
 }
 
 // restrict drops addresses that the policy does not allow from a copy of the object,
-// and measures the result.
+// limits the age that it claims, and measures the result.
 func (p Policy) restrict(object Object) (Object, *Refusal) {
 	var err *Refusal
 	switch content := object.Object.(type) {
 	case *clusterset.ExportedService:
-		object.Object, err = dropForeignIPs(content, p.Ranges)
+		content, err = dropForeignIPs(content, p.Ranges)
+		if object.Cluster == p.Member {
+			content = limitAge(content, p.JoinedAt)
+		}
+		object.Object = content
 	case *clusterset.ExportedEndpointSlice:
 		object.Object, err = p.dropUnusableEndpoints(content)
 	}

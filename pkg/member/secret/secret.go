@@ -53,6 +53,9 @@ type Spec struct {
 	AllowedNamespaces sets.Set[string]
 	// Limits are what the exports of the member may take.
 	Limits exports.Usage
+	// JoinedAt is when the member joined the ClusterSet; zero if the Secret does not
+	// say.
+	JoinedAt time.Time
 	// Config leads to the member. It lacks the token, which may be renewed at any time.
 	Config *rest.Config
 	Token  string
@@ -97,6 +100,7 @@ func Parse(secret *corev1.Secret) *Spec {
 	errs = append(errs, s.parseMemoryLimit(secret.Data[clusterset.MemberSecretMemoryLimit], data)...)
 	errs = append(errs, parseCount(secret, clusterset.MemberSecretServiceLimit, data, &s.Limits.Services)...)
 	errs = append(errs, parseCount(secret, clusterset.MemberSecretEndpointLimit, data, &s.Limits.Endpoints)...)
+	errs = append(errs, s.parseJoinedAt(secret.Data[clusterset.MemberSecretJoinedAt], data)...)
 	errs = append(errs, s.parseRelay(secret.Data[clusterset.MemberSecretRelayFor], data)...)
 	errs = append(errs, s.parseAnnotations(secret.Annotations)...)
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
@@ -163,6 +167,19 @@ func parseCount(secret *corev1.Secret, key string, data *field.Path, limit *int6
 		return []error{fmt.Errorf("%s: %q must be a number, 0 or more", data.Key(key), text)}
 	}
 	*limit = value
+	return nil
+}
+
+func (s *Spec) parseJoinedAt(value []byte, data *field.Path) []error {
+	text := strings.TrimSpace(string(value))
+	if text == "" {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return []error{fmt.Errorf("%s: %q must be a time of the form 2006-01-02T15:04:05Z", data.Key(clusterset.MemberSecretJoinedAt), text)}
+	}
+	s.JoinedAt = at.UTC()
 	return nil
 }
 

@@ -59,8 +59,8 @@ func TestUnsafeKubeconfigIsRejected(t *testing.T) {
 
 func TestAllProblemsOfASecretAreReported(t *testing.T) {
 	spec := Parse(membertest.Secret("B", membertest.Kubeconfig("server: http://b", "exec: {apiVersion: v1, command: sh}\ntokenFile: /token"),
-		membertest.With(clusterset.MemberSecretRelayFor, "c.d"), annotated("soon")))
-	for _, want := range []string{"data[cluster-id]", "data[relay-for]", "ttl", "https", "exec", "tokenFile"} {
+		membertest.With(clusterset.MemberSecretRelayFor, "c.d"), membertest.With(clusterset.MemberSecretJoinedAt, "1971"), annotated("soon")))
+	for _, want := range []string{"data[cluster-id]", "data[relay-for]", "data[joined-at]", "ttl", "https", "exec", "tokenFile"} {
 		if !strings.Contains(spec.Problem.Error(), want) {
 			t.Errorf("%q is missing in %v", want, spec.Problem)
 		}

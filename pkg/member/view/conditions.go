@@ -148,6 +148,26 @@ func describe(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
+// exportAges tells whether the ages of the member's exports, which decide about
+// precedence, can be trusted.
+func exportAges(p Peer) metav1.Condition {
+	condition := metav1.Condition{Type: clusterset.MemberExportAges, Status: metav1.ConditionTrue, Reason: "Plausible"}
+	switch {
+	case p.Backdated.Len() > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonBackdated
+		condition.Message = fmt.Sprintf("%d exports are new, but claim to be older, and take precedence accordingly; the first: %s. "+
+			"That is normal if the Service was created after its ServiceExport; otherwise check the clock of the member, and that it is not compromised (kubectl mcs expel removes it)",
+			p.Backdated.Len(), p.Backdated.First())
+	case p.JoinedAt.IsZero():
+		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterset.ReasonNoJoinTime
+		condition.Message = fmt.Sprintf("Secret of the member does not say when it joined, so that its exports are as old as the member claims: run kubectl mcs join with all clusters, or add %s to the Secret",
+			clusterset.MemberSecretJoinedAt)
+	default:
+		condition.Message = fmt.Sprintf("exports of the member count from %s at the earliest, when it joined", p.JoinedAt.UTC().Format(time.RFC3339))
+	}
+	return condition
+}
+
 // Listing is the set of clusters that are members here, directly or through a hub.
 type Listing struct {
 	Self identity.Cluster

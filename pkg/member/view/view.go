@@ -59,6 +59,10 @@ type Peer struct {
 	// Mutual and Allocation are conditions that depend on the other clusters.
 	Mutual     metav1.Condition
 	Allocation *metav1.Condition
+	// JoinedAt is when the member joined according to its Secret; zero if the Secret
+	// does not say. Backdated are the exports that claim to be older than possible.
+	JoinedAt  time.Time
+	Backdated *exports.Backdated
 	// Previous are the conditions of the entry before, for their transition times.
 	Previous []metav1.Condition
 }
@@ -93,6 +97,9 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	status.ClusterID, status.ClusterUID, status.State = p.ClusterID, p.ClusterUID, p.State
 	if p.Claims != nil {
 		status.ClusterSet, status.IDClaimedAt = p.Claims.ClusterSet, Timestamp(p.Claims.ClaimedAt)
+		if p.JoinedAt.After(p.Claims.ClaimedAt) {
+			status.IDClaimedAt = Timestamp(p.JoinedAt)
+		}
 	} else if p.Acceptance.Accepted {
 		status.ClusterSet = p.ClusterSet
 	}
@@ -109,6 +116,7 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	setCondition(&status.Conditions, now, synced(p))
 	setCondition(&status.Conditions, now, p.Mutual)
 	setOrRemove(&status.Conditions, now, clusterset.MemberClusterSetIP, p.Allocation)
+	setCondition(&status.Conditions, now, exportAges(p))
 	return entry
 }
 
