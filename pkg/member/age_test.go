@@ -101,7 +101,7 @@ func TestBackdatedExportsAreReported(t *testing.T) {
 	expectCondition(t, w.Entry("b"), clusterset.MemberExportAges, "True", "Plausible", "")
 }
 
-// R231: a list after the watch was interrupted has news since the last one.
+// R231: a list after the watch was interrupted is compared with the one before.
 func TestBackdatedExportsInALaterListAreReported(t *testing.T) {
 	w := newFixture(t, nil)
 	b := w.join("b", joinedAt(epoch))

@@ -60,6 +60,9 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: JoinClusterSet, Value: clusterSet})
 		}
 	}
+	for _, c := range clusters {
+		plan.add(c, RecordJoinTimes, clusters, func(peer Cluster) bool { return peer.ClusterSet == "" || c.Members[peer.ID].JoinedAt == "" })
+	}
 	if len(plan.Steps) > 0 {
 		for _, c := range clusters {
 			plan.add(c, WaitForMembers, clusters, func(Cluster) bool { return true })

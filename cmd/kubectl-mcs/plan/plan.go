@@ -61,6 +61,9 @@ type Access struct {
 type Member struct {
 	// Access is the content of the member Secret.
 	Access Access
+	// JoinedAt is when the member joined according to the Secret, empty if the Secret
+	// does not say.
+	JoinedAt string
 	// Rejected is true if the member rejects the credential in the Secret.
 	Rejected bool
 }
@@ -79,6 +82,8 @@ const (
 	AssignCIDRs Action = "AssignCIDRs"
 	// JoinClusterSet claims the ClusterSet. The cluster is part of it from then on.
 	JoinClusterSet Action = "JoinClusterSet"
+	// RecordJoinTimes records when peers joined, after they did.
+	RecordJoinTimes Action = "RecordJoinTimes"
 	// WaitForMembers waits until the cluster is connected to its peers.
 	WaitForMembers Action = "WaitForMembers"
 	// LeaveClusterSet removes the claim for the ClusterSet.
@@ -118,6 +123,8 @@ func (s Step) String() string {
 		return "assign allocation CIDR " + s.Value
 	case JoinClusterSet:
 		return fmt.Sprintf("join ClusterSet %q", s.Value)
+	case RecordJoinTimes:
+		return "record when " + peers + " joined"
 	case WaitForMembers:
 		return "wait for connection to " + peers
 	case LeaveClusterSet:

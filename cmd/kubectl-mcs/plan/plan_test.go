@@ -26,6 +26,8 @@ func newCluster(name string, changes ...func(*Cluster)) Cluster {
 	return c
 }
 
+const joinedAt = "2026-01-01T00:00:00Z"
+
 func accessOf(name string) Access {
 	return Access{Server: "https://" + name + ".example:6443", CA: "CA of " + name}
 }
@@ -36,11 +38,11 @@ func at(server string) func(*Cluster)     { return func(c *Cluster) { c.Access.S
 func grants(id string) func(*Cluster)     { return func(c *Cluster) { c.Granted[id] = true } }
 func incomplete(id string) func(*Cluster) { return func(c *Cluster) { c.Granted[id] = false } }
 func has(id string) func(*Cluster) {
-	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id)} }
+	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), JoinedAt: joinedAt} }
 }
-func hasOutdated(id string) func(*Cluster) { return func(c *Cluster) { c.Members[id] = Member{} } }
+func hasOutdated(id string) func(*Cluster) { return func(c *Cluster) { c.Members[id] = Member{JoinedAt: joinedAt} } }
 func rejectedBy(id string) func(*Cluster) {
-	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), Rejected: true} }
+	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), JoinedAt: joinedAt, Rejected: true} }
 }
 func knows(id string, uid types.UID) func(*Cluster) { return func(c *Cluster) { c.Known[id] = uid } }
 func unverified(c *Cluster)                         { c.Unverified = true }
@@ -88,6 +90,7 @@ func TestJoinPlan(t *testing.T) {
 				"east GrantAccess north,west", "north GrantAccess east,west", "west GrantAccess east,north",
 				"east AddMembers north,west", "north AddMembers east,west", "west AddMembers east,north",
 				"east JoinClusterSet production", "north JoinClusterSet production", "west JoinClusterSet production",
+				"east RecordJoinTimes north,west", "north RecordJoinTimes east,west", "west RecordJoinTimes east,north",
 				"east WaitForMembers north,west", "north WaitForMembers east,west", "west WaitForMembers east,north",
 			},
 		},
@@ -98,6 +101,7 @@ func TestJoinPlan(t *testing.T) {
 				"ctx-e GrantAccess west", "ctx-w GrantAccess east",
 				"ctx-e AddMembers west", "ctx-w AddMembers east",
 				"ctx-e JoinClusterSet production", "ctx-w JoinClusterSet production",
+				"ctx-e RecordJoinTimes west", "ctx-w RecordJoinTimes east",
 				"ctx-e WaitForMembers west", "ctx-w WaitForMembers east",
 			},
 		},
@@ -109,12 +113,18 @@ func TestJoinPlan(t *testing.T) {
 				"east GrantAccess north", "west GrantAccess north", "north GrantAccess east,west",
 				"east AddMembers north", "west AddMembers north", "north AddMembers east,west",
 				"north JoinClusterSet production",
+				"east RecordJoinTimes north", "west RecordJoinTimes north", "north RecordJoinTimes east,west",
 				"east WaitForMembers west,north", "west WaitForMembers east,north", "north WaitForMembers east,west",
 			},
 		},
 		{
 			name: "missing ClusterSet claim", clusters: []Cluster{with(member("east", "west"), in("")), member("west", "east")},
-			want: []string{"east JoinClusterSet production", "east WaitForMembers west", "west WaitForMembers east"},
+			want: []string{"east JoinClusterSet production", "west RecordJoinTimes east", "east WaitForMembers west", "west WaitForMembers east"},
+		},
+		{
+			// R232: they joined with an earlier release.
+			name: "unknown time of joining", clusters: []Cluster{with(member("east", "west"), func(c *Cluster) { c.Members["west"] = Member{Access: accessOf("west")} }), member("west", "east")},
+			want: []string{"east RecordJoinTimes west", "east WaitForMembers west", "west WaitForMembers east"},
 		},
 		{
 			name: "incomplete access", clusters: []Cluster{with(member("east", "west"), incomplete("west")), member("west", "east")},
@@ -142,7 +152,8 @@ func TestJoinPlan(t *testing.T) {
 			want: []string{
 				"east GrantAccess west", "west GrantAccess east", "east AddMembers west", "west AddMembers east",
 				"west AssignCIDRs 243.2.0.0/16",
-				"east JoinClusterSet production", "west JoinClusterSet production", "east WaitForMembers west", "west WaitForMembers east",
+				"east JoinClusterSet production", "west JoinClusterSet production",
+				"east RecordJoinTimes west", "west RecordJoinTimes east", "east WaitForMembers west", "west WaitForMembers east",
 			},
 		},
 		{
@@ -150,7 +161,8 @@ func TestJoinPlan(t *testing.T) {
 			name: "joining again with another ID", clusters: []Cluster{with(member("east"), knows("west", "uid-west")), newCluster("west")}, ids: map[string]string{"west": "west-2"},
 			want: []string{
 				"west SetClusterID west-2", "east GrantAccess west-2", "west GrantAccess east",
-				"east AddMembers west-2", "west AddMembers east", "west JoinClusterSet production", "east WaitForMembers west-2", "west WaitForMembers east",
+				"east AddMembers west-2", "west AddMembers east", "west JoinClusterSet production",
+				"east RecordJoinTimes west-2", "west RecordJoinTimes east", "east WaitForMembers west-2", "west WaitForMembers east",
 			},
 		},
 	} {
@@ -180,6 +192,8 @@ func TestStepsAreStructured(t *testing.T) {
 		{Context: "east", Action: GrantAccess, Peers: []string{"west"}},
 		{Context: "east", Action: AddMembers, Peers: []string{"west"}},
 		{Context: "east", Action: JoinClusterSet, Value: "production"},
+		{Context: "east", Action: RecordJoinTimes, Peers: []string{"west"}},
+		{Context: "west", Action: RecordJoinTimes, Peers: []string{"east"}},
 		{Context: "east", Action: WaitForMembers, Peers: []string{"west"}},
 		{Context: "west", Action: WaitForMembers, Peers: []string{"east"}},
 	}
@@ -191,7 +205,7 @@ func TestStepsAreStructured(t *testing.T) {
 // Every step has a description of its own that names the value or the peers.
 func TestStepDescriptions(t *testing.T) {
 	described := map[string]Action{}
-	for _, action := range []Action{SetClusterID, GrantAccess, AddMembers, AssignCIDRs, JoinClusterSet, WaitForMembers, LeaveClusterSet, RemoveMembers, RevokeAccess} {
+	for _, action := range []Action{SetClusterID, GrantAccess, AddMembers, AssignCIDRs, JoinClusterSet, RecordJoinTimes, WaitForMembers, LeaveClusterSet, RemoveMembers, RevokeAccess} {
 		step, about := Step{Action: action, Peers: []string{"west", "north"}}, "west, north"
 		if action == SetClusterID || action == JoinClusterSet || action == LeaveClusterSet {
 			step, about = Step{Action: action, Value: "it"}, `"it"`

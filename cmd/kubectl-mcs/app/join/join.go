@@ -24,7 +24,8 @@ const long = `Join clusters to a ClusterSet and make every cluster a member of e
 In each cluster, join creates a service account per peer that can only read what the
 cluster exports, and stores a short-lived token for it in a Secret of the peer.
 mcs-controller replaces the token immediately and renews it from then on. Finally, the
-clusters claim the ClusterSet and join waits until they are connected.
+clusters claim the ClusterSet, each records when the others did, so that none can claim
+to be older later, and join waits until they are connected.
 
 The plan is printed first. Steps that are already done are skipped, so that join can
 be repeated, and repeated with additional clusters.

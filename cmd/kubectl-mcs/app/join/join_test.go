@@ -114,6 +114,8 @@ Plan:
   west: add member east
   east: join ClusterSet "production"
   west: join ClusterSet "production"
+  east: record when w joined
+  west: record when east joined
   east: wait for connection to w
   west: wait for connection to east
 `, out)
@@ -126,7 +128,7 @@ Plan:
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if len(got.Steps) != 8 || !slices.ContainsFunc(got.Steps, func(step plan.Step) bool {
+	if len(got.Steps) != 10 || !slices.ContainsFunc(got.Steps, func(step plan.Step) bool {
 		return cmp.Equal(step, plan.Step{Context: "east", Action: plan.AddMembers, Peers: []string{"west"}})
 	}) {
 		t.Errorf("got %+v", got)

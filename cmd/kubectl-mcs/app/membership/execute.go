@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -35,6 +36,9 @@ type Execution struct {
 
 	clusters  map[string]*Cluster
 	progress  *progress.Progress
+	// claiming are when clusters were asked to create the claim for the ClusterSet,
+	// by context.
+	claiming map[string]time.Time
 	completed []completedStep
 	// irreversible are the completed steps that cannot be rolled back.
 	irreversible []plan.Step
@@ -59,7 +63,7 @@ type completedStep struct {
 
 // NewExecution returns an execution for plans about these clusters.
 func NewExecution(clusters []*Cluster, progress *progress.Progress) *Execution {
-	e := &Execution{clusters: map[string]*Cluster{}, progress: progress}
+	e := &Execution{clusters: map[string]*Cluster{}, progress: progress, claiming: map[string]time.Time{}}
 	for _, c := range clusters {
 		e.clusters[c.Context] = c
 	}
@@ -162,7 +166,12 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 		if e.IgnoreUnreachableMembers {
 			annotations = map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
 		}
-		return c.claim(ctx, multicluster.ClusterSetClaim, step.Value, annotations)
+		asked := time.Now()
+		rollbacks, err := c.claim(ctx, multicluster.ClusterSetClaim, step.Value, annotations)
+		if len(rollbacks) > 0 { // not if another claim was created at the same time
+			e.claiming[step.Context] = asked
+		}
+		return rollbacks, err
 	case plan.LeaveClusterSet:
 		return nil, deleteIfExists(ctx, c.MCS.MulticlusterV1().ClusterClaims(), multicluster.ClusterSetClaim)
 	case plan.WaitForMembers:
@@ -183,12 +192,21 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 	switch action {
 	case plan.GrantAccess:
 		return c.grantAccess(ctx, peer)
-	case plan.AddMembers:
+	case plan.AddMembers, plan.RecordJoinTimes:
 		for _, other := range e.clusters {
-			if other.Observed.ID == peer {
+			if other.Observed.ID != peer {
+				continue
+			}
+			if action == plan.AddMembers {
 				rollback, err := c.addMember(ctx, other, peer, c.Observed.ID)
 				return rollback.list(), err
 			}
+			at, err := e.joinTime(ctx, other)
+			if err != nil {
+				return nil, other.WrapError(err, cluster.MCSAdminAdvice)
+			}
+			rollback, err := c.recordJoinTime(ctx, peer, at)
+			return rollback.list(), err
 		}
 		return nil, errors.New("no context refers to a cluster with this ID")
 	case plan.RemoveMembers:

@@ -58,6 +58,12 @@ func newCluster(context, id string, objects ...runtime.Object) *Cluster {
 		}
 		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: account + "@" + context}}, nil
 	})
+	own.PrependReactor("create", "clusterclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if claim := action.(clienttesting.CreateAction).GetObject().(*multiclusterv1.ClusterClaim); claim.Name == multicluster.ClusterSetClaim {
+			claim.CreationTimestamp = metav1.Now().Rfc3339Copy()
+		}
+		return false, nil, nil
+	})
 	return &Cluster{Cluster: &cluster.Cluster{Context: context, Kubernetes: host, MCS: own}, Namespace: "mcs-system", accessObjects: sets.New[string]()}
 }
 

@@ -29,10 +29,7 @@ func (c *Cluster) addMember(ctx context.Context, peer *Cluster, peerID, ownID st
 	if err != nil {
 		return nil, err
 	}
-	secrets, name := c.Kubernetes.CoreV1().Secrets(c.Namespace), clusterset.MemberSecretName(peerID)
-	if names := c.memberSecrets[peerID]; len(names) > 0 {
-		name = names[0]
-	}
+	secrets, name := c.Kubernetes.CoreV1().Secrets(c.Namespace), c.memberSecret(peerID)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: peerLabels(peerID)},
 		Type:       clusterset.MemberSecretType,
@@ -47,13 +44,23 @@ func (c *Cluster) addMember(ctx context.Context, peer *Cluster, peerID, ownID st
 	case memberIDOf(existing) != peerID || existing.Type != secret.Type:
 		return nil, fmt.Errorf("name conflict: Secret %q in namespace %q is not the member Secret of %q; rename or delete it", name, c.Namespace, peerID)
 	}
-	before := existing.DeepCopy()
-	existing.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
-	metav1.SetMetaDataLabel(&existing.ObjectMeta, clusterset.PeerLabel, peerID)
-	if _, err = secrets.Update(ctx, existing, metav1.UpdateOptions{}); err != nil && !mayHaveSucceeded(err) {
+	return c.updateSecret(ctx, existing, func(secret *corev1.Secret) {
+		secret.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterset.PeerLabel, peerID)
+	})
+}
+
+// updateSecret changes a Secret. It returns the rollback also with an error after
+// which the Secret may be changed.
+func (c *Cluster) updateSecret(ctx context.Context, existing *corev1.Secret, change func(*corev1.Secret)) (rollback, error) {
+	secrets, changed := c.Kubernetes.CoreV1().Secrets(c.Namespace), existing.DeepCopy()
+	change(changed)
+	_, err := secrets.Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil && !mayHaveSucceeded(err) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
+		before := existing.DeepCopy()
 		before.ResourceVersion = "" // overwrite changes since then
 		_, err := secrets.Update(ctx, before, metav1.UpdateOptions{})
 		return err

@@ -216,7 +216,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		}
 		// If there are several, join updates the one with the default name.
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
-			c.Observed.Members[id] = plan.Member{Access: accessIn(secret)}
+			c.Observed.Members[id] = plan.Member{Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt])}
 			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {
 			c.memberSecrets[id] = append(c.memberSecrets[id], secret.Name)

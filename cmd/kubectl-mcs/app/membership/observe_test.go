@@ -49,7 +49,10 @@ func withManualMembership(t *testing.T, context, peer string, more ...*corev1.Se
 
 func TestManualMembershipIsObserved(t *testing.T) {
 	clusters := []*Cluster{withManualMembership(t, "east", "west"), withManualMembership(t, "west", "east")}
-	want := []plan.Step{{Context: "east", Action: plan.JoinClusterSet, Value: "production"}, {Context: "west", Action: plan.JoinClusterSet, Value: "production"}}
+	want := []plan.Step{
+		{Context: "east", Action: plan.JoinClusterSet, Value: "production"}, {Context: "west", Action: plan.JoinClusterSet, Value: "production"},
+		{Context: "east", Action: plan.RecordJoinTimes, Peers: []string{"west"}}, {Context: "west", Action: plan.RecordJoinTimes, Peers: []string{"east"}},
+	}
 	if diff := cmp.Diff(want, planned(t, clusters, nil)); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}

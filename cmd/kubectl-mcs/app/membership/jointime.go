@@ -1,0 +1,82 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+// maxSkew is how far the clock of a cluster may be behind the clock of the user.
+const maxSkew = time.Minute
+
+// joinTime returns when a cluster joined. Other clusters trust this time and no
+// later claim, so the cluster itself is believed only if nothing else is known.
+func (e *Execution) joinTime(ctx context.Context, c *Cluster) (time.Time, error) {
+	claim, err := c.MCS.MulticlusterV1().ClusterClaims().Get(ctx, multicluster.ClusterSetClaim, metav1.GetOptions{})
+	if err != nil {
+		return time.Time{}, err
+	}
+	asked, joinsNow := e.claiming[c.Context]
+	if joinsNow {
+		return checkedJoinTime(claim.CreationTimestamp.Time, asked)
+	}
+	if recorded := e.recordedJoinTime(c.Observed.ID); !recorded.IsZero() {
+		return recorded, nil
+	}
+	if claim.CreationTimestamp.IsZero() {
+		return time.Time{}, fmt.Errorf("ClusterClaim %s has no creation time", multicluster.ClusterSetClaim)
+	}
+	return claim.CreationTimestamp.Time, nil
+}
+
+// checkedJoinTime checks the time that a cluster reports for a claim that it was
+// asked to create.
+func checkedJoinTime(reported, asked time.Time) (time.Time, error) {
+	if behind := asked.Sub(reported); behind > maxSkew {
+		return time.Time{}, fmt.Errorf("cluster reports that it joined at %s, but was asked to at %s: its clock, or that of this machine, is wrong by %s, "+
+			"or the cluster claims to be older than it is, so that its exports take precedence; correct the clock and join again",
+			reported.UTC().Format(time.RFC3339), asked.UTC().Format(time.RFC3339), behind.Round(time.Second))
+	}
+	return reported, nil
+}
+
+// recordedJoinTime returns the latest time of joining that any cluster has
+// recorded for a member, zero if none has.
+func (e *Execution) recordedJoinTime(id string) time.Time {
+	var latest time.Time
+	for _, c := range e.clusters {
+		if at, err := time.Parse(time.RFC3339, c.Observed.Members[id].JoinedAt); err == nil && at.After(latest) {
+			latest = at
+		}
+	}
+	return latest
+}
+
+// recordJoinTime records in the member Secret of a peer when the peer joined.
+func (c *Cluster) recordJoinTime(ctx context.Context, peerID string, at time.Time) (rollback, error) {
+	existing, err := c.Kubernetes.CoreV1().Secrets(c.Namespace).Get(ctx, c.memberSecret(peerID), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return c.updateSecret(ctx, existing, func(secret *corev1.Secret) {
+		secret.Data[clusterset.MemberSecretJoinedAt] = []byte(at.UTC().Format(time.RFC3339))
+	})
+}
+
+// memberSecret returns the name of the member Secret of a peer, which may not exist
+// yet.
+func (c *Cluster) memberSecret(peerID string) string {
+	if names := c.memberSecrets[peerID]; len(names) > 0 {
+		return names[0]
+	}
+	return clusterset.MemberSecretName(peerID)
+}
