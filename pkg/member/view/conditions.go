@@ -156,7 +156,7 @@ func exportAges(p Peer) metav1.Condition {
 	case p.Backdated.Len() > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonBackdated
 		condition.Message = fmt.Sprintf("%d exports are new, but claim to be older, and take precedence accordingly; the first: %s. "+
-			"That is normal if the Service was created after its ServiceExport; otherwise check the clock of the member, and that it is not compromised (kubectl mcs expel removes it)",
+			"That is normal if the Service was created after its ServiceExport; otherwise check the clock of the member, and whether somebody else controls it",
 			p.Backdated.Len(), p.Backdated.First())
 	case p.JoinedAt.IsZero():
 		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterset.ReasonNoJoinTime
