@@ -24,6 +24,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/join"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/leave"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/status"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/unexport"
 )
@@ -46,7 +47,7 @@ func Main(streams genericiooptions.IOStreams, args []string) int {
 	cmd := NewCommand(streams)
 	cmd.SetArgs(args)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(streams.ErrOut, "error:", err)
+		fmt.Fprintln(printer.NewWriter(streams.ErrOut), "error:", err)
 		return 1
 	}
 	return 0

@@ -22,6 +22,7 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
 )
@@ -176,7 +177,7 @@ func (a *Attachment) list(ctx context.Context) ([]apiService, error) {
 				continue
 			}
 			if state.problem = ""; condition.Status != "True" {
-				state.problem = condition.Message
+				state.problem = printer.Escape(condition.Message)
 			}
 		}
 		states = append(states, state)

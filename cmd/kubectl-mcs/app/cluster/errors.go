@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 )
 
 // Advice tells users what to do about a failed request, as far as that depends
@@ -47,6 +49,7 @@ func (c *Cluster) WrapError(err error, advice Advice) error {
 
 // Diagnose is WrapError without the context in the message.
 func Diagnose(name string, err error, advice Advice) error {
+	err = printer.EscapeError(err)
 	var status apierrors.APIStatus
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
@@ -26,6 +27,7 @@ type Factory struct {
 	Flags *genericclioptions.ConfigFlags
 	// Changed reports whether the user set a flag.
 	Changed func(flag string) bool
+	// Streams escape control characters.
 	Streams genericiooptions.IOStreams
 	// Progress shows steps that take time.
 	Progress *progress.Progress
@@ -35,8 +37,9 @@ type Factory struct {
 
 // NewFactory returns a factory for commands that print to these streams.
 func NewFactory(streams genericiooptions.IOStreams) *Factory {
-	f := &Factory{Flags: ConfigFlags(), Streams: streams, Progress: progress.New(streams.Out)}
-	f.Warnings = rest.NewWarningWriter(f.Progress.Beside(streams.ErrOut), rest.WarningWriterOptions{Deduplicate: true})
+	f := &Factory{Flags: ConfigFlags(), Progress: progress.New(streams.Out)}
+	f.Streams = genericiooptions.IOStreams{In: streams.In, Out: printer.NewWriter(streams.Out), ErrOut: printer.NewWriter(streams.ErrOut)}
+	f.Warnings = rest.NewWarningWriter(f.Progress.Beside(f.Streams.ErrOut), rest.WarningWriterOptions{Deduplicate: true})
 	return f
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attachment"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 )
 
 // consequences are what an administrator has to know before and while the API is
@@ -79,7 +80,7 @@ func (o *options) run(ctx context.Context, name string) error {
 	}
 	fmt.Fprintln(o.Streams.Out, "Plan:")
 	for _, step := range steps {
-		fmt.Fprintf(o.Streams.Out, "  %s: %s\n", name, step.description)
+		fmt.Fprintf(o.Streams.Out, "  %s: %s\n", name, printer.Escape(step.description))
 	}
 	fmt.Fprintf(o.Streams.Out, "\n%s", consequences)
 	if o.dryRun {

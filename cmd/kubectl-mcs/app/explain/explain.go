@@ -159,7 +159,7 @@ func notExported(facts serviceFacts, local []multiclusterxv1beta1.ServiceExport)
 		if !meta.IsStatusConditionTrue(export.Status.Conditions, multicluster.ServiceExportReady) {
 			state = "not ready: " + serviceexport.NotReadyReason(export)
 		}
-		fmt.Fprintf(&text, "\n  ServiceExport %q in namespace %q of this cluster is %s", export.Name, export.Namespace, printer.Printable(state))
+		fmt.Fprintf(&text, "\n  ServiceExport %q in namespace %q of this cluster is %s", export.Name, export.Namespace, state)
 	}
 	if !here {
 		fmt.Fprintf(&text, "\n  Export the Service with `kubectl mcs export %s -n %s` in a cluster that has it.", facts.name, facts.namespace)

@@ -55,7 +55,7 @@ func (r explanation) viewpoint() string {
 
 func (w *textWriter) line(format string, args ...any) {
 	if w.err == nil {
-		_, w.err = fmt.Fprintln(w.out, printer.Printable(fmt.Sprintf(format, args...)))
+		_, w.err = fmt.Fprintln(w.out, printer.Escape(fmt.Sprintf(format, args...)))
 	}
 }
 

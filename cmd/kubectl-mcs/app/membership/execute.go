@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -34,11 +35,11 @@ type Execution struct {
 	// asked whether a cluster ID is in use.
 	IgnoreUnreachableMembers bool
 
-	clusters  map[string]*Cluster
-	progress  *progress.Progress
+	clusters map[string]*Cluster
+	progress *progress.Progress
 	// claiming are when clusters were asked to create the claim for the ClusterSet,
 	// by context.
-	claiming map[string]time.Time
+	claiming  map[string]time.Time
 	completed []completedStep
 	// irreversible are the completed steps that cannot be rolled back.
 	irreversible []plan.Step
@@ -81,7 +82,7 @@ func (e *Execution) Run(ctx context.Context, steps []plan.Step) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("context %q: failed to %s: %w", step.Context, step, err)
+			return fmt.Errorf("context %q: failed to %s: %w", step.Context, printer.Escape(step.String()), printer.EscapeError(err))
 		}
 	}
 	return nil
@@ -123,7 +124,7 @@ func (e *Execution) rollBackAll(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", name, completed.step, err))
+			errs = append(errs, fmt.Errorf("%s: %s: %w", name, printer.Escape(completed.step.String()), err))
 		}
 	}
 	return errors.Join(errs...)
@@ -140,7 +141,7 @@ func (s completedStep) rollBack(ctx context.Context) (responded bool, err error)
 		err := rollback(ctx)
 		var status apierrors.APIStatus
 		responded = responded && (err == nil || errors.As(err, &status))
-		errs = append(errs, err)
+		errs = append(errs, printer.EscapeError(err))
 	}
 	return responded, errors.Join(errs...)
 }

@@ -25,7 +25,7 @@ func Observed(clusters []*Cluster) []plan.Cluster {
 // reports whether the command ends here.
 func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dryRun bool, nothing string) (bool, error) {
 	for _, warning := range planned.Warnings {
-		fmt.Fprintln(f.Streams.ErrOut, "Warning:", warning)
+		fmt.Fprintln(f.Streams.ErrOut, "Warning:", printer.Escape(warning))
 	}
 	err := output.Print(f.Streams.Out, planned, func(out io.Writer) error {
 		if len(planned.Steps) == 0 {
@@ -34,7 +34,7 @@ func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dry
 		}
 		fmt.Fprintln(out, "Plan:")
 		for _, step := range planned.Steps {
-			fmt.Fprintf(out, "  %s: %s\n", step.Context, step)
+			fmt.Fprintf(out, "  %s: %s\n", step.Context, printer.Escape(step.String()))
 		}
 		if !dryRun { // the progress follows
 			fmt.Fprintln(out)

@@ -18,6 +18,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
@@ -80,7 +81,7 @@ func unconnected(entries []clustersetv1alpha1.Member, peers []string) []string {
 		case entry == nil:
 			descriptions = append(descriptions, peer+" (not a member yet)")
 		case !isConnected(entry):
-			descriptions = append(descriptions, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, strings.Join(conditions.Problems(entry.Status.Conditions), ", ")))
+			descriptions = append(descriptions, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, printer.Escape(strings.Join(conditions.Problems(entry.Status.Conditions), ", "))))
 		}
 	}
 	return descriptions

@@ -43,7 +43,9 @@ func (o *Output) Print(out io.Writer, data any, text func(io.Writer) error) erro
 		encoded, err = json.MarshalIndent(data, "", "    ")
 		encoded = append(encoded, '\n')
 	case "yaml":
-		encoded, err = yaml.Marshal(data)
+		if encoded, err = json.Marshal(data); err == nil {
+			encoded, err = yaml.JSONToYAML([]byte(Escape(string(encoded)))) // YAML does not allow some characters
+		}
 	default:
 		return text(out)
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -23,24 +22,13 @@ func WriteTable(out io.Writer, indent string, rows [][]string) error {
 	for _, row := range rows {
 		cells := make([]string, 0, len(row))
 		for _, cell := range row {
-			cells = append(cells, cmp.Or(Printable(cell), "-"))
+			cells = append(cells, cmp.Or(Escape(cell), "-"))
 		}
 		if _, err := fmt.Fprintln(writer, indent+strings.Join(cells, "\t")); err != nil {
 			return err
 		}
 	}
 	return writer.Flush()
-}
-
-// Printable replaces line breaks and control characters by spaces. Text from other
-// clusters must not be able to control the terminal.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
 }
 
 // Age formats the time since then. Times in the future count as now, because clocks

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
@@ -55,6 +56,7 @@ func New(out io.Writer) *Progress {
 
 // Run runs a step and shows its progress and result.
 func (p *Progress) Run(what string, do func() error) error {
+	what = printer.Escape(what)
 	completed := make(chan struct{})
 	var spinning sync.WaitGroup
 	if p.width != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
@@ -24,7 +25,7 @@ func NotReadyReason(serviceExport *multiclusterxv1beta1.ServiceExport) string {
 	for _, name := range []string{multicluster.ServiceExportValid, multicluster.ServiceExportReady} {
 		condition := meta.FindStatusCondition(serviceExport.Status.Conditions, name)
 		if condition != nil && condition.Status != metav1.ConditionTrue {
-			return condition.Message
+			return printer.Escape(condition.Message)
 		}
 	}
 	return "mcs-controller has not processed it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` shows whether mcs-controller is running"

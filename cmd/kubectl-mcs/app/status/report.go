@@ -94,7 +94,7 @@ func writeStatus(out io.Writer, reports []clusterStatus, now time.Time) error {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, printer.Printable(report.heading()))
+		fmt.Fprintln(out, printer.Escape(report.heading()))
 		if len(report.Members) == 0 {
 			continue
 		}

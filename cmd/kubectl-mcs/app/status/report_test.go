@@ -36,7 +36,7 @@ func TestStatusText(t *testing.T) {
 Context east-admin: cluster east in ClusterSet production
 MEMBER   STATE        LAST-SEEN   EXPORTS   ENDPOINTS   CONFLICTS   REASON
 east     Local        -           7         18          1           -
-north    Lost         3h          1         2           0           Unauthorized: renew the credential; NotListed: create a Secret [2J there
+north    Lost         3h          1         2           0           Unauthorized: renew the credential; NotListed: create a Secret\u001b[2J\nthere
 south    Connecting   never       0         0           0           Unknown: member has not responded yet
 west     Connected    2s          12        31          1           -
 `, out.String())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/serviceexport"
 )
 
@@ -96,7 +97,7 @@ func describeImport(ctx context.Context, c *cluster.Cluster, namespace, name str
 	}
 	slices.Sort(others)
 	if len(others) > 0 {
-		return fmt.Sprintf("Service %q is still exported by %s and remains available.", name, strings.Join(others, ", ")), nil
+		return fmt.Sprintf("Service %q is still exported by %s and remains available.", name, printer.Escape(strings.Join(others, ", "))), nil
 	}
 	if inClusterSet, known := members.InClusterSet(ctx, c); known && !inClusterSet {
 		return fmt.Sprintf("Cluster of context %q is not in a ClusterSet, so Service %q was not visible in any other cluster.", c.Context, name), nil
