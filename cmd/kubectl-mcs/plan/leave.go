@@ -17,7 +17,7 @@ import (
 // Leave plans how a cluster leaves its ClusterSet, and how it is removed from
 // the peers. The first step withdraws what the cluster exports and imports. IDs
 // alone do not identify a cluster: in a peer, another cluster may be the member
-// with the ID of the leaving one.
+// with the ID of the leaving one, see dropLeaving.
 func Leave(leaving Cluster, peers []Cluster) (Plan, error) {
 	plan := Plan{Steps: []Step{}}
 	for _, peer := range peers {
@@ -29,12 +29,7 @@ func Leave(leaving Cluster, peers []Cluster) (Plan, error) {
 		plan.Steps = append(plan.Steps, Step{Context: leaving.Context, Action: LeaveClusterSet, Value: leaving.ClusterSet})
 	}
 	for _, peer := range peers {
-		if uid := peer.Known[leaving.ID]; uid != "" && uid != leaving.UID {
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("in context %q, member %q is a different cluster (UID %s) than the one of context %q (UID %s) and is not removed",
-				peer.Context, leaving.ID, uid, leaving.Context, leaving.UID))
-			continue
-		}
-		plan.drop(peer, leaving.ID)
+		plan.dropLeaving(peer, leaving)
 	}
 	plan.drop(leaving, slices.Sorted(maps.Keys(sets.KeySet(leaving.Members).Union(sets.KeySet(leaving.Granted))))...)
 	remaining := sets.KeySet(leaving.Known).Union(sets.KeySet(leaving.Members))
@@ -93,23 +88,6 @@ func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 	}
 	plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q itself is not changed: if the cluster still exists, it keeps its ClusterSet claim and member Secrets, but loses access to the other clusters", id))
 	return id, plan, nil
-}
-
-// memberAt returns the ID of the only member that peers reach by this access,
-// or an empty string.
-func memberAt(access Access, peers []Cluster) string {
-	ids := sets.New[string]()
-	for _, peer := range peers {
-		for id, member := range peer.Members {
-			if access.Server != "" && member.Access == access {
-				ids.Insert(id)
-			}
-		}
-	}
-	if ids.Len() != 1 {
-		return ""
-	}
-	return ids.UnsortedList()[0]
 }
 
 // drop removes the given clusters from the members of a cluster and revokes

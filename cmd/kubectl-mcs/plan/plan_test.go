@@ -40,7 +40,9 @@ func incomplete(id string) func(*Cluster) { return func(c *Cluster) { c.Granted[
 func has(id string) func(*Cluster) {
 	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), JoinedAt: joinedAt} }
 }
-func hasOutdated(id string) func(*Cluster) { return func(c *Cluster) { c.Members[id] = Member{JoinedAt: joinedAt} } }
+func hasOutdated(id string) func(*Cluster) {
+	return func(c *Cluster) { c.Members[id] = Member{JoinedAt: joinedAt} }
+}
 func rejectedBy(id string) func(*Cluster) {
 	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), JoinedAt: joinedAt, Rejected: true} }
 }

@@ -30,6 +30,10 @@ to be older later, and join waits until they are connected.
 The plan is printed first. Steps that are already done are skipped, so that join can
 be repeated, and repeated with additional clusters.
 
+The server and the certificate authority in your kubeconfig identify a cluster, not what
+it reports about itself. If they differ from those of an existing member with its ID,
+nothing is changed without --repoint.
+
 If a step fails, all completed steps are rolled back, except for the cluster ID of a
 cluster that had none: an ID cannot be removed. If clusters do not connect before the
 timeout, nothing is rolled back, because they have already joined.
@@ -52,6 +56,7 @@ type options struct {
 	ids                      map[string]string
 	servers                  map[string]string
 	dryRun                   bool
+	repoint                  bool
 	ignoreUnreachableMembers bool
 	timeout                  time.Duration
 }
@@ -78,6 +83,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.StringToStringVar(&o.ids, "id", nil, "Cluster ID to set for a context, as CONTEXT=ID. By default, a cluster keeps its ID.")
 	flags.StringToStringVar(&o.servers, "server", nil, "Address at which other clusters reach the kube-apiserver of a context, as CONTEXT=URL. By default, the server in the kubeconfig.")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
+	flags.BoolVar(&o.repoint, "repoint", false, "If true, existing members may get another server address or certificate authority.")
 	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join although not every member can be asked whether a cluster ID is in use.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
 	o.output.AddTo(cmd)
@@ -95,7 +101,11 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	if err != nil {
 		return err
 	}
-	planned, err := plan.Join(o.clusterSet, membership.Observed(clusters), o.ids)
+	observed := membership.Observed(clusters)
+	planned, err := plan.Join(o.clusterSet, observed, o.ids)
+	if err == nil && !o.repoint {
+		err = plan.CheckRepointing(observed, o.ids)
+	}
 	if err != nil {
 		return fmt.Errorf("the clusters cannot be joined, and nothing was changed:\n%w", err)
 	}

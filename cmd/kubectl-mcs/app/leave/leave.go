@@ -26,10 +26,12 @@ that it imports is withdrawn from the cluster itself. Then all Secrets, service 
 and roles of the membership are deleted, in the cluster and in the clusters of --from.
 ServiceExports are kept and take effect again when the cluster joins again.
 
+The server and the certificate authority in your kubeconfig identify the cluster in the
+clusters of --from, not the cluster ID that it reports.
+
 A cluster that no longer exists, or is unreachable, is removed from the clusters of
---from only. Refer to it by its context, or by its cluster ID if the kubeconfig has no
-context for it any more. A cluster that others are still connected to is not removed
-this way.
+--from only. Refer to it by its context, or by its cluster ID with --id. A cluster that
+others are still connected to is not removed this way.
 
 Leave can be repeated if a step fails. It requires cluster-admin permissions in all
 clusters.`
@@ -37,12 +39,16 @@ clusters.`
 const example = `  # Remove north from the ClusterSet that it forms with east and west
   kubectl mcs leave north --from east,west
 
+  # Remove a cluster that no longer exists from east and west
+  kubectl mcs leave --id north --from east,west
+
   # Print the plan without changing anything
   kubectl mcs leave north --from east,west --dry-run`
 
 type options struct {
 	*cluster.Factory
 	output printer.Output
+	id     string
 	from   []string
 	dryRun bool
 }
@@ -51,20 +57,24 @@ type options struct {
 func NewCommand(f *cluster.Factory) *cobra.Command {
 	o := &options{Factory: f}
 	cmd := &cobra.Command{
-		Use:     "leave (CONTEXT | CLUSTER_ID) [--from CONTEXT,...]",
+		Use:     "leave (CONTEXT | --id CLUSTER_ID) [--from CONTEXT,...]",
 		Short:   "Remove a cluster from its ClusterSet",
 		Long:    long,
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			switch {
+			case o.id != "" && len(args) > 0:
+				return fmt.Errorf("--id %s: no context must be given, got %q: name the other clusters after --from, separated by commas", o.id, args[0])
+			case o.id == "" && len(args) != 1:
 				return fmt.Errorf("exactly one context is required, got %d: name the other clusters after --from, separated by commas", len(args))
 			}
 			return nil
 		},
 		ValidArgsFunction: f.CompleteContext,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the other clusters, from which the cluster is removed.")
+	cmd.Flags().StringVar(&o.id, "id", "", "ID of a cluster that no longer exists or is unreachable. Only the clusters of --from are changed.")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
 	o.output.AddTo(cmd)
 	if err := cmd.RegisterFlagCompletionFunc("from", func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -75,13 +85,21 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	return cmd
 }
 
-func (o *options) run(ctx context.Context, name string) error {
+func (o *options) run(ctx context.Context, args []string) error {
 	if err := o.output.Validate(); err != nil {
 		return err
 	}
 	if o.output.Format != "" && !o.dryRun {
 		return errors.New("--output requires --dry-run")
 	}
+	if o.id != "" {
+		peers, err := membership.Observe(ctx, o.Factory, o.from, nil)
+		if err != nil {
+			return err
+		}
+		return o.forget(ctx, o.id, nil, peers)
+	}
+	name := args[0]
 	clusters, errs, err := membership.ObserveEach(ctx, o.Factory, append([]string{name}, o.from...), nil)
 	if err != nil {
 		return err
@@ -113,10 +131,11 @@ func (o *options) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// forget removes a cluster that cannot be observed from its peers.
+// forget removes a cluster that cannot be observed, or is not to be, from its
+// peers. cause is why it cannot.
 func (o *options) forget(ctx context.Context, name string, cause error, peers []*membership.Cluster) error {
 	var access plan.Access
-	if c, err := o.ForContext(name); err == nil {
+	if c, err := o.ForContext(name); err == nil && o.id == "" {
 		if access, err = membership.AccessTo(c.Config, ""); err != nil {
 			return err
 		}
@@ -125,7 +144,9 @@ func (o *options) forget(ctx context.Context, name string, cause error, peers []
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	fmt.Fprintf(o.Streams.ErrOut, "Warning: %v\n", cause)
+	if cause != nil {
+		fmt.Fprintf(o.Streams.ErrOut, "Warning: %v\n", cause)
+	}
 	if done, err := membership.PrintPlan(o.Factory, planned, o.output, o.dryRun, ""); done || err != nil {
 		return err
 	}

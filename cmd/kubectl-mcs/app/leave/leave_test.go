@@ -104,17 +104,19 @@ func TestLeaveOfAClusterThatNoLongerExists(t *testing.T) {
 	gone.Close()
 	deleted := []string{"DELETE secrets", "DELETE serviceaccounts", "DELETE clusterrolebindings", "DELETE rolebindings", "DELETE roles"}
 	for name, test := range map[string]struct {
+		arg     string
 		servers map[string]string
 		warning string
 	}{
-		"no context":          {nil, `Warning: context "north" does not exist in the kubeconfig`},
-		"unreachable cluster": {map[string]string{"north": gone.URL}, `Warning: context "north": the kube-apiserver is unreachable`},
+		"by ID, R243":         {"--id=north", map[string]string{"north": gone.URL}, ""},
+		"no context":          {"north", nil, `Warning: context "north" does not exist in the kubeconfig`},
+		"unreachable cluster": {"north", map[string]string{"north": gone.URL}, `Warning: context "north": the kube-apiserver is unreachable`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			east, west := commandtest.NewAPIServer(t, "east", hasNorth), commandtest.NewAPIServer(t, "west", hasNorth)
 			servers := map[string]string{"east": east.URL, "west": west.URL}
 			maps.Copy(servers, test.servers)
-			out, warnings, err := commandtest.Run(t.Context(), "leave", "north", "--from", "east,west", "--kubeconfig", commandtest.Kubeconfig(t, servers))
+			out, warnings, err := commandtest.Run(t.Context(), "leave", test.arg, "--from", "east,west", "--kubeconfig", commandtest.Kubeconfig(t, servers))
 			if err != nil {
 				t.Fatal(err)
 			}
