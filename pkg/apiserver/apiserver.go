@@ -142,7 +142,7 @@ func (c CompletedConfig) New() (*Server, error) {
 		handler = withReaders(handler, computed.projection.Members())
 		handler = genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
 		if proxies := config.Authentication.RequestHeaderConfig; proxies != nil {
-			handler = withKnownProxies(handler, proxies.CAContentProvider.CurrentCABundleContent)
+			handler = withKnownProxies(handler, proxies)
 		}
 		return handler
 	}

@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -104,15 +106,19 @@ func withVirtualRefusal(next http.Handler, resources []virtualResource, exporter
 	})
 }
 
-// withKnownProxies answers requests with a client certificate with 503 until the
-// authority of these certificates is known, which the library reads after it began to
-// serve. Until then, requests that the kube-apiserver forwards would count as anonymous
-// and be refused with 403, which clients do not retry. The filter runs before
-// authentication.
-func withKnownProxies(next http.Handler, authority func() []byte) http.Handler {
+// withKnownProxies answers requests that the kube-apiserver forwards with 503 until the
+// authority of its client certificate is known, which the library reads after it began to
+// serve. Until then, they would count as anonymous and be refused with 403, which clients
+// do not retry. The filter runs before authentication.
+func withKnownProxies(next http.Handler, proxies *authenticatorfactory.RequestHeaderConfig) http.Handler {
+	forwarded := func(r *http.Request) bool {
+		return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 &&
+			slices.ContainsFunc(proxies.UsernameHeaders.Value(), func(header string) bool { return r.Header.Get(header) != "" })
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && len(authority()) == 0 {
-			responsewriters.ErrorNegotiated(gate.Unavailable("mcs-apiserver is starting: it has not read the authority of the kube-apiserver yet"), Codecs, schema.GroupVersion{}, w, r)
+		if len(proxies.CAContentProvider.CurrentCABundleContent()) == 0 && forwarded(r) {
+			responsewriters.ErrorNegotiated(gate.Unavailable("mcs-apiserver has not read the authority of the kube-apiserver yet, "+
+				"from the key requestheader-client-ca-file of the ConfigMap kube-system/extension-apiserver-authentication"), Codecs, schema.GroupVersion{}, w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

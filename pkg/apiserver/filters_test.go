@@ -17,8 +17,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 )
@@ -197,26 +200,39 @@ func TestRequestsOfTheServerItselfWaitForStorage(t *testing.T) {
 	})
 }
 
+// authorities is a bundle of certificates that is not read yet if it is empty.
+type authorities struct {
+	dynamiccertificates.CAContentProvider
+	bundle []byte
+}
+
+func (a *authorities) CurrentCABundleContent() []byte { return a.bundle }
+
 // R190: requests that the kube-apiserver forwards to a server that was just started fail
 // with an error that clients retry.
 func TestForwardedRequestsWaitForTheAuthority(t *testing.T) {
-	var authority []byte
-	served := withKnownProxies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() []byte { return authority })
-	serve := func(certificates ...*x509.Certificate) *httptest.ResponseRecorder {
+	authority := &authorities{}
+	proxies := &authenticatorfactory.RequestHeaderConfig{CAContentProvider: authority, UsernameHeaders: headerrequest.StaticStringSlice{"X-Remote-User"}}
+	served := withKnownProxies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), proxies)
+	serve := func(user string, certificates ...*x509.Certificate) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, "/apis/multicluster.x-k8s.io/v1beta1/serviceimports", nil)
 		r.TLS = &tls.ConnectionState{PeerCertificates: certificates}
+		r.Header.Set("X-Remote-User", user)
 		w := httptest.NewRecorder()
 		served.ServeHTTP(w, r)
 		return w
 	}
-	if w := serve(&x509.Certificate{}); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := serve("kate", &x509.Certificate{}); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("without the authority: %d %v, want 503 with Retry-After", w.Code, w.Header())
 	}
-	if w := serve(); w.Code != http.StatusOK {
+	if w := serve(""); w.Code != http.StatusOK {
 		t.Errorf("with a token: %d", w.Code)
 	}
-	authority = []byte("certificate")
-	if w := serve(&x509.Certificate{}); w.Code != http.StatusOK {
+	if w := serve("", &x509.Certificate{}); w.Code != http.StatusOK {
+		t.Errorf("not forwarded, with a certificate: %d", w.Code)
+	}
+	authority.bundle = []byte("certificate")
+	if w := serve("kate", &x509.Certificate{}); w.Code != http.StatusOK {
 		t.Errorf("with the authority: %d", w.Code)
 	}
 }
