@@ -4,25 +4,66 @@
 package member
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 )
+
+// maxBehind limits how long a member that this replica reaches again counts as outdated
+// if not everything can be read: its exports are withdrawn when it withdraws them.
+const maxBehind = time.Minute
+
+// lag is what this replica may not know of a member, because another one, or this one
+// before it was restarted, saw the member later.
+type lag struct {
+	// since is when the member was last seen elsewhere only. It is zero if this replica
+	// knows all that the member exports.
+	since time.Time
+	// contact is when this replica first saw the member after that.
+	contact time.Time
+}
 
 // assessLocked decides whether what this replica knows of a peer is outdated, and reports
 // whether that changed.
 func (s *Set) assessLocked(p *peer, now time.Time) (changed bool) {
 	before := p.outdated
 	switch {
-	case p.stateLocked(now, s.config.TTL) == clusterset.MemberStale && p.seenElsewhere.After(p.hereLocked()):
-		p.behind = true
-	case p.read && p.currentLocked(now):
-		p.behind = false
+	case p.stateLocked(now, s.config.TTL) == clusterset.MemberStale && p.seenElsewhere.Sub(p.hereLocked()) > 2*feed.ProbeInterval:
+		p.lag = lag{since: now}
+	case p.caughtUpLocked(now):
+		p.lag = lag{}
 	}
-	keep := cmp.Or(p.spec.LostPolicy, s.config.LostPolicy) == clusterset.LostPolicyKeep
-	p.outdated = p.behind && !p.acceptance.Refused() && (keep || s.aliveLocked(p, now))
+	p.outdated = !p.lag.since.IsZero() && !p.acceptance.Refused() && s.aliveLocked(p, now)
 	return p.outdated != before
+}
+
+// caughtUpLocked reports whether this replica knows all that a peer exports, or sees the
+// peer without being able to read it.
+func (p *peer) caughtUpLocked(now time.Time) bool {
+	if p.lag.contact.IsZero() || !p.heardLocked(now) {
+		return false
+	}
+	return now.Sub(p.lag.contact) >= maxBehind || p.followedLocked(exports.Services) && p.followedLocked(exports.EndpointSlices)
+}
+
+// followedLocked reports whether the peer was read since this replica lagged behind.
+func (p *peer) followedLocked(kind exports.Kind) bool {
+	return p.listed[kind] && p.readErrors[kind] == nil && !p.followed[kind].Before(p.lag.since)
+}
+
+// contactedLocked notes that this replica sees a peer. A watch that outlived the silence
+// may be late: everything is read again.
+func (r *receiver) contactedLocked(now time.Time) {
+	p := r.peer
+	if p.lag.since.IsZero() || !p.lag.contact.IsZero() {
+		return
+	}
+	p.lag.contact = now
+	if p.read {
+		r.feed.Reread()
+	}
 }
 
 // aliveLocked reports whether any replica, or this one before it was restarted, has seen

@@ -48,6 +48,8 @@ func TestMemberThatOnlyAnotherReplicaReachesIsOutdated(t *testing.T) {
 	w.probe(b, ownEntry("b", withExports(1)))
 	w.expectSynced(t, "reached again, not read", clusterset.ReasonOutdated)
 	w.replace(t, b, exports.Services, exported("b", "web"))
+	w.expectSynced(t, "Services read", clusterset.ReasonOutdated)
+	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
 	w.expectSynced(t, "read", "Synced")
 
 	// One that no replica reaches is not outdated: there is nothing newer.
@@ -89,16 +91,86 @@ func TestMemberIsOutdatedAfterARestartUntilItWasRead(t *testing.T) {
 	after.expectSynced(t, "not recorded, and not reached by any replica for its TTL", "Reading")
 }
 
-// R159: neither is the last that any replica knew of a lost member replaced, if its
-// endpoints are kept.
-func TestLostMemberWhoseEndpointsAreKeptIsOutdated(t *testing.T) {
+// R159: a member that is lost to all replicas is not outdated, even if its endpoints are
+// kept: what was deleted of it is created again.
+func TestLostMemberIsNotOutdated(t *testing.T) {
 	w, b := exporting(t, nil)
 	w.config.LostPolicy = clusterset.LostPolicyKeep
 	w.silence(b, liveness.DefaultTTL, &sighting.Sighting{Member: "b", UID: "uid-b"})
+	w.expectSynced(t, "seen elsewhere", clusterset.ReasonOutdated)
 	w.silence(b, liveness.DefaultTTL, nil)
-	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, "Unknown", clusterset.ReasonOutdated, "")
-	if got := w.Entry("b").Status.State; got != clusterset.MemberLost {
-		t.Errorf("it is %s", got)
+	w.expectSynced(t, "lost", "Synced")
+
+	recorded := newHost()
+	recorded.leases["b"] = sighting.Sighting{Member: "b", UID: "uid-b"}
+	after := restart(t, recorded, time.Second)
+	after.config.LostPolicy = clusterset.LostPolicyKeep
+	b = after.add("b")
+	after.silence(b, 2*liveness.DefaultTTL, nil)
+	after.expectSynced(t, "not recorded, and lost", "Reading")
+}
+
+// A member that another replica saw last by chance is not outdated.
+func TestMemberThatDiesIsNotOutdated(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.clock.Step(2 * time.Second)
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now()})
+	w.silence(b, liveness.StaleAfter, nil)
+	w.expectSynced(t, "silent", "Synced")
+}
+
+// A watch that outlived a silence may be late. Everything is read again, once.
+func TestMemberIsReadAgainAfterASilence(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.silence(b, time.Minute, &sighting.Sighting{Member: "b", UID: "uid-b"})
+	read := &b.feed.(*fakeFeed).reread
+	if *read {
+		t.Error("read again before it is reached")
+	}
+	w.probe(b, ownEntry("b", withExports(1)))
+	if !*read {
+		t.Error("not read again")
+	}
+	*read = false
+	w.probe(b, ownEntry("b", withExports(1)))
+	if *read {
+		t.Error("read again with every probe")
+	}
+}
+
+// R159: a member that this replica reaches is not outdated for long, whatever it does:
+// what it withdraws is withdrawn.
+func TestMemberIsNotOutdatedForLong(t *testing.T) {
+	seen := &sighting.Sighting{Member: "b", UID: "uid-b"}
+	for name, step := range map[string]func(w *fixture, b *receiver, i int){
+		"EndpointSlices cannot be read": func(w *fixture, b *receiver, _ int) {
+			w.probe(b, ownEntry("b", withExports(1)))
+			b.ReadFailed(exports.EndpointSlices, errors.New("forbidden"))
+			w.replace(t, b, exports.Services, exported("b", "web"))
+		},
+		"probes fail now and then": func(w *fixture, b *receiver, i int) {
+			if i%6 == 5 {
+				b.Probed(nil, errors.New("503"))
+			} else {
+				w.probe(b, ownEntry("b", withExports(1)))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := exporting(t, nil)
+			w.silence(b, 2*liveness.StaleAfter, seen)
+			for i := range int(maxBehind / feed.ProbeInterval) {
+				w.expectSynced(t, "behind", clusterset.ReasonOutdated)
+				w.clock.Step(feed.ProbeInterval)
+				step(w, b, i)
+				w.tick()
+			}
+			w.clock.Step(feed.ProbeInterval)
+			w.probe(b, ownEntry("b", withExports(1)))
+			if synced := meta.FindStatusCondition(w.Entry("b").Status.Conditions, clusterset.MemberSynced); synced.Reason == clusterset.ReasonOutdated {
+				t.Errorf("Synced is %+v", synced)
+			}
+		})
 	}
 }
 

@@ -79,18 +79,18 @@ type peer struct {
 	// errors of the last attempts.
 	probeError, claimsError error
 	readErrors              [exports.Kinds]error
-	// followed is when the present feed last read all Services or began to watch them
-	// anew, and failed when a probe last failed.
-	followed, failed time.Time
+	// followed is when the present feed last read all objects of a kind or began to watch
+	// them anew, and failed when a probe last failed.
+	followed [exports.Kinds]time.Time
+	failed   time.Time
 	// listed are the kinds that the present feed has read completely; read is set
 	// once any feed has read everything.
 	listed [exports.Kinds]bool
 	read   bool
-	// behind is set if the member was seen before this server started, or by another
-	// replica while this one did not reach it, until this one knows all that it exports.
-	// outdated is set meanwhile as long as the member is alive, or its endpoints are kept
-	// although it is lost.
-	behind, outdated bool
+	// lag is what this replica may not know. outdated is set meanwhile as long as any
+	// replica sees the member.
+	lag      lag
+	outdated bool
 
 	acceptance acceptance.Result
 	state      clusterset.MemberState
@@ -161,7 +161,7 @@ const catchUp = time.Minute
 // now. After a silence, that is so when they were read or watched anew.
 func (p *peer) currentLocked(now time.Time) bool {
 	return p.listed[exports.Services] && p.readErrors[exports.Services] == nil && p.heardLocked(now) &&
-		(!p.followed.Before(p.failed) || now.Sub(p.failed) >= catchUp)
+		(!p.followed[exports.Services].Before(p.failed) || now.Sub(p.failed) >= catchUp)
 }
 
 // settledLocked reports whether the peer has been read completely, or is refused.
@@ -326,8 +326,11 @@ func (s *Set) addLocked(p *peer) {
 		s.resumeLocked(p)
 	}
 	seen, known := s.sightings[p.id]
-	p.behind = known && s.recalled != nil
-	if p.behind && !seen.Lost && (!p.remembered || p.incomplete) {
+	if !known || s.recalled == nil {
+		return
+	}
+	p.lag = lag{since: s.config.Clock.Now()}
+	if !seen.Lost && (!p.remembered || p.incomplete) {
 		p.unrecordedUntil = s.config.Clock.Now().Add(min(p.ttlLocked(s.config.TTL), maxUnrecorded))
 	}
 }

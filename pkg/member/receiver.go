@@ -78,7 +78,7 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 		return update
 	}, func(update exports.Update) {
 		if p.listed[kind] { // what the first list of a feed has may be old
-			r.dateLocked(arrivals, known, p.followed)
+			r.dateLocked(arrivals, known, p.followed[exports.Services])
 		}
 		p.rejected[kind], p.listed[kind] = rejected, true
 		r.followedLocked(kind, nil)
@@ -166,8 +166,10 @@ func (r *receiver) ReadFailed(kind exports.Kind, err error) {
 func (r *receiver) followedLocked(kind exports.Kind, err error) {
 	s, p := r.set, r.peer
 	p.readErrors[kind] = err
+	if err == nil {
+		p.followed[kind] = s.config.Clock.Now()
+	}
 	if kind == exports.Services && err == nil {
-		p.followed = s.config.Clock.Now()
 		s.deferred = append(s.deferred, func() { s.recordContact(p) })
 	}
 }
@@ -204,6 +206,7 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 			p.failed = now
 		} else {
 			p.seenHere = now
+			r.contactedLocked(now)
 			own := members[p.id]
 			if own != nil && (own.Status.State != clusterset.MemberLocal || own.Status.ClusterUID == "") {
 				own = nil // the entry of another cluster, or of an unknown one
