@@ -41,7 +41,9 @@ type Outlook struct {
 }
 
 // NewOutlook returns an Outlook on the members of the server of this replica.
-func NewOutlook(members clustersetlisters.MemberLister) *Outlook { return &Outlook{members: members} }
+func NewOutlook(members clustersetlisters.MemberLister) *Outlook {
+	return &Outlook{members: members, yielded: yielded{last: map[string]time.Time{}}}
+}
 
 // Yield returns when a member has been silent here for its TTL, but not elsewhere, or
 // the context is canceled. For silences for which it has returned before, it returns after
@@ -59,7 +61,7 @@ func (o *Outlook) Yield(ctx context.Context) {
 		case len(silent) == 0:
 		case led >= term:
 			logger.Info("Another replica should lead: it reaches members that the mcs-apiserver of this Pod does not", "clusters", names)
-			o.yielded = yielded{silent, term}
+			o.yielded.yield(silent, term, time.Now())
 			return
 		case !staying:
 			logger.Info("Leading although another replica reaches members that the mcs-apiserver of this Pod does not: it did not take over, was not able to lead, or does not reach others. "+
@@ -93,40 +95,47 @@ func (o *Outlook) Complete() error {
 		return err
 	}
 	for _, member := range members {
-		if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil && synced.Reason == clusterset.ReasonUnrecorded {
+		if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil && synced.Reason == clusterset.ReasonUnrecorded && !relayed(member) {
 			return fmt.Errorf("mcs-apiserver does not know the exports of member %s: %s", member.Name, synced.Message)
 		}
 	}
 	return nil
 }
 
-// yielded is why a replica yielded last.
+// yielded is why a replica yielded before.
 type yielded struct {
-	// silences are as silentHere returns them.
-	silences map[string]time.Time
-	// after is how long the replica had to lead before.
+	// last is when the replica last yielded because of a member.
+	last map[string]time.Time
+	// after is how long the replica had to lead before it yielded.
 	after time.Duration
 }
 
 // term returns how long a replica leads at least before it yields for silences. It does
-// not wait with one for which it has not yielded last time.
-func (y yielded) term(silent map[string]time.Time) time.Duration {
+// not wait if one began long after the replica last yielded because of its member.
+func (y *yielded) term(silent map[string]time.Time) time.Duration {
 	for member, since := range silent {
-		if !y.silences[member].Equal(since) {
+		if last, before := y.last[member]; !before || since.Sub(last) >= maxTerm {
 			return 0
 		}
 	}
 	return min(max(2*y.after, minTerm), maxTerm)
 }
 
+func (y *yielded) yield(silent map[string]time.Time, after time.Duration, now time.Time) {
+	for member := range silent {
+		y.last[member] = now
+	}
+	y.after = after
+}
+
 // silentHere returns the members that were silent here for longer than their TTL, but
-// seen elsewhere, and since when.
+// seen elsewhere, and since when. Conditions of a relayed cluster are those of its hub.
 func silentHere(members []*clustersetv1alpha1.Member, now time.Time) map[string]time.Time {
 	silent := map[string]time.Time{}
 	for _, member := range members {
 		status := &member.Status
 		reachable := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
-		if reachable == nil || reachable.Status != metav1.ConditionFalse {
+		if relayed(member) || reachable == nil || reachable.Status != metav1.ConditionFalse {
 			continue
 		}
 		since := reachable.LastTransitionTime.Time
@@ -149,3 +158,5 @@ func seenElsewhere(status *clustersetv1alpha1.MemberStatus, since time.Time) boo
 	}
 	return false
 }
+
+func relayed(member *clustersetv1alpha1.Member) bool { return len(member.Status.Path) > 1 }

@@ -36,12 +36,14 @@ func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	long, short, recently := now.Add(-30*time.Second), now.Add(-29*time.Second), now.Add(-5*time.Second)
 	const no = metav1.ConditionFalse
-	withoutTTL, withoutConditions := memberOf("default", stale, no, long, recently), memberOf("relayed", stale, no, long, recently)
+	withoutTTL, withoutConditions := memberOf("default", stale, no, long, recently), memberOf("conditionless", stale, no, long, recently)
 	withoutTTL.Status.TTLSeconds, withoutConditions.Status.Conditions = 0, nil
 	neverSeen := memberOf("never", stale, no, long, recently)
 	neverSeen.Status.LastSeen = nil
 	unread, never := memberOf("unread", clustersetv1alpha1.MemberConnecting, no, long, recently), memberOf("connecting", clustersetv1alpha1.MemberConnecting, no, long, recently)
 	unread.Status.Conditions = append(unread.Status.Conditions, metav1.Condition{Type: clusterset.MemberSynced, Reason: clusterset.ReasonOutdated})
+	relayed := memberOf("relayed", stale, no, long, recently)
+	relayed.Status.Path = []string{"relayed", "hub"}
 	silent := silentHere([]*clustersetv1alpha1.Member{
 		memberOf("silent", stale, no, long, recently),
 		memberOf("short", stale, no, short, recently),
@@ -49,7 +51,7 @@ func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 		memberOf("connected", connected, metav1.ConditionTrue, long, recently),
 		memberOf("lost", clustersetv1alpha1.MemberLost, no, long, recently),
 		memberOf("unknown", stale, metav1.ConditionUnknown, long, recently),
-		withoutTTL, withoutConditions, neverSeen, unread, never,
+		withoutTTL, withoutConditions, neverSeen, unread, never, relayed,
 	}, now)
 	if names := slices.Sorted(maps.Keys(silent)); strings.Join(names, ",") != "silent,unread" || !silent["silent"].Equal(long) {
 		t.Errorf("silent are %v", silent)
@@ -137,7 +139,7 @@ func TestLeadershipMovesToAReplicaThatReachesMoreMembers(t *testing.T) {
 
 		// Nobody else can lead.
 		replicas[leads].end(t)
-		servers[follows].show(t, "n", stale, time.Now())
+		servers[follows].show(t, "p", stale, time.Now())
 		within(t, time.Minute, follows+" yields", func() bool { return other.leading.Load() == 0 })
 		within(t, 3*timing.LeaseDuration, follows+" leads again", func() bool { return other.leading.Load() == 1 })
 		other.end(t)
@@ -172,6 +174,26 @@ func TestLeadershipReturnsToTheReplicaThatReachesMoreMembersAfterItsRestart(t *t
 		}
 		second.ready.Store(true)
 		within(t, maxTerm+time.Minute, "second leads again", func() bool { return second.leading.Load() == 1 })
+	})
+}
+
+// R159: a member that responds to one replica at a time does not make them take turns with
+// every silence.
+func TestMemberThatRespondsToOneReplicaAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, replicas := startReplicas(t, "first", "second")
+		for _, replica := range replicas {
+			defer replica.end(t)
+		}
+		for i := range 120 {
+			names := []string{"first", "second"}
+			servers[names[i%2]].show(t, "m", stale, time.Now())
+			servers[names[1-i%2]].show(t, "m", connected, time.Now())
+			time.Sleep(time.Minute)
+		}
+		if terms := replicas["first"].terms.Load() + replicas["second"].terms.Load(); terms > 40 {
+			t.Errorf("%d terms in two hours", terms)
+		}
 	})
 }
 
@@ -214,6 +236,14 @@ func TestServerThatDoesNotKnowAMemberIsIncomplete(t *testing.T) {
 		}
 		if err := outlook.Complete(); (err != nil) != (reason == clusterset.ReasonUnrecorded) {
 			t.Errorf("%s: %v", reason, err)
+		}
+		relayed := member.DeepCopy()
+		relayed.Status.Path = []string{"m", "hub"}
+		if err := known.Update(relayed); err != nil {
+			t.Fatal(err)
+		}
+		if err := outlook.Complete(); err != nil {
+			t.Errorf("%s at its hub: %v", reason, err)
 		}
 	}
 }
