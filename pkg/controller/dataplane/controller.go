@@ -72,6 +72,9 @@ type Controller struct {
 	// outdated are the members of which another replica may know newer exports, and
 	// until when they count as such; zero as long as mcs-apiserver says so.
 	outdated map[string]time.Time
+	// postponed are the clusters of which something was left as it is because they were
+	// outdated, or not read: until they are read if true.
+	postponed map[string]bool
 }
 
 type address struct {
@@ -105,6 +108,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		addresses:      map[types.NamespacedName]address{},
 		lost:           sets.New[string](),
 		outdated:       map[string]time.Time{},
+		postponed:      map[string]bool{},
 		refusals:       newRefusals(clock),
 	}
 	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.cause)
@@ -193,8 +197,8 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, key key) error {
-	if key == ofMember(key.cluster) {
-		c.enqueueThrough(key.cluster)
+	if key == settled {
+		c.resume()
 		return nil
 	}
 	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
@@ -205,8 +209,10 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 		return nil // the key of the derived Service removes everything
 	case err != nil:
 		return err
-	case retained(serviceImport) && !c.isRead(key.cluster), c.isOutdated(key.cluster):
-		return nil // what exists may be newer than what is known; an event follows
+	case retained(serviceImport) && key.cluster == "":
+		return nil // an event follows when it is known whether it is exported
+	case retained(serviceImport) && c.postponeUnread(key.cluster), c.postponeOutdated(key.cluster):
+		return nil // what exists may be newer than what is known
 	case key.cluster == "":
 		return c.applyService(ctx, key.NamespacedName, serviceImport)
 	}
@@ -230,7 +236,7 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 	slices, service := c.existingSlices(name), c.existingService(name)
 	existing := len(slices)
 	maps.DeleteFunc(slices, func(_ string, slice *discoveryv1.EndpointSlice) bool {
-		return c.isOutdated(slice.Labels[multicluster.SourceClusterLabel])
+		return c.postponeOutdated(slice.Labels[multicluster.SourceClusterLabel])
 	})
 	stays := len(slices) < existing
 	hasService := service != nil && isDerived(service) && !stays

@@ -26,8 +26,7 @@ const (
 
 // key is what is reconciled at a time: the derived Service of an import, or its
 // imported EndpointSlices of one source cluster. So the endpoints of one cluster never
-// wait for those of another. A key without an import is a member that is no longer
-// outdated.
+// wait for those of another.
 type key struct {
 	types.NamespacedName // of the import
 	// cluster is the source cluster. It is empty for the derived Service.
@@ -36,7 +35,8 @@ type key struct {
 
 func ofService(name types.NamespacedName) key { return key{NamespacedName: name} }
 
-func ofMember(id string) key { return key{cluster: id} }
+// settled is the key of what was postponed until a member has settled.
+var settled key
 
 // LogValues returns keys and values for logs.
 func (k key) LogValues() []any {

@@ -4,11 +4,11 @@
 package dataplane
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -20,7 +20,7 @@ import (
 
 // settleTime is how long a member still counts as outdated when mcs-apiserver has read
 // it: its exports arrive in other watches than its state.
-const settleTime = 5 * time.Second
+const settleTime = 2 * time.Second
 
 // memberChanged enqueues the imports of a member that was lost or came back: its
 // endpoints are withdrawn or restored. It also does if what is known of the member is no
@@ -35,9 +35,8 @@ func (c *Controller) memberChanged(object metav1.Object) {
 	if err != nil {
 		entry = nil
 	}
-	if wait, updated := c.setOutdated(changed.Status.ClusterID, entry); updated {
-		c.queue.AddAfter(ofMember(changed.Status.ClusterID), wait)
-	}
+	c.setOutdated(changed.Status.ClusterID, entry)
+	c.resume()
 	if entry == nil || !c.setLost(entry) {
 		return
 	}
@@ -50,14 +49,74 @@ func (c *Controller) memberChanged(object metav1.Object) {
 	}
 }
 
-// enqueueThrough enqueues everything that a member, or a cluster that it relays, exports
-// or that is imported from it.
-func (c *Controller) enqueueThrough(member string) {
-	for _, cluster := range c.through(member) {
+// resume enqueues what was postponed and need not be any longer. It is called whenever a
+// member changes, or has settled.
+func (c *Controller) resume() {
+	c.mu.Lock()
+	postponed := maps.Clone(c.postponed)
+	c.mu.Unlock()
+	for cluster, unread := range postponed {
+		if c.postponeOutdated(cluster) || unread && c.postponeUnread(cluster) {
+			continue
+		}
+		c.mu.Lock()
+		delete(c.postponed, cluster)
+		c.mu.Unlock()
 		c.enqueueCluster(cluster)
 	}
 }
 
+// postponeOutdated reports whether another replica may know newer exports of a cluster
+// than this one, because of the cluster itself or of the hub that relays it. What is
+// imported from it then stays as it is, until it is enqueued again.
+func (c *Controller) postponeOutdated(cluster string) bool {
+	route := []string{cluster}
+	if entry, err := c.members.Get(cluster); err == nil && len(entry.Status.Path) > 0 {
+		route = append(route, entry.Status.Path[len(entry.Status.Path)-1])
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	postpone := false
+	for _, member := range route {
+		until, outdated := c.outdated[member]
+		wait := until.Sub(c.clock.Now())
+		switch {
+		case !outdated || !until.IsZero() && wait <= 0:
+			continue
+		case wait > 0:
+			c.queue.AddAfter(settled, wait)
+		}
+		if _, found := c.postponed[cluster]; !found {
+			c.postponed[cluster] = false
+		}
+		postpone = true
+	}
+	return postpone
+}
+
+// postponeAnyOutdated is like postponeOutdated for all source clusters of an import.
+func (c *Controller) postponeAnyOutdated(name types.NamespacedName) bool {
+	postpone := false
+	for cluster := range c.sources(name) {
+		postpone = c.postponeOutdated(cluster) || postpone
+	}
+	return postpone
+}
+
+// postponeUnread reports whether not all exports of a cluster are known. What is imported
+// from it for an import that may not be exported any more then stays as it is, until it
+// is enqueued again.
+func (c *Controller) postponeUnread(cluster string) bool {
+	if entry, err := c.members.Get(cluster); err == nil && entry.Status.Synced {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.postponed[cluster] = true
+	return true
+}
+
+// enqueueCluster enqueues everything that a cluster exports or that is imported from it.
 func (c *Controller) enqueueCluster(cluster string) {
 	names := sets.New[types.NamespacedName]()
 	for _, indexer := range []cache.Indexer{c.exported, c.slices} {
@@ -77,67 +136,28 @@ func (c *Controller) enqueueCluster(cluster string) {
 }
 
 // setOutdated records whether another replica may know newer exports of a member, nil if
-// it is none. It reports whether it was outdated and will not be after a while.
-func (c *Controller) setOutdated(member string, entry *clustersetv1alpha1.Member) (wait time.Duration, updated bool) {
+// it is none.
+func (c *Controller) setOutdated(member string, entry *clustersetv1alpha1.Member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	until, before := c.outdated[member]
 	switch {
 	case outdated(entry):
 		c.outdated[member] = time.Time{}
-		return 0, false
-	case !before || !until.IsZero():
-		return 0, false
+	case !before:
 	case entry == nil || entry.Status.State == clustersetv1alpha1.MemberLost || entry.Status.State == clustersetv1alpha1.MemberRefused:
 		delete(c.outdated, member) // nothing is going to be read
-		return 0, true
+	case until.IsZero():
+		c.outdated[member] = c.clock.Now().Add(settleTime)
+	case !c.clock.Now().Before(until):
+		delete(c.outdated, member)
 	}
-	c.outdated[member] = c.clock.Now().Add(settleTime)
-	return settleTime, true
 }
 
-// isOutdated reports whether another replica may know newer exports of a cluster than this
-// one, because of the cluster itself or of the hub that relays it. What is imported from it
-// then stays as it is.
-func (c *Controller) isOutdated(cluster string) bool {
-	route := []string{cluster}
-	if entry, err := c.members.Get(cluster); err == nil && len(entry.Status.Path) > 0 {
-		route = append(route, entry.Status.Path[len(entry.Status.Path)-1])
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, member := range route {
-		if until, found := c.outdated[member]; found && (until.IsZero() || c.clock.Now().Before(until)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isRead reports whether all exports of a cluster are known.
-func (c *Controller) isRead(cluster string) bool {
-	entry, err := c.members.Get(cluster)
-	return err == nil && entry.Status.Synced
-}
-
-// through returns a member, and the clusters that it relays.
-func (c *Controller) through(member string) []string {
-	clusters := []string{member}
-	entries, err := c.members.List(labels.Everything())
-	if err != nil {
-		return clusters // unreachable: it is a cache
-	}
-	for _, entry := range entries {
-		if path := entry.Status.Path; len(path) > 1 && path[len(path)-1] == member {
-			clusters = append(clusters, entry.Name)
-		}
-	}
-	return clusters
-}
-
-// outdated reports whether another replica may know newer exports of a member.
+// outdated reports whether another replica may know newer exports of a member. Conditions
+// of a relayed cluster are those of the replicas of its hub.
 func outdated(entry *clustersetv1alpha1.Member) bool {
-	if entry == nil {
+	if entry == nil || len(entry.Status.Path) > 1 {
 		return false
 	}
 	synced := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberSynced)

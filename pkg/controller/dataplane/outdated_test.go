@@ -55,16 +55,17 @@ func (w *world) expectWrites(t *testing.T, when, want string) {
 	}
 }
 
-// expectResumed checks that everything of a member that is no longer outdated is enqueued.
-func (w *world) expectResumed(t *testing.T, member, want string) {
+// expectResumed checks what of a member that is no longer outdated is enqueued.
+func (w *world) expectResumed(t *testing.T, want string) {
 	t.Helper()
-	if got := w.queued(); got != "/@"+member {
-		t.Errorf("enqueued %q", got)
+	got := w.queued()
+	if got == settled.String() { // it is not any more after it settled
+		if err := w.sync(t.Context(), settled); err != nil {
+			t.Fatal(err)
+		}
+		got = w.queued()
 	}
-	if err := w.sync(t.Context(), ofMember(member)); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.queued(); got != want {
+	if got != want {
 		t.Errorf("enqueued %q, want %q", got, want)
 	}
 }
@@ -88,7 +89,7 @@ func TestImportOfAMemberThatOnlyAnotherReplicaReachesStays(t *testing.T) {
 		w.expectWrites(t, "east is outdated", "")
 		w.queued()
 		w.know(t, "east", isLost, "Reading")
-		w.expectResumed(t, "east", "shop/web,shop/web@east")
+		w.expectResumed(t, "shop/web,shop/web@east")
 		w.expectWrites(t, "east is lost", "delete endpointslices, delete services")
 	}
 }
@@ -118,8 +119,8 @@ func TestEndpointsOfAMemberThatOnlyAnotherReplicaReachesStay(t *testing.T) {
 		}))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		w.expectResumed(t, "east", "shop/later,shop/later@east,shop/web,shop/web@east")
 		w.clock.Step(settleTime)
+		w.expectResumed(t, "shop/later,shop/later@east,shop/web,shop/web@east")
 		w.expectWrites(t, "east was read", "update endpointslices, update services")
 	})
 }
@@ -133,7 +134,7 @@ func TestImportOfARelayedClusterStaysWithItsHub(t *testing.T) {
 	w.expectWrites(t, "the hub is outdated", "")
 	w.queued()
 	w.know(t, "hub", isLost, "Synced")
-	w.expectResumed(t, "hub", "shop/web,shop/web@east,shop/web@south")
+	w.expectResumed(t, "shop/web,shop/web@east,shop/web@south")
 	w.expectWrites(t, "the hub is lost", "delete endpointslices, delete endpointslices, delete services")
 }
 
@@ -154,4 +155,101 @@ func TestObjectsOfARetainedImportStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expectWrites(t, "ended", "delete endpointslices, delete endpointslices, delete services")
+}
+
+// R159: a port that another replica added for an export of such a member stays, even if
+// the export is not the oldest.
+func TestPortOfAMemberThatOnlyAnotherReplicaReachesStays(t *testing.T) {
+	w := takeOver(t)
+	w.know(t, "east", isStale, clusterset.ReasonOutdated)
+	w.know(t, "south", isConnected, "Synced")
+	w.hold(t, "import", newImport(func(serviceImport *multiclusterxv1beta1.ServiceImport) { serviceImport.Spec.Ports[0].Port = 81 }))
+	w.export(t, exportedBy("south", ready("10.2.0.1")), exportedBy("east", ready("10.1.0.2"), func(service *clustersetv1alpha1.ExportedService, _ *clustersetv1alpha1.ExportedEndpointSlice) {
+		service.Spec.EffectiveAt = metav1.Now()
+	}))
+	w.expectWrites(t, "east is outdated", "update endpointslices") // of south
+}
+
+// What was postponed is enqueued even if the member becomes outdated again meanwhile.
+func TestOutdatedAgainWhileSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := takeOver(t)
+		w.hold(t, "import", newImport())
+		w.know(t, "east", isStale, clusterset.ReasonOutdated)
+		w.know(t, "south", isConnected, "Synced")
+		w.expectWrites(t, "east is outdated", "delete endpointslices")
+		pass := func(passed time.Duration) {
+			time.Sleep(passed)
+			w.clock.Step(passed)
+			synctest.Wait()
+		}
+		w.know(t, "east", isConnected, "Synced")
+		pass(settleTime / 2)
+		w.know(t, "east", isStale, clusterset.ReasonOutdated)
+		w.know(t, "east", isConnected, "Synced")
+		w.queued()
+		pass(settleTime / 2)
+		w.expectResumed(t, "")
+		pass(settleTime / 2)
+		w.expectResumed(t, "shop/web,shop/web@east")
+	})
+}
+
+// What was postponed because of a hub is enqueued when the hub is removed, or does not
+// relay the cluster any more.
+func TestHubChangesWhileItIsOutdated(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *world){
+		"removed": func(t *testing.T, w *world) {
+			for _, id := range []string{"east", "hub"} {
+				entry, err := w.members.Get(id)
+				if err == nil {
+					err = w.caches["member"].Delete(entry)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.memberChanged(entry)
+			}
+		},
+		"another route": func(t *testing.T, w *world) { w.know(t, "east", isConnected, "Synced", "east", "other") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := takeOver(t)
+			w.hold(t, "import", newImport())
+			w.export(t, exportedBy("south", ready("10.2.0.1")))
+			w.know(t, "east", isConnected, "Synced", "east", "hub")
+			w.know(t, "south", isConnected, "Synced")
+			w.know(t, "hub", isStale, clusterset.ReasonOutdated)
+			w.expectWrites(t, "the hub is outdated", "")
+			w.queued()
+			change(t, w)
+			w.expectResumed(t, "shop/web,shop/web@east")
+		})
+	}
+}
+
+// What the replicas of a hub know of a cluster that it relays is not what replicas of this
+// cluster know: a lost cluster is withdrawn.
+func TestConditionsOfRelayedClustersAreThoseOfTheHub(t *testing.T) {
+	w := takeOver(t)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.2")), exportedBy("south", ready("10.2.0.1")))
+	w.know(t, "hub", isConnected, "Synced")
+	w.know(t, "south", isConnected, "Synced")
+	w.know(t, "east", isLost, clusterset.ReasonOutdated, "east", "hub")
+	w.expectWrites(t, "east is lost", "delete endpointslices")
+}
+
+// R163: endpoints of a retained import are enqueued when their cluster was read.
+func TestEndpointsOfARetainedImportAreResumed(t *testing.T) {
+	w := takeOver(t)
+	w.hold(t, "import", newImport(func(serviceImport *multiclusterxv1beta1.ServiceImport) {
+		serviceImport.Status.Conditions = []metav1.Condition{{Type: multicluster.ServiceImportReady, Status: metav1.ConditionUnknown, Reason: multicluster.ServiceImportReasonExportsUnknown}}
+	}))
+	w.know(t, "south", isConnected, "UnconfirmedRemoval")
+	w.expectWrites(t, "south was not read", "")
+	w.queued()
+	w.know(t, "south", isConnected, "Synced")
+	w.expectResumed(t, "shop/web,shop/web@south")
+	w.expectWrites(t, "south was read", "delete endpointslices")
 }

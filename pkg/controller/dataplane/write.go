@@ -30,8 +30,8 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	if existing != nil && existing.DeletionTimestamp != nil {
 		return nil
 	}
-	if existing != nil && c.isOutdated(c.cause(ofService(name))) {
-		return nil // the oldest export, which decides what it is like, may have changed
+	if existing != nil && c.postponeAnyOutdated(name) {
+		return nil // it may have been changed because of an export that is newer
 	}
 	form := c.variantFor(name, serviceImport, existing)
 	form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
