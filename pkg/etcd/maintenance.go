@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
 const (
@@ -51,6 +52,10 @@ func (m *maintenance) run(ctx context.Context) {
 // maintain does at most one thing.
 func (m *maintenance) maintain(ctx context.Context) error {
 	before, err := m.usage()
+	if err == nil && before.refusing && !before.diskFull() {
+		m.commit()
+		before, err = m.usage()
+	}
 	if err != nil {
 		return err
 	}
@@ -83,6 +88,19 @@ func (m *maintenance) report(logger klog.Logger, u usage, next action) {
 		logger.Error(nil, "Storage is full", "reason", u.explain(m.dataDir))
 	}
 	m.reported = full || m.reported && u.refusing
+}
+
+// commit makes etcd count again what is in use. Pages that were still read when their
+// keys were compacted are freed by a later commit, and while writes are refused there may
+// be none. It commits a value that does not change.
+func (m *maintenance) commit() {
+	tx := m.server.Backend().BatchTx()
+	tx.LockOutsideApply()
+	if _, values := tx.UnsafeRange(schema.Meta, schema.MetaTermKeyName, nil, 0); len(values) == 1 {
+		tx.UnsafePut(schema.Meta, schema.MetaTermKeyName, values[0])
+	}
+	tx.Unlock()
+	m.server.Backend().ForceCommit()
 }
 
 func (m *maintenance) usage() (usage, error) {
