@@ -53,6 +53,7 @@ func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
 	}
 	config.QPS = -1
 	config.DisableCompression = true
+	config.WarningHandler = rest.NoWarnings{} // they would be logged, in any number
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{noRedirects{next}} })
 	return config, nil
 }

@@ -20,6 +20,9 @@ import (
 // hub with a thousand members, needs less.
 const DefaultLimit = 4 << 20
 
+// errorLimit is how much memory it may take to decode an error. Errors are logged.
+const errorLimit = 16 << 10
+
 type limitKey struct{}
 
 // WithLimit limits the memory that it may take to decode a response to requests
@@ -73,6 +76,9 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	limit, ok := request.Context().Value(limitKey{}).(int64)
 	if !ok {
 		limit = DefaultLimit
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		limit = min(limit, errorLimit)
 	}
 	response.Body = &boundedBody{ReadCloser: response.Body, limit: limit, watch: watch}
 	return response, nil

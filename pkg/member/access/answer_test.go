@@ -121,6 +121,21 @@ func TestEndlessResponseEnds(t *testing.T) {
 	}
 }
 
+// R200: errors are logged, and limited accordingly; warnings are not logged at all.
+func TestErrorsAreShort(t *testing.T) {
+	_, err := get(t, 1<<20, "/", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, strings.Repeat("x", errorLimit+1))
+	})
+	if err == nil || err.Error() != "response is larger than the limit: decoding it would take more than 16Ki" {
+		t.Errorf("got %v", err)
+	}
+	config, err := ClientConfig(kubeconfig(t, &clientcmdapi.Cluster{Server: "https://b"}, &clientcmdapi.AuthInfo{Token: "x"}))
+	if err != nil || config.WarningHandler != (rest.NoWarnings{}) {
+		t.Errorf("warnings are passed to %T: %v", config.WarningHandler, err)
+	}
+}
+
 // Events are told apart by the rules of JSON.
 func TestWatchOfAnotherTypeIsRefused(t *testing.T) {
 	_, err := get(t, 0, "/?watch=true", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/cbor-seq") })

@@ -28,13 +28,14 @@ func (f *Feed) followClaims(ctx context.Context) {
 			if err == nil && list.Continue != "" { // a server that honors the limit has a few
 				err = fmt.Errorf("member has more than %d ClusterClaims, which are not read", options.Limit)
 			}
+			err = shortened(err)
 			f.config.Sink.ClaimsFailed(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			watcher, err := api.Watch(access.WithLimit(ctx, maxClaim), options)
 			if err != nil {
-				return nil, interruptible(err, options)
+				return nil, interruptible(shortened(err), options)
 			}
 			return newLimitedWatch(watcher, (&claimLimit{}).check, nil), nil
 		},

@@ -87,6 +87,8 @@ type Feed struct {
 	token  atomic.Pointer[string]
 	// probes requests a probe now.
 	probes chan struct{}
+	// lists has an element while objects are listed.
+	lists chan struct{}
 
 	mu             sync.Mutex
 	overLimitUntil [exports.Kinds]time.Time
@@ -102,7 +104,7 @@ type Feed struct {
 
 // New returns a Feed. It does not connect to the member.
 func New(config Config) *Feed {
-	f := &Feed{config: config, probes: make(chan struct{}, 1)}
+	f := &Feed{config: config, probes: make(chan struct{}, 1), lists: make(chan struct{}, 1)}
 	f.SetToken(config.Token)
 	return f
 }

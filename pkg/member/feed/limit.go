@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // overLimitPause is how long a member that exports too much is not read.
@@ -31,6 +32,10 @@ const overLimitPause = 5 * time.Minute
 // member must not be able to use up the memory of the others.
 var maxObjects = [exports.Kinds]int{exports.Services: 10_000, exports.EndpointSlices: 50_000}
 
+// maxPages is how many pages a list may have: twice as many as are needed for the most
+// objects. Pages may be empty, and a list without an end would keep this process busy.
+const maxPages = 200
+
 // LimitError reports that a member exports more than is read.
 type LimitError struct {
 	Kind exports.Kind
@@ -40,8 +45,8 @@ type LimitError struct {
 
 // Error implements error.
 func (e LimitError) Error() string {
-	return fmt.Sprintf("member exports more than %d %s, the limit per member, or more than fits into its memory limit of %s: objects read before are kept, and the feed is read again every %s",
-		maxObjects[e.Kind], e.Kind, resource.NewQuantity(e.Memory, resource.BinarySI), overLimitPause)
+	return fmt.Sprintf("member exports more than %d %s, the limit per member, in more than %d pages, or more than fits into its memory limit of %s: objects read before are kept, and the feed is read again every %s",
+		maxObjects[e.Kind], e.Kind, maxPages, resource.NewQuantity(e.Memory, resource.BinarySI), overLimitPause)
 }
 
 // exceeded begins a pause.
@@ -175,6 +180,9 @@ func (w *limitedWatch) run(check func(watch.Event) (watch.Event, error), expired
 			if !more {
 				return
 			}
+			if incoming.Type == watch.Error {
+				incoming.Object = statusOf(shortened(apierrors.FromObject(incoming.Object)))
+			}
 			event, err = check(incoming)
 		}
 		if err != nil {
@@ -189,6 +197,24 @@ func (w *limitedWatch) run(check func(watch.Event) (watch.Event, error), expired
 			return
 		}
 	}
+}
+
+// maxError limits the text of an error, in characters: it is logged, and parts of it
+// come from the member.
+const maxError = 1000
+
+// shortened returns an error with the same reason, but not more text than maxError.
+func shortened(err error) error {
+	if err == nil || len(err.Error()) <= maxError {
+		return err
+	}
+	message := truncate.Characters(truncate.Bytes(err.Error(), 4*maxError), maxError)
+	var known apierrors.APIStatus
+	if !errors.As(err, &known) {
+		return errors.New(message)
+	}
+	status := known.Status()
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason, Message: message}}
 }
 
 // statusOf returns an error as an event of a watch has it.

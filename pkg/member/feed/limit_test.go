@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -145,6 +146,50 @@ func TestListEndsAtTheLimit(t *testing.T) {
 	if len(pages) != 3 || <-pages != "selector" {
 		t.Errorf("%d pages were read, want 3", len(pages))
 	}
+}
+
+// R200: a list ends, even if none of its pages contains anything.
+func TestListOfEmptyPagesEnds(t *testing.T) {
+	sink, b := newTestFeed(t)
+	b.client = fake.NewSimpleClientset()
+	var pages atomic.Int32
+	awaitLimit(t, b, "", func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		pages.Add(1)
+		return &clustersetv1alpha1.ExportedServiceList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "more"}}, nil
+	})
+	sink.expectFailure(t, "in more than 200 pages")
+	if got := pages.Load(); got != maxPages+1 {
+		t.Errorf("%d pages were read", got)
+	}
+}
+
+// R200: what a member says in errors is logged, and shortened before. Their reason stays.
+func TestErrorsOfAMemberAreShortened(t *testing.T) {
+	_, b := newTestFeed(t)
+	long := strings.Repeat("lies ", 1<<20)
+	expired := apierrors.NewResourceExpired(long)
+	for name, err := range map[string]error{
+		"status": b.failed(exports.Services, expired), "other": b.failed(exports.Services, errors.New(long)),
+		"event":  watchError(t, b, &expired.ErrStatus),
+		"object": watchError(t, b, &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Name: long}}),
+	} {
+		if len(err.Error()) > 2*maxError || apierrors.IsResourceExpired(err) != (name == "status" || name == "event") {
+			t.Errorf("%s: %d bytes, expired is %v", name, len(err.Error()), apierrors.IsResourceExpired(err))
+		}
+	}
+}
+
+// watchError returns the error that the reflector gets of an event.
+func watchError(t *testing.T, b *Feed, object runtime.Object) error {
+	t.Helper()
+	incoming := watch.NewFakeWithChanSize(1, false)
+	limited := watchServices(b, incoming)
+	incoming.Error(object)
+	event := <-limited.ResultChan()
+	limited.Stop()
+	for range limited.ResultChan() {
+	}
+	return apierrors.FromObject(event.Object)
 }
 
 // An expired resource version is not a failure to be reported.

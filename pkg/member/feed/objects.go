@@ -37,7 +37,7 @@ func backoff() *wait.Backoff {
 // follow passes the objects of one kind to the sink until the context ends.
 func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, example runtime.Object, source *cache.ListWatch) {
 	store := &objectStore{feed: f, kind: kind}
-	read, bytes := 0, int64(0) // in the pages of a list so far
+	pages, read, bytes := 0, 0, int64(0) // in the pages of a list so far
 	listed := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = selector
@@ -45,15 +45,15 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 				return nil, err
 			}
 			if options.Continue == "" {
-				read, bytes = 0, 0
+				pages, read, bytes = 0, 0, 0
 				f.listing(kind)
 			}
-			list, err := source.ListWithContextFunc(access.WithLimit(ctx, f.config.MemoryLimit), options)
+			list, err := f.list(ctx, source, options)
 			if err != nil {
 				return nil, f.failed(kind, err)
 			}
-			read, bytes = read+meta.LenList(list), bytes+exports.Footprint(list)
-			if read > maxObjects[kind] || bytes > f.config.MemoryLimit {
+			pages, read, bytes = pages+1, read+meta.LenList(list), bytes+exports.Footprint(list)
+			if pages > maxPages || read > maxObjects[kind] || bytes > f.config.MemoryLimit {
 				return nil, f.exceeded(kind)
 			}
 			return list, nil
@@ -81,9 +81,22 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 	f.reflector(ctx, kind.String(), listed, example, store).RunWithContext(ctx)
 }
 
+// list lists objects. Decoding a list may take as much memory as the exports of the
+// member, so that one kind is listed after the other.
+func (f *Feed) list(ctx context.Context, source *cache.ListWatch, options metav1.ListOptions) (runtime.Object, error) {
+	select {
+	case f.lists <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-f.lists }()
+	return source.ListWithContextFunc(access.WithLimit(ctx, f.config.MemoryLimit), options)
+}
+
 // failed reports that reading failed. An expired resource version is not a
 // failure: everything is listed again.
 func (f *Feed) failed(kind exports.Kind, err error) error {
+	err = shortened(err)
 	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		f.config.Sink.ReadFailed(kind, err)
 	}
