@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,8 +43,22 @@ func setCondition(conditions *[]metav1.Condition, now time.Time, condition metav
 	if condition.Reason == "" {
 		condition.Reason = acceptance.ReasonUnknown
 	}
-	condition.Message = truncate.Characters(condition.Message, MaxMessage)
+	condition.Message = truncate.Characters(printable(condition.Message), MaxMessage)
 	meta.SetStatusCondition(conditions, condition)
+}
+
+// printable replaces control characters: parts of a message come from other clusters,
+// and it is printed on terminals.
+func printable(message string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, message)
 }
 
 func accepted(p Peer) metav1.Condition {
