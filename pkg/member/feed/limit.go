@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -116,24 +117,26 @@ func (l *limits) check(event watch.Event) (watch.Event, error) {
 	return event, nil
 }
 
-// overLimitAnnotation marks the stand-in of an object that does not fit.
+// overLimitAnnotation marks the stand-in of an object that does not fit. Its value is
+// the number of endpoints, which the member counts.
 const overLimitAnnotation = "clusterset.mcs-apiserver.io/over-memory-limit"
 
 // standIn returns what identifies an object, without its content.
 func standIn(object runtime.Object) runtime.Object {
-	mark := func(metadata metav1.ObjectMeta) metav1.ObjectMeta {
+	mark := func(metadata metav1.ObjectMeta, endpoints int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
-			Namespace: metadata.Namespace, Name: metadata.Name, ResourceVersion: metadata.ResourceVersion, Annotations: map[string]string{overLimitAnnotation: ""},
+			Namespace: metadata.Namespace, Name: metadata.Name, ResourceVersion: metadata.ResourceVersion,
+			Annotations: map[string]string{overLimitAnnotation: strconv.Itoa(endpoints)},
 		}
 	}
 	switch object := object.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		return &clustersetv1alpha1.ExportedService{
-			ObjectMeta: mark(object.ObjectMeta), Spec: clustersetv1alpha1.ExportedServiceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
+			ObjectMeta: mark(object.ObjectMeta, 0), Spec: clustersetv1alpha1.ExportedServiceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
 		}
 	case *clustersetv1alpha1.ExportedEndpointSlice:
 		return &clustersetv1alpha1.ExportedEndpointSlice{
-			ObjectMeta: mark(object.ObjectMeta), Spec: clustersetv1alpha1.ExportedEndpointSliceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
+			ObjectMeta: mark(object.ObjectMeta, len(object.Spec.Endpoints)), Spec: clustersetv1alpha1.ExportedEndpointSliceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
 		}
 	}
 	return object

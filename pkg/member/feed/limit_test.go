@@ -252,6 +252,9 @@ func TestListIsLimitedInMemory(t *testing.T) {
 	if refused.Object.Name != small.Name || refused.Object.Cluster != "b" || refused.Err == nil || !strings.Contains(refused.Err.Error(), "raise memory-limit in its Secret") {
 		t.Errorf("got %+v", refused)
 	}
+	if want := int32(len(small.Spec.Endpoints)); refused.Object.Endpoints != want || want == 0 { //nolint:gosec // a few
+		t.Errorf("it counts %d endpoints, want the %d that the member counts: nothing that it withdraws would be confirmed", refused.Object.Endpoints, want)
+	}
 	// Afterwards, objects are passed to the sink one by one.
 	pass(watch.Bookmark, &clustersetv1alpha1.ExportedEndpointSlice{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
 	if got := pass(watch.Modified, small); got != small {

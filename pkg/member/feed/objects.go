@@ -6,6 +6,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -149,7 +150,9 @@ func (s *objectStore) arrival(object any) (exports.Arrival, error) {
 		return exports.Arrival{}, err
 	}
 	if metadata, err := meta.Accessor(object); err == nil {
-		if _, over := metadata.GetAnnotations()[overLimitAnnotation]; over {
+		if endpoints, over := metadata.GetAnnotations()[overLimitAnnotation]; over {
+			count, _ := strconv.ParseInt(endpoints, 10, 32)
+			decoded.Endpoints = int32(count)
 			return exports.OverMemoryLimit(decoded, s.feed.config.MemoryLimit), nil
 		}
 	}
