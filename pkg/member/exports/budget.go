@@ -4,8 +4,10 @@
 package exports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -73,11 +75,13 @@ func LimitReasons() []string {
 // Usage returns what the objects take.
 func (s *Store) Usage() Usage { return s.usage }
 
-// Fit returns an update as far as the objects fit into limits afterwards. What is
-// held takes precedence over what is new, so that a member that exports too much
-// keeps the Services that others use. An object that became too large is removed:
-// the state that is held of it is outdated.
+// Fit returns an update as far as the objects fit into limits afterwards. The oldest
+// objects of a complete list take precedence: a member that exports too much keeps the
+// Services that others use, and all replicas that read the list hold the same. Other
+// objects are refused if there is no room, until everything is read again. An object
+// that became too large is removed: the state that is held of it is outdated.
 func (s *Store) Fit(update Update, limits Usage) Update {
+	s.compete(&update, limits)
 	used := s.usage
 	changing := sets.New[Key]()
 	leave := func(object Object) {
@@ -95,29 +99,53 @@ func (s *Store) Fit(update Update, limits Usage) Update {
 		leave(object)
 	}
 	used = s.trim(&update, used, limits, changing)
-	wanted := update.set
+	wanted := slices.SortedFunc(slices.Values(update.set), compareAges)
 	update.set = nil
-	for _, known := range []bool{true, false} {
-		for _, object := range wanted {
-			held, ok := s.find(object.Key())
-			switch {
-			case ok != known:
-			default:
-				with := used.add(object.usage(), 1)
-				reason, exceeded := with.exceeds(limits)
-				if !exceeded {
-					used = with
-					update.set = append(update.set, object)
-					continue
-				}
-				update.refused = append(update.refused, overLimit(object, reason, limits))
-				if ok && !removed.Has(held.Key()) {
-					update.remove = append(update.remove, held)
-				}
+	for _, object := range wanted {
+		with := used.add(object.usage(), 1)
+		reason, exceeded := with.exceeds(limits)
+		held, known := s.find(object.Key())
+		switch {
+		case exceeded:
+			update.refused = append(update.refused, overLimit(object, reason, limits))
+			if known && !removed.Has(object.Key()) {
+				update.remove = append(update.remove, held)
 			}
+			continue
+		case !known || removed.Has(object.Key()) || held.Object != object.Object:
+			update.set = append(update.set, object)
 		}
+		used = with
 	}
 	return update
+}
+
+// compete adds the objects that a complete list contains unchanged to those that it
+// sets, if not all of them fit.
+func (s *Store) compete(update *Update, limits Usage) {
+	after := s.usage
+	for _, object := range update.set {
+		after = after.add(object.usage(), 1)
+	}
+	if _, exceeded := after.exceeds(limits); exceeded {
+		update.set = append(update.set, update.unchanged...)
+	}
+}
+
+// compareAges orders objects by age, and those of the same age by key.
+func compareAges(a, b Object) int {
+	return cmp.Or(a.since().Compare(b.since()), compareKeys(a.Key(), b.Key()))
+}
+
+// since returns when the object was exported.
+func (o Object) since() time.Time {
+	switch content := o.Object.(type) {
+	case *clusterset.ExportedService:
+		return content.Spec.Since().Time
+	case *clusterset.ExportedEndpointSlice:
+		return content.CreationTimestamp.Time
+	}
+	return time.Time{}
 }
 
 // trim adds held objects to those that an update removes until the rest is within

@@ -9,9 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
@@ -85,8 +88,8 @@ func TestExportsFitIntoTheLimit(t *testing.T) {
 	apply(s.Upsert(sized(t, "b", 20)), "a", "b")
 	apply(s.Upsert(sized(t, "a", 1)), "a")
 	apply(s.Upsert(sized(t, "b", 12)), "a b")
-	// Held objects take precedence in a list, and those that it lacks make room.
-	apply(s.Replace("b", EndpointSlices, []Arrival{sized(t, "0", 15), sized(t, "b", 12)}), "b", "0")
+	// The first objects of a list take precedence, and those that it lacks make room.
+	apply(s.Replace("b", EndpointSlices, []Arrival{sized(t, "b", 12), sized(t, "0", 15)}), "0", "b")
 	apply(s.Replace("b", EndpointSlices, []Arrival{sized(t, "0", 15), sized(t, "1", 1)}), "0 1")
 	// Unconfirmed objects take memory, too.
 	apply(s.Replace("b", EndpointSlices, nil), "0 1")
@@ -94,6 +97,38 @@ func TestExportsFitIntoTheLimit(t *testing.T) {
 	// Only the last objects are removed if the limit is lowered.
 	limit.Bytes = small
 	apply(s.Retain(Policy{Self: "a", Member: "b"}), "")
+}
+
+// R201: replicas that have read the same list of a member that exceeds its limit hold
+// the same: the oldest objects, and of the same age those whose names come first.
+func TestReplicasHoldTheSameOfAMemberThatExceedsItsLimit(t *testing.T) {
+	a, b, old := sized(t, "a", 10), sized(t, "b", 10), sized(t, "old", 10)
+	slice := *old.Object.Object.(*clusterset.ExportedEndpointSlice)
+	slice.CreationTimestamp = metav1.NewTime(membertest.Epoch)
+	old.Object.Object = &slice
+	for _, young := range []*Arrival{&a, &b} {
+		slice := *young.Object.Object.(*clusterset.ExportedEndpointSlice)
+		slice.CreationTimestamp = metav1.NewTime(membertest.Epoch.Add(time.Hour))
+		young.Object.Object = &slice
+	}
+	limit := DefaultLimits()
+	limit.Bytes = 2*a.Object.Bytes + b.Object.Bytes/2 // room for two of them
+	for _, first := range [][]Arrival{{a, b, old}, {b, a, old}, {old, b, a}, {b, old, a}} {
+		s := NewStore()
+		for _, arrival := range first { // in another order
+			s.Apply(s.Fit(s.Upsert(arrival), limit))
+		}
+		for range 3 { // everything is read again
+			update := s.Fit(s.Replace("b", EndpointSlices, first), limit)
+			s.Apply(update)
+			if got := held(t, s); got != "a old" || len(update.Refused()) != 1 || update.Refused()[0].Object.Name != b.Object.Name {
+				t.Errorf("%q are held, and %d are refused", got, len(update.Refused()))
+			}
+		}
+		if update := s.Fit(s.Replace("b", EndpointSlices, first), limit); update.Len() > 0 {
+			t.Errorf("reading the same again changes %d objects", update.Len())
+		}
+	}
 }
 
 func TestLoweredLimitKeepsTheFirstObjects(t *testing.T) {

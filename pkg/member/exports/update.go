@@ -13,6 +13,8 @@ import (
 // Update is how a Store has to change.
 type Update struct {
 	set, remove []Object
+	// unchanged are objects of a complete list that are held already.
+	unchanged []Object
 	// unconfirmed are objects to be marked as such, and confirmed those whose mark
 	// is to be removed.
 	unconfirmed, confirmed []Object
@@ -48,6 +50,7 @@ func (u Update) Doubts() bool { return len(u.unconfirmed) > 0 }
 func (s *Store) Upsert(arrival Arrival) Update {
 	var update Update
 	s.upsert(&update, arrival)
+	update.unchanged = nil
 	return update
 }
 
@@ -71,9 +74,11 @@ func (s *Store) upsert(update *Update, arrival Arrival) {
 	} else if _, unconfirmed := s.clusters[held.Cluster].unconfirmed[held.Kind][held.Key()]; unconfirmed {
 		update.confirmed = append(update.confirmed, object)
 	}
-	if !equal(held, object) {
-		update.set = append(update.set, object)
+	if equal(held, object) {
+		update.unchanged = append(update.unchanged, held)
+		return
 	}
+	update.set = append(update.set, object)
 }
 
 func equal(a, b Object) bool {
