@@ -14,11 +14,14 @@ type Export struct {
 	Slices  []*ExportedEndpointSlice
 }
 
-// Since returns the time from which the age of the export counts. A cluster with
-// an older release does not report when its export took effect.
-func (s *ExportedServiceSpec) Since() metav1.Time {
-	if s.EffectiveAt.Before(&s.ExportedAt) {
-		return s.ExportedAt
+// Since returns the time from which the age of the export counts.
+func (s *ExportedServiceSpec) Since() metav1.Time { return Since(s.ExportedAt, s.EffectiveAt) }
+
+// Since returns the time from which the age of an export counts. A cluster with an
+// older release does not report when its export took effect.
+func Since(exportedAt, effectiveAt metav1.Time) metav1.Time {
+	if effectiveAt.Before(&exportedAt) {
+		return exportedAt
 	}
-	return s.EffectiveAt
+	return effectiveAt
 }

@@ -26,6 +26,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
 // host is a running controller in a synctest bubble.
@@ -246,4 +247,18 @@ func TestManyServicesDoNotDelayOtherClusters(t *testing.T) {
 			t.Errorf("%d slices were written, want 80", done)
 		}
 	})
+}
+
+// R220: a member cannot have the derived Services of others attributed to itself by
+// claiming that its exports are older.
+func TestDerivedServiceIsAttributedToTheExportThatTookEffectFirst(t *testing.T) {
+	export := func(cluster string, exported, effective int64) *clustersetv1alpha1.ExportedService {
+		return &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{
+			Cluster: cluster, ExportedAt: metav1.Unix(exported, 0), EffectiveAt: metav1.Unix(effective, 0),
+		}}
+	}
+	honest, backdated := export("west", 100, 100), export("east", 1, 200) // joined at 200
+	if precedence.Compare(rank(honest), rank(backdated)) >= 0 {
+		t.Error("the backdated export takes precedence")
+	}
 }

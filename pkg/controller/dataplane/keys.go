@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
@@ -78,8 +79,8 @@ func (c *Controller) cause(key key) string {
 }
 
 func rank(exported any) precedence.Rank {
-	service := exported.(*clustersetv1alpha1.ExportedService)
-	return precedence.Rank{Since: service.Spec.ExportedAt.Time, Cluster: service.Spec.Cluster}
+	spec := &exported.(*clustersetv1alpha1.ExportedService).Spec
+	return precedence.Rank{Since: clusterset.Since(spec.ExportedAt, spec.EffectiveAt).Time, Created: spec.ExportedAt.Time, Cluster: spec.Cluster}
 }
 
 // sources returns the clusters that export a service or have imported EndpointSlices.
