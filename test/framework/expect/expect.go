@@ -62,20 +62,26 @@ func Lacks(t *testing.T, text string, parts ...string) {
 // does not within Patience.
 func Eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	eventually(t.Context(), t, what, check)
+	eventually(t.Context(), t, Patience, what, check)
+}
+
+// Within is Eventually for what must not take longer than a limit.
+func Within(t *testing.T, limit time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
+	eventually(t.Context(), t, limit, what, check)
 }
 
 // EventuallyAfterTest is Eventually for functions of t.Cleanup, where the
 // context of the test has ended.
 func EventuallyAfterTest(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	eventually(context.Background(), t, what, check)
+	eventually(context.Background(), t, Patience, what, check)
 }
 
-func eventually(ctx context.Context, t *testing.T, what string, check func(context.Context) error) {
+func eventually(ctx context.Context, t *testing.T, limit time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if err == nil || ctx.Err() == nil || last == nil {
 			last = err // an expired deadline tells less than the error before it

@@ -5,6 +5,7 @@ package imports
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/hostile"
 )
 
 // Invalid objects of a member are rejected. They do not affect other clusters, and
@@ -22,7 +24,7 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "garbage", clusters.Clusters...)
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
-	fake := &fakeMember{id: "fake", services: slices.Values([]string{
+	fake := exporting(slices.Values([]string{
 		exportedService(ns, "good.fake", "fake", "good", `,"ports":[{"port":80}]`),
 		exportedService(ns, "web.east", "east", "web", ``),                                            // another source cluster
 		exportedService(ns, "port.fake", "fake", "port", `,"ports":[{"port":-1}]`),                    // invalid port
@@ -30,8 +32,8 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 		exportedService(ns, "type.fake", "fake", "type", `,"sessionAffinity":"Always"`),               // invalid value
 		exportedService(ns, "labels.fake", "fake", "labels", `,"exportedLabels":{"not a label":"x"}`), // not a label
 		exportedService("", "nowhere.fake", "fake", "nowhere", ``),                                    // no namespace
-	})}
-	secret(t, west(), "member-fake", fake.start(t))
+	}))
+	fakeMember(t, west(), fake)
 	west().AwaitImport(t, ns, "good", "fake")
 	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "InvalidObjects", "6 objects are rejected", "the first"))
 	for _, name := range []string{"port", "name", "type", "labels", "nowhere"} {
@@ -47,10 +49,10 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 // ignored; known ones are used.
 func TestUnknownFieldsOfNewerReleasesAreIgnored(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "newer", clusters.Clusters...)
-	fake := &fakeMember{id: "fake", services: slices.Values([]string{
+	fake := exporting(slices.Values([]string{
 		exportedService(ns, "web.fake", "fake", "web", `,"ports":[{"port":80,"future":true}],"trafficDistribution":"PreferTheFuture","aNewField":{"a":1}`),
-	})}
-	secret(t, west(), "member-fake", fake.start(t))
+	}))
+	fakeMember(t, west(), fake)
 	found := west().AwaitImport(t, ns, "web", "fake")
 	if len(found.Spec.Ports) != 1 || found.Spec.TrafficDistribution == nil || *found.Spec.TrafficDistribution != "PreferTheFuture" {
 		t.Errorf("import is %+v", found.Spec)
@@ -61,8 +63,7 @@ func TestUnknownFieldsOfNewerReleasesAreIgnored(t *testing.T) {
 // A feed that cannot be decoded stops the feed of that member only.
 func TestUnreadableFeedDoesNotAffectOtherMembers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "unreadable", clusters.Clusters...)
-	fake := &fakeMember{id: "fake", services: slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})}
-	secret(t, west(), "member-fake", fake.start(t))
+	fakeMember(t, west(), exporting(slices.Values([]string{`{"metadata":{"name":7},"spec":"nonsense"}`})))
 	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "Unreadable", "cannot be decoded"))
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
@@ -74,15 +75,14 @@ func TestTooManyExportsAreRejected(t *testing.T) {
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")
 	before := memory(t, west())
-	fake := &fakeMember{id: "fake", services: func(yield func(string) bool) {
+	fakeMember(t, west(), exporting(func(yield func(string) bool) {
 		for i := range 100_000 {
 			service := fmt.Sprintf("service-%d", i)
 			if !yield(exportedService(ns, service+".fake", "fake", service, `,"ports":[{"port":80}]`)) {
 				return
 			}
 		}
-	}}
-	secret(t, west(), "member-fake", fake.start(t))
+	}))
 	west().AwaitMember(t, "fake", hasCondition("Synced", "False", "TooManyExports", "more than 10000"))
 	west().AwaitImport(t, ns, "web", "east")
 	export(t, north(), ns, "other")
@@ -104,7 +104,8 @@ func memory(t *testing.T, in *fleet.Cluster) int {
 // A member that accepts connections and never responds does not delay others.
 func TestUnresponsiveMemberDoesNotAffectOtherMembers(t *testing.T) {
 	ns := fleet.CreateNamespace(t, "silent", clusters.Clusters...)
-	secret(t, west(), "member-fake", (&fakeMember{id: "fake", silent: true}).start(t))
+	silent := hostile.Resource{Handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
+	fakeMember(t, west(), hostile.Behavior{hostile.Claims: silent, hostile.Members: silent, hostile.Services: silent, hostile.Slices: silent})
 	west().AwaitMember(t, "fake", hasState(clustersetv1alpha1.MemberConnecting))
 	export(t, east(), ns, "web")
 	west().AwaitImport(t, ns, "web", "east")

@@ -1,0 +1,105 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// Target is what a hostile member attacks.
+type Target struct {
+	// ID is the ID of the hostile member, Importer that of the cluster that reads it,
+	// and Honest that of another member.
+	ID, Importer, Honest string
+	// ClusterSet is the ClusterSet of all of them.
+	ClusterSet string
+	// Namespace is a namespace of the importer, and Services are those that the honest
+	// member exports there.
+	Namespace string
+	Services  []string
+	// Own are addresses of Nodes, Services and Pods of the importer.
+	Own []string
+	// Elsewhere is the URL of a server that must not receive any request.
+	Elsewhere string
+}
+
+// Attack is something that a hostile member does.
+type Attack struct {
+	// Name is a DNS label, so that it can be the ID of the member, too.
+	Name string
+	// Behavior returns what the member does.
+	Behavior func(Target) Behavior
+	// Secret has additional keys of the member Secret.
+	Secret map[string]string
+	// Reported is the condition of the Member that reports it, nil if none is promised.
+	Reported *Report
+	// Imported is the number of Services of the member that are imported nevertheless.
+	Imported int
+	// Sent is how much must have been sent of each resource in Behavior, at least; 1 by
+	// default.
+	Sent int
+}
+
+// Report is a condition of a Member that is not True.
+type Report struct {
+	Condition, Reason string
+	// Parts are parts of the message.
+	Parts []string
+}
+
+// Attacks returns all attacks.
+func Attacks() []Attack {
+	return slices.Concat(connectionAttacks(), sizeAttacks(), floodAttacks(), contentAttacks(), identityAttacks())
+}
+
+// refused is the report of objects that are refused for a reason.
+func refused(reason string, parts ...string) *Report {
+	return &Report{"Synced", "InvalidObjects", append([]string{reason + ": "}, parts...)}
+}
+
+// unsynced is the report of a feed that cannot be read.
+func unsynced(reason string, parts ...string) *Report { return &Report{"Synced", reason, parts} }
+
+// numbered returns objects with numbers from 0.
+func numbered(count int, object func(number int) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for number := range count {
+			if !yield(object(number)) {
+				return
+			}
+		}
+	}
+}
+
+// services returns Services of the member, named service-0, service-1 and so on.
+func (t Target) services(count int) Resource {
+	return Resource{Objects: numbered(count, func(number int) string { return t.service(number) })}
+}
+
+func (t Target) service(number int, changes ...func(*clustersetv1alpha1.ExportedService)) string {
+	return Service(t.Namespace, fmt.Sprintf("service-%d", number), t.ID, changes...)
+}
+
+// slice returns an EndpointSlice of service-0, service-1 and so on.
+func (t Target) slice(service int, addresses []string, changes ...func(*clustersetv1alpha1.ExportedEndpointSlice)) string {
+	name := fmt.Sprintf("service-%d", service)
+	return Slice(t.Namespace, name, name, t.ID, addresses, changes...)
+}
+
+// podAddress returns an address that a Pod of the member may have.
+func podAddress(number int) string {
+	return fmt.Sprintf("10.%d.%d.%d", 20+number>>16&0xf, number>>8&0xff, number&0xff)
+}
+
+func podAddresses(first, count int) []string {
+	var addresses []string
+	for number := range count {
+		addresses = append(addresses, podAddress(first+number))
+	}
+	return addresses
+}

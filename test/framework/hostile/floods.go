@@ -1,0 +1,112 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// flapping is how many events per second a member sends that keeps changing, of how
+// many Services.
+const (
+	flapping         = 1000
+	flappingServices = 20
+)
+
+// floodAttacks are about how often things change.
+func floodAttacks() []Attack {
+	return []Attack{
+		{
+			Name: "flapping-endpoints", Imported: flappingServices, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				slice := func(number int) string {
+					ready := number/flappingServices%2 == 0
+					return target.slice(number%flappingServices, podAddresses(0, 50), func(slice *clustersetv1alpha1.ExportedEndpointSlice) {
+						for i := range slice.Spec.Endpoints {
+							slice.Spec.Endpoints[i].Conditions.Ready = ptr.To(ready)
+						}
+					})
+				}
+				return Behavior{Services: target.services(flappingServices), Slices: {
+					Objects: numbered(flappingServices, slice), Rate: flapping,
+					Then: func(number int) string { return Event("MODIFIED", Slices, slice(number)) },
+				}}
+			},
+		},
+		{
+			// Each of them has a new import and a new derived Service every time.
+			Name: "flapping-services", Imported: -1, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Rate: flapping, Then: func(number int) string {
+					return Event([]string{"ADDED", "DELETED"}[number/flappingServices%2], Services, target.service(number%flappingServices))
+				}}}
+			},
+		},
+		{
+			// The imports of the honest member change with every event.
+			Name: "flapping-conflicts", Imported: -1, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Rate: flapping, Then: func(number int) string {
+					return Event("MODIFIED", Services, Service(target.Namespace, target.Services[number%len(target.Services)], target.ID, func(service *clustersetv1alpha1.ExportedService) {
+						service.Spec.Ports[0].Port = int32(1 + number%60_000) //nolint:gosec // a port
+						service.Spec.Type = []clustersetv1alpha1.ServiceType{clustersetv1alpha1.ClusterSetIP, clustersetv1alpha1.Headless}[number/len(target.Services)%2]
+					}))
+				}}}
+			},
+		},
+		{
+			Name: "flood-of-events", Imported: 1, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				events := []string{
+					Event("MODIFIED", Services, target.service(0)),
+					Event("MODIFIED", Services, target.service(0, func(service *clustersetv1alpha1.ExportedService) { service.Spec.Ports[0].Port = 81 })),
+				}
+				return Behavior{Services: {Then: func(number int) string { return events[number%2] }}}
+			},
+		},
+		{
+			Name: "flood-of-refused-objects", Reported: refused("Invalid"), Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Rate: 2 * flapping, Then: func(number int) string {
+					return Event("MODIFIED", Services, target.service(number%5000, func(service *clustersetv1alpha1.ExportedService) { service.Spec.Ports[0].Port = 0 }))
+				}}}
+			},
+		},
+		{
+			Name: "flood-of-bookmarks", Sent: flapping,
+			Behavior: func(Target) Behavior {
+				bookmark := Bookmark(Services)
+				return Behavior{Services: {Then: func(int) string { return bookmark }}}
+			},
+		},
+		{
+			Name: "flapping-identity", Imported: -1, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				claims := ClaimsOf(target.ID, target.ClusterSet)
+				return Behavior{Services: target.services(flappingServices), Claims: {Objects: slices.Values(claims), Rate: flapping, Then: func(number int) string {
+					return Event("MODIFIED", Claims, ClaimsOf([]string{"another", target.ID}[number%2], target.ClusterSet)[0])
+				}}}
+			},
+		},
+		{
+			// With every response, it is another cluster.
+			Name: "flapping-cluster", Imported: -1, Sent: 2,
+			Behavior: func(target Target) Behavior {
+				var probes atomic.Int32
+				return Behavior{Services: target.services(flappingServices), Members: {Objects: func(yield func(string) bool) {
+					yield(Entry(target.ID, target.ClusterSet, []string{target.Importer}, func(entry *clustersetv1alpha1.Member) {
+						entry.Status.ClusterUID = types.UID(fmt.Sprintf("uid-%d", probes.Add(1)))
+					}))
+				}}}
+			},
+		},
+	}
+}
