@@ -163,6 +163,29 @@ func TestListOfEmptyPagesEnds(t *testing.T) {
 	}
 }
 
+// R200: lists of both kinds are not decoded at the same time.
+func TestKindsAreListedOneAfterTheOther(t *testing.T) {
+	_, b := newTestFeed(t)
+	listed := &clustersetv1alpha1.ExportedServiceList{}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	outer := &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		inner := &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			t.Error("another kind is listed at the same time")
+			return listed, nil
+		}}
+		if _, err := b.list(canceled, inner, metav1.ListOptions{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		return listed, nil
+	}}
+	for range 2 {
+		if got, err := b.list(t.Context(), outer, metav1.ListOptions{}); got != listed || err != nil {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+}
+
 // R200: what a member says in errors is logged, and shortened before. Their reason stays.
 func TestErrorsOfAMemberAreShortened(t *testing.T) {
 	_, b := newTestFeed(t)
