@@ -38,10 +38,10 @@ type Attack struct {
 	Secret map[string]string
 	// Reported is the condition of the Member that reports it, nil if none is promised.
 	Reported *Report
-	// Imported is the number of Services of the member that are imported nevertheless.
+	// Imported is how many Services of the member are imported nevertheless, at least; -1
+	// if any number may be. If it is 0, none is.
 	Imported int
-	// Sent is how much must have been sent of each resource in Behavior, at least; 1 by
-	// default.
+	// Sent is how often something must have been sent, at least; once by default.
 	Sent int
 }
 
