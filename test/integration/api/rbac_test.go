@@ -75,8 +75,8 @@ func TestDefaultRolesIncludeTheResources(t *testing.T) {
 	}
 }
 
-// The installation has only the permissions that it uses. In its own namespace
-// it can write all Secrets, since RBAC cannot restrict access to member Secrets.
+// R260: the installation has only the permissions that it uses. In its own namespace RBAC
+// lets it write all Secrets; a policy restricts that to member Secrets.
 func TestServiceAccountIsConfined(t *testing.T) {
 	account := "--as=system:serviceaccount:mcs-system:mcs-apiserver"
 	for _, question := range [][]string{

@@ -1,0 +1,294 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
+)
+
+const accountPolicy = "account.mcs-apiserver.io"
+
+// intruder has the credential of mcs-apiserver and mcs-controller. Its writes are dry runs:
+// they are authorized and admitted like others, and can be repeated until the policy has an
+// effect.
+type intruder struct {
+	kubernetes.Interface
+	aggregator aggregator.Interface
+	own        versioned.Interface
+	// namespace has the exported Service web, and derived is its derived Service.
+	namespace, derived string
+}
+
+// newIntruder exports a Service in a new namespace of west and waits until it is imported there.
+func newIntruder(t *testing.T, namespace string) *intruder {
+	t.Helper()
+	ns := fleet.CreateNamespace(t, namespace, west())
+	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
+	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.1"}})
+	config := expect.Must(west().Plane.AdminConfig())(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:mcs-system:mcs-apiserver"}
+	return &intruder{
+		Interface:  expect.Must(kubernetes.NewForConfig(config))(t),
+		aggregator: expect.Must(aggregator.NewForConfig(config))(t),
+		own:        expect.Must(versioned.NewForConfig(config))(t),
+		namespace:  ns, derived: multicluster.DerivedServiceName(ns, "web"),
+	}
+}
+
+// attempt is a write of an intruder.
+type attempt func(context.Context) error
+
+type client[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+var dryRun = []string{metav1.DryRunAll}
+
+func create[T any](client client[T], object T) attempt {
+	return func(ctx context.Context) error {
+		_, err := client.Create(ctx, object, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+// update changes an object that readable, the administrator's client, returns.
+func update[T any](client, readable client[T], name string, change func(T)) attempt {
+	return func(ctx context.Context) error {
+		object, err := readable.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(object)
+		_, err = client.Update(ctx, object, metav1.UpdateOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+func remove[T any](client client[T], name string) attempt {
+	return func(ctx context.Context) error { return client.Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun}) }
+}
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+// labels marks an object as derived from an import.
+func labels(object metav1.Object) {
+	object.SetLabels(map[string]string{
+		multicluster.ServiceNameLabel: "web", multicluster.ManagedByLabel: multicluster.ManagedBy,
+		discoveryv1.LabelManagedBy: multicluster.ManagedBy, discoveryv1.LabelServiceName: "web",
+	})
+}
+
+func (i *intruder) services() map[string]attempt {
+	services, admin := i.CoreV1().Services(i.namespace), west().Kubernetes.CoreV1().Services(i.namespace)
+	derived := func(change func(*corev1.Service)) attempt { return update(services, admin, i.derived, change) }
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
+	return map[string]attempt{
+		"change a Service":            update(services, admin, "web", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }),
+		"label a Service as derived":  update(services, admin, "web", func(s *corev1.Service) { labels(s) }),
+		"delete a Service":            remove(services, "web"),
+		"create a Service":            create(services, &corev1.Service{ObjectMeta: named("other"), Spec: spec}),
+		"create an unlabeled Service": create(services, &corev1.Service{ObjectMeta: named("derived-0123456789"), Spec: spec}),
+		"unlabel a derived Service":   derived(func(s *corev1.Service) { s.Labels = nil }),
+		"select Pods":                 derived(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "web"} }),
+		"take over an address":        derived(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }),
+		"open a node port":            derived(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }),
+		"order a load balancer":       derived(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer }),
+		"change the status of a Service": func(ctx context.Context) error {
+			service, err := admin.Get(ctx, "web", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			service.Status.Conditions = []metav1.Condition{{Type: "Forged", Status: metav1.ConditionTrue, Reason: "Forged", LastTransitionTime: metav1.Now()}}
+			_, err = services.UpdateStatus(ctx, service, metav1.UpdateOptions{DryRun: dryRun})
+			return err
+		},
+	}
+}
+
+func (i *intruder) slices(imported string) map[string]attempt {
+	slices, admin := i.DiscoveryV1().EndpointSlices(i.namespace), west().Kubernetes.DiscoveryV1().EndpointSlices(i.namespace)
+	forged := &discoveryv1.EndpointSlice{ObjectMeta: named("forged"), AddressType: discoveryv1.AddressTypeIPv4}
+	labels(forged)
+	return map[string]attempt{
+		"change an EndpointSlice":            update(slices, admin, "web-ipv4", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "192.0.2.1" }),
+		"label an EndpointSlice as imported": update(slices, admin, "web-ipv4", func(s *discoveryv1.EndpointSlice) { labels(s) }),
+		"delete an EndpointSlice":            remove(slices, "web-ipv4"),
+		"add endpoints to a Service":         create(slices, forged),
+		"move endpoints to a Service":        update(slices, admin, imported, func(s *discoveryv1.EndpointSlice) { labels(s) }),
+		"unlabel an imported EndpointSlice": update(slices, admin, imported, func(s *discoveryv1.EndpointSlice) {
+			delete(s.Labels, multicluster.ServiceNameLabel)
+		}),
+	}
+}
+
+// installationObjects are attempts in the namespaces of the installation.
+func (i *intruder) installationObjects() map[string]attempt {
+	secrets, admin := i.CoreV1().Secrets(installation.Namespace), west().Kubernetes.CoreV1().Secrets(installation.Namespace)
+	member := func(change func(*corev1.Secret)) attempt {
+		return update(secrets, admin, clusterset.MemberSecretName("east"), change)
+	}
+	return map[string]attempt{
+		"create a Secret": create(secrets, &corev1.Secret{ObjectMeta: named("other")}),
+		"get the token of another account": create(secrets, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{corev1.ServiceAccountNameKey: clusterset.PeerAccountName("east")}},
+			Type:       corev1.SecretTypeServiceAccountToken,
+		}),
+		"change a Secret": update(secrets, admin, "of-the-administrator", func(s *corev1.Secret) { s.Data = map[string][]byte{"a": []byte("c")} }),
+		"make a member":   create(secrets, &corev1.Secret{ObjectMeta: named("member-other"), Type: clusterset.MemberSecretType}),
+		"grant a member more namespaces": member(func(s *corev1.Secret) {
+			s.Data[clusterset.MemberSecretAllowedNamespaces] = []byte("kube-system")
+		}),
+		"revoke the ID of a member":  member(func(s *corev1.Secret) { delete(s.Data, clusterset.MemberSecretClusterID) }),
+		"annotate a member":          member(func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} }),
+		"create a ConfigMap":         create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
+		"detach the API":             create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named(clusterset.DetachedConfigMap)}),
+		"store no object":            create(i.CoreV1().ConfigMaps(installation.StorageNamespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
+		"create a Lease":             create(i.CoordinationV1().Leases(installation.Namespace), &coordinationv1.Lease{ObjectMeta: named("other")}),
+		"change the status of a Pod": i.patchPod("of-the-administrator", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
+		"move a Pod of ours":         i.patchPod("ours", `{"status":{"podIPs":[{"ip":"192.0.2.1"}],"podIP":"192.0.2.1"}}`),
+		"mark a Pod as ready":        i.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+	}
+}
+
+func (i *intruder) patchPod(name, patch string) attempt {
+	return func(ctx context.Context) error {
+		_, err := i.CoreV1().Pods(installation.Namespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dryRun}, "status")
+		return err
+	}
+}
+
+func (i *intruder) clusterObjects() map[string]attempt {
+	apiServices := i.aggregator.ApiregistrationV1().APIServices()
+	ours := func(change func(*apiregistrationv1.APIService)) attempt {
+		return update(apiServices, west().Aggregator.ApiregistrationV1().APIServices(), "v1.multicluster.k8s.io", change)
+	}
+	return map[string]attempt{
+		"register another API": create(apiServices, &apiregistrationv1.APIService{
+			ObjectMeta: named("v1.example.com"),
+			Spec: apiregistrationv1.APIServiceSpec{Group: "example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1,
+				Service: &apiregistrationv1.ServiceReference{Namespace: installation.Namespace, Name: "mcs-apiserver"}},
+		}),
+		"serve the API elsewhere":       ours(func(a *apiregistrationv1.APIService) { a.Spec.Service.Namespace = "default" }),
+		"serve the API without a check": ours(func(a *apiregistrationv1.APIService) { a.Spec.CABundle, a.Spec.InsecureSkipTLSVerify = nil, true }),
+		"report an Event as another":    create(i.EventsV1().Events(i.namespace), i.event("kubelet")),
+		"make a claim": create(i.own.MulticlusterV1().ClusterClaims(), &multiclusterv1.ClusterClaim{
+			ObjectMeta: named("region.example.com"), Spec: multiclusterv1.ClusterClaimSpec{Value: "here"},
+		}),
+	}
+}
+
+func (i *intruder) event(controller string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "forged", Namespace: i.namespace}, EventTime: metav1.NowMicro(), ReportingController: controller, ReportingInstance: "one",
+		Type: corev1.EventTypeNormal, Reason: "Forged", Action: "Forge", Regarding: corev1.ObjectReference{Kind: "Service", Namespace: i.namespace, Name: "web"},
+	}
+}
+
+// bystanders creates objects in the namespace of the installation: a Secret and a Pod of the
+// administrator, and a Pod of mcs-apiserver.
+func bystanders(t *testing.T) {
+	t.Helper()
+	core := west().Kubernetes.CoreV1()
+	expect.Must(core.Secrets(installation.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: named("of-the-administrator")}, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		expect.NoError(t, core.Secrets(installation.Namespace).Delete(context.Background(), "of-the-administrator", metav1.DeleteOptions{}))
+	})
+	for name, app := range map[string]string{"of-the-administrator": "other", "ours": "mcs-apiserver"} {
+		expect.Must(core.Pods(installation.Namespace).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": app}},
+			Spec: corev1.PodSpec{
+				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				Containers: []corev1.Container{{Name: "main", Image: "main", SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				}}},
+			},
+		}, metav1.CreateOptions{}))(t)
+		t.Cleanup(func() {
+			expect.NoError(t, core.Pods(installation.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
+		})
+	}
+}
+
+// R260: with the credential of mcs-apiserver and mcs-controller, no objects of others can be
+// written, although RBAC allows it: the error is that of the policy.
+func TestAccountIsConfinedToItsOwnObjects(t *testing.T) {
+	intruder := newIntruder(t, "confined")
+	bystanders(t)
+	imported := expect.Must(importedSlices(t.Context(), west(), intruder.namespace, "web"))(t)
+	for _, attempts := range []map[string]attempt{
+		intruder.services(), intruder.slices(imported[0].Name), intruder.installationObjects(), intruder.clusterObjects(),
+	} {
+		for what, write := range attempts {
+			t.Run(what, func(t *testing.T) {
+				expect.Eventually(t, "refusal", func(ctx context.Context) error {
+					err := write(ctx)
+					if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), accountPolicy) {
+						return fmt.Errorf("error is %w, want that of policy %s", orNone(err), accountPolicy)
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+func orNone(err error) error {
+	if err == nil {
+		return errors.New("none")
+	}
+	return err
+}
+
+// R260: what the two programs write is allowed, and imports are kept up to date.
+func TestAccountMayWriteItsOwnObjects(t *testing.T) {
+	intruder := newIntruder(t, "unhindered")
+	bystanders(t)
+	imported := expect.Must(importedSlices(t.Context(), west(), intruder.namespace, "web"))(t)
+	core, admin, ns := intruder.CoreV1(), west().Kubernetes, intruder.namespace
+	for what, write := range map[string]attempt{
+		"delete a derived Service":         remove(core.Services(ns), intruder.derived),
+		"delete an imported EndpointSlice": remove(intruder.DiscoveryV1().EndpointSlices(ns), imported[0].Name),
+		"restore an imported EndpointSlice": update(intruder.DiscoveryV1().EndpointSlices(ns), admin.DiscoveryV1().EndpointSlices(ns), imported[0].Name,
+			func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }),
+		"give a derived Service a shared ClusterSet IP": update(core.Services(ns), admin.CoreV1().Services(ns), intruder.derived, func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To(clusterset.GroupName+"/clusterset-ip")
+		}),
+		"renew a peer credential": update(core.Secrets(installation.Namespace), admin.CoreV1().Secrets(installation.Namespace), clusterset.MemberSecretName("east"),
+			func(s *corev1.Secret) { s.Data[clusterset.MemberSecretKubeconfig] = []byte("renewed") }),
+		"take a replica out of service": intruder.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
+		"report an Event":               create(intruder.EventsV1().Events(ns), intruder.event("mcs-controller")),
+	} {
+		t.Run(what, func(t *testing.T) { expect.NoError(t, write(t.Context())) })
+	}
+	expect.Must(west().EndpointSlice(t.Context(), ns, "web", []string{"10.8.0.2"}))(t)
+	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.2"}})
+}
