@@ -71,8 +71,12 @@ lint: ## Check formatting, and run go vet and golangci-lint.
 	for module in $(modules); do (cd $$module && go vet ./... && $(golangci_lint) run); done
 
 .PHONY: verify
-verify: ## Verify generated code, module files, requirement IDs and wording.
+verify: ## Verify generated code, module files, licenses, requirement IDs and wording; check for known vulnerabilities if possible.
 	hack/verify.sh
+
+.PHONY: vulncheck
+vulncheck: ## Check for known vulnerabilities; fails if the database of vulnerabilities (GOVULNDB) cannot be reached.
+	hack/vulncheck.sh
 
 .PHONY: unit
 unit: ## Run the unit tests with the race detector.

@@ -10,7 +10,7 @@ readonly needed=(
   "ip:iproute2:networking of test clusters"
   "nft:nftables:kube-proxy of test clusters"
   "nsenter:util-linux:running commands in test clusters"
-  "curl:curl:Pods of tests and of make demo"
+  "curl:curl:Pods of tests and of make demo, and make vulncheck"
   "nc:netcat-openbsd:Pods of tests"
   "nslookup:dnsutils:Pods of tests"
   "python3:python3:Pods of make demo"

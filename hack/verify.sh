@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Fails if derived files are out of date (generated code, module files, the
-# requirement IDs that tests refer to, the output of `make help`), or if a file
-# contains a phrase that this project does not use.
+# requirement IDs that tests refer to, the output of `make help`), if a file
+# contains a phrase that this project does not use, if a module that is linked into
+# the programs has a license that is not allowed, or if the programs have a known
+# vulnerability. Without access to the database of vulnerabilities, the last line of
+# the output says that they were not checked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
+unchecked=""
 
 for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools; do
   if ! (cd "$module" && go mod tidy -diff); then
@@ -25,6 +29,11 @@ fi
 
 go run ./hack/requirements || failed=1
 hack/verify-words.sh || failed=1
+go run ./hack/licenses || failed=1
+hack/vulncheck.sh || case $? in
+  2) unchecked="known vulnerabilities; run 'make vulncheck' with access to the network" ;;
+  *) failed=1 ;;
+esac
 
 undocumented=$(sed -n 's/^\([a-z][a-z0-9-]*\):\([^#=]*\)$/\1/p' Makefile | sort -u)
 if [[ -n $undocumented ]]; then
@@ -42,4 +51,7 @@ for tree in apis generated; do
     failed=1
   fi
 done
+if [[ -n $unchecked ]]; then
+  echo "verify: NOT CHECKED: $unchecked" >&2
+fi
 exit $failed
