@@ -9,17 +9,22 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/admission"
+	genericinitializer "k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission/clusterclaim"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission/resourcequota"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
 
 // AddTo adds the plugins to those of the generic API server. They run last, so that
-// they see the object that would be stored.
+// they see the object that would be stored. Quota is the very last, because it counts
+// requests that are not refused.
 func AddTo(options *genericoptions.AdmissionOptions) {
 	clusterclaim.Register(options.Plugins)
-	options.RecommendedPluginOrder = append(slices.Clone(options.RecommendedPluginOrder), clusterclaim.PluginName)
+	resourcequota.Register(options.Plugins)
+	options.RecommendedPluginOrder = append(slices.Clone(options.RecommendedPluginOrder), clusterclaim.PluginName, resourcequota.PluginName)
 }
 
 type initializer struct {
@@ -37,5 +42,8 @@ func NewInitializer(client versioned.Interface, namespace string) admission.Plug
 func (i initializer) Initialize(plugin admission.Interface) {
 	if wants, ok := plugin.(clusterclaim.WantsInstallation); ok {
 		wants.SetInstallation(i.client, i.namespace)
+	}
+	if wants, ok := plugin.(genericinitializer.WantsQuotaConfiguration); ok {
+		wants.SetQuotaConfiguration(generic.NewConfiguration(nil, nil)) // objects are only counted
 	}
 }

@@ -15,6 +15,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -45,12 +46,16 @@ type intruder struct {
 	namespace, derived string
 }
 
-// newIntruder exports a Service in a new namespace of west and waits until it is imported there.
+// newIntruder exports a Service in a new namespace of west, which has a quota, and waits until
+// it is imported there.
 func newIntruder(t *testing.T, namespace string) *intruder {
 	t.Helper()
 	ns := fleet.CreateNamespace(t, namespace, west())
 	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
 	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.1"}})
+	expect.Must(west().Kubernetes.CoreV1().ResourceQuotas(ns).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: named("quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceServices: resource.MustParse("100")}},
+	}, metav1.CreateOptions{}))(t)
 	config := expect.Must(west().Plane.AdminConfig())(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:mcs-system:mcs-apiserver"}
 	return &intruder{
@@ -199,10 +204,27 @@ func (i *intruder) clusterObjects() map[string]attempt {
 		}),
 		"serve the API elsewhere":       ours(func(a *apiregistrationv1.APIService) { a.Spec.Service.Namespace = "default" }),
 		"serve the API without a check": ours(func(a *apiregistrationv1.APIService) { a.Spec.CABundle, a.Spec.InsecureSkipTLSVerify = nil, true }),
+		"change the usage of a quota":   i.useQuota(corev1.ResourceServices),
 		"report an Event as another":    create(i.EventsV1().Events(i.namespace), i.event("kubelet")),
 		"make a claim": create(i.own.MulticlusterV1().ClusterClaims(), &multiclusterv1.ClusterClaim{
 			ObjectMeta: named("region.example.com"), Spec: multiclusterv1.ClusterClaimSpec{Value: "here"},
 		}),
+	}
+}
+
+// useQuota changes the usage of a resource in the quota of the namespace.
+func (i *intruder) useQuota(name corev1.ResourceName) attempt {
+	return func(ctx context.Context) error {
+		quota, err := i.CoreV1().ResourceQuotas(i.namespace).Get(ctx, "quota", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if quota.Status.Used == nil {
+			quota.Status.Used = corev1.ResourceList{}
+		}
+		quota.Status.Used[name] = resource.MustParse("7")
+		_, err = i.CoreV1().ResourceQuotas(i.namespace).UpdateStatus(ctx, quota, metav1.UpdateOptions{DryRun: dryRun})
+		return err
 	}
 }
 
@@ -285,6 +307,7 @@ func TestAccountMayWriteItsOwnObjects(t *testing.T) {
 		"renew a peer credential": update(core.Secrets(installation.Namespace), admin.CoreV1().Secrets(installation.Namespace), clusterset.MemberSecretName("east"),
 			func(s *corev1.Secret) { s.Data[clusterset.MemberSecretKubeconfig] = []byte("renewed") }),
 		"take a replica out of service": intruder.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
+		"count an export":               intruder.useQuota("count/serviceexports.multicluster.x-k8s.io"),
 		"report an Event":               create(intruder.EventsV1().Events(ns), intruder.event("mcs-controller")),
 	} {
 		t.Run(what, func(t *testing.T) { expect.NoError(t, write(t.Context())) })

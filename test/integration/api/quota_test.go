@@ -1,0 +1,93 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+)
+
+// limited returns a new namespace that has a quota for ServiceExports, once the cluster
+// enforces it: the quota controller discovers new APIs every 30 seconds.
+func limited(t *testing.T, group apischema.GroupVersion, exports string) string {
+	t.Helper()
+	ns := namespace(t)
+	counted := corev1.ResourceName("count/serviceexports." + group.Group)
+	quotas := suite.Kubernetes.CoreV1().ResourceQuotas(ns)
+	expect.Must(quotas.Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse(exports)}},
+	}, metav1.CreateOptions{}))(t)
+	expect.Eventually(t, "quota", func(ctx context.Context) error {
+		quota, err := quotas.Get(ctx, "exports", metav1.GetOptions{})
+		if _, known := quota.Status.Used[counted]; err == nil && !known {
+			err = errors.New("usage is not known yet")
+		}
+		return err
+	})
+	return ns
+}
+
+func createExport(ctx context.Context, t *testing.T, group apischema.GroupVersion, namespace, name string) error {
+	t.Helper()
+	_, err := serviceExports(t, group, namespace).Create(ctx, unstructuredExport(group, name, nil), metav1.CreateOptions{})
+	return err
+}
+
+func exceedsQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: exports")
+}
+
+// R264: a ResourceQuota limits the ServiceExports of a namespace, through whichever group they
+// are created and limited. A deleted export makes room for another one.
+func TestQuotaLimitsServiceExports(t *testing.T) {
+	for _, in := range []apischema.GroupVersion{xGroup, kepGroup} {
+		t.Run(in.Group, func(t *testing.T) {
+			ns := limited(t, in, "2")
+			expect.NoError(t, createExport(t.Context(), t, xGroup, ns, "one"))
+			expect.NoError(t, createExport(t.Context(), t, kepGroup, ns, "two"))
+			for _, through := range []apischema.GroupVersion{xGroup, kepGroup} {
+				if err := createExport(t.Context(), t, through, ns, "three"); !exceedsQuota(err) {
+					t.Errorf("third export through %s: %v", through, err)
+				}
+			}
+			expect.NoError(t, serviceExports(t, xGroup, ns).Delete(t.Context(), "one", metav1.DeleteOptions{}))
+			expect.Eventually(t, "room for another export", func(ctx context.Context) error { return createExport(ctx, t, in, ns, "three") })
+		})
+	}
+}
+
+// R264: a quota holds for exports that are created at the same time.
+func TestQuotaHoldsForConcurrentCreations(t *testing.T) {
+	ns := limited(t, xGroup, "3")
+	var creations sync.WaitGroup
+	errs := make([]error, 12)
+	for i := range errs {
+		creations.Go(func() { errs[i] = createExport(t.Context(), t, xGroup, ns, fmt.Sprintf("export-%d", i)) })
+	}
+	creations.Wait()
+	created := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			created++
+		case !exceedsQuota(err):
+			t.Error(err)
+		}
+	}
+	if created != 3 {
+		t.Errorf("%d exports were created, want 3", created)
+	}
+}
