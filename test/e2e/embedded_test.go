@@ -48,7 +48,7 @@ func survivesAFullDisk(t *testing.T, cluster *localcluster.Cluster) {
 	t.Helper()
 	create := func(ctx context.Context, name string) error {
 		output, err := cluster.Kubectl(ctx, "create", "-f", expect.Manifest(t,
-			"apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: %s}\nspec: {exportedAnnotations: {large: %q}}\n",
+			"apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: %s, annotations: {large: %q}}\n",
 			name, strings.Repeat("x", 200_000)))
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, output)

@@ -22,6 +22,10 @@ import (
 // sigs.k8s.io/about-api.
 const MaxClaimValueBytes = 128_000
 
+// MaxExportedMetadataBytes is the maximum size of the exported labels and annotations of a
+// ServiceExport, which all clusters of the ClusterSet hold.
+const MaxExportedMetadataBytes = 64 << 10
+
 // validateServiceName accepts every valid Service name. Kubernetes is relaxing
 // Service names from RFC 1035 to RFC 1123 labels; the latter accept the names of
 // all existing Services.
@@ -31,6 +35,7 @@ var validateServiceName = apivalidation.NameIsDNSLabel
 func ValidateServiceExport(export *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&export.ObjectMeta, true, validateServiceName, field.NewPath("metadata"))
 	errs = append(errs, validateUseClusterSetIP(export.Annotations)...)
+	errs = append(errs, validateExportedSize(&export.Spec, 0, field.NewPath("spec"))...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }
 
@@ -46,10 +51,12 @@ func validateUseClusterSetIP(annotations map[string]string) field.ErrorList {
 	}
 }
 
-// ValidateServiceExportUpdate validates an update of metadata or spec.
+// ValidateServiceExportUpdate validates an update of metadata or spec. What is exported may
+// be as large as before, because it may predate the limit.
 func ValidateServiceExportUpdate(export, old *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&export.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validateUseClusterSetIP(export.Annotations)...)
+	errs = append(errs, validateExportedSize(&export.Spec, exportedSize(&old.Spec), field.NewPath("spec"))...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }
 
@@ -65,6 +72,28 @@ func validateServiceExportSpec(spec *multicluster.ServiceExportSpec, path *field
 	errs = append(errs, validateNotReserved(spec.ExportedLabels, labels)...)
 	errs = append(errs, apivalidation.ValidateAnnotations(spec.ExportedAnnotations, annotations)...)
 	return append(errs, validateNotReserved(spec.ExportedAnnotations, annotations)...)
+}
+
+// validateExportedSize limits what other clusters have to hold of an export.
+func validateExportedSize(spec *multicluster.ServiceExportSpec, before int, path *field.Path) field.ErrorList {
+	size := exportedSize(spec)
+	if size <= max(MaxExportedMetadataBytes, before) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+		"exportedLabels and exportedAnnotations have %d bytes, and may have %d because all clusters of the ClusterSet hold them; remove or shorten some",
+		size, MaxExportedMetadataBytes))}
+}
+
+// exportedSize returns the size of the exported labels and annotations in bytes.
+func exportedSize(spec *multicluster.ServiceExportSpec) int {
+	size := 0
+	for _, exported := range []map[string]string{spec.ExportedLabels, spec.ExportedAnnotations} {
+		for key, value := range exported {
+			size += len(key) + len(value)
+		}
+	}
+	return size
 }
 
 // validateNotReserved rejects keys that are reserved for the implementation, so

@@ -46,7 +46,16 @@ func TestValidateServiceExport(t *testing.T) {
 		}, want: []string{"spec.exportedAnnotations"}},
 		{name: "annotations that are too long", change: func(e *multicluster.ServiceExport) {
 			e.Spec.ExportedAnnotations = map[string]string{"example.com/note": strings.Repeat("x", 1<<18)}
-		}, want: []string{"spec.exportedAnnotations"}},
+		}, want: []string{"spec", "spec.exportedAnnotations"}},
+		// R265
+		{name: "the largest export", change: func(e *multicluster.ServiceExport) {
+			e.Spec.ExportedLabels = map[string]string{"tier": "web"}
+			e.Spec.ExportedAnnotations = map[string]string{"note": strings.Repeat("x", MaxExportedMetadataBytes-len("tierwebnote"))}
+		}},
+		{name: "an export that is too large", change: func(e *multicluster.ServiceExport) {
+			e.Spec.ExportedLabels = map[string]string{"tier": "web"}
+			e.Spec.ExportedAnnotations = map[string]string{"note": strings.Repeat("x", MaxExportedMetadataBytes-len("tierwebnote")+1)}
+		}, want: []string{"spec"}},
 		// R14
 		{name: "reserved keys", change: func(e *multicluster.ServiceExport) {
 			e.Spec.ExportedLabels = map[string]string{
@@ -81,6 +90,20 @@ func TestServiceExportUpdateValidatesTheSpec(t *testing.T) {
 	})
 	expectPaths(t, ValidateServiceExportUpdate(bad, export(nil)), []string{"spec.exportedLabels"})
 	expectPaths(t, ValidateServiceExportUpdate(export(nil), export(nil)), nil)
+}
+
+// R265: an export that predates the limit can be changed, but cannot grow.
+func TestServiceExportUpdateMayNotExceedTheSize(t *testing.T) {
+	sized := func(size int) *multicluster.ServiceExport {
+		return export(func(e *multicluster.ServiceExport) {
+			e.Spec.ExportedAnnotations = map[string]string{"note": strings.Repeat("x", size)}
+		})
+	}
+	const beyond = MaxExportedMetadataBytes + 1000
+	expectPaths(t, ValidateServiceExportUpdate(sized(beyond), sized(10)), []string{"spec"})
+	expectPaths(t, ValidateServiceExportUpdate(sized(beyond), sized(beyond)), nil)
+	expectPaths(t, ValidateServiceExportUpdate(sized(beyond-1), sized(beyond)), nil)
+	expectPaths(t, ValidateServiceExportUpdate(sized(beyond+1), sized(beyond)), []string{"spec"})
 }
 
 func TestServiceExportStatusUpdateValidatesConditions(t *testing.T) {
