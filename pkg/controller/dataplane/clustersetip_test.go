@@ -16,8 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -103,6 +105,30 @@ func TestRefusedIPIsReportedOnTheService(t *testing.T) {
 				t.Error("the annotation stays although the problem is solved")
 			}
 		})
+	}
+}
+
+// R266: a policy that refuses the address of a Service is reported like one that refuses the
+// Service, and the Service works without the address.
+func TestRefusedIngressIsReportedOnTheService(t *testing.T) {
+	w := newWorld(t)
+	w.client.PrependReactor("update", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		service := action.(clienttesting.UpdateAction).GetObject().(*corev1.Service)
+		if action.GetSubresource() != "status" || len(service.Status.LoadBalancer.Ingress) == 0 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(corev1.Resource("services"), service.Name, errors.New("not in the ClusterSet IP range"))
+	})
+	w.hold(t, "import", newImport(withIPs("10.9.0.1")))
+	w.sync1(t)
+	w.settle(t)
+	service := w.existingService(web)
+	if problem := service.Annotations[multicluster.ClusterSetIPProblemAnnotation]; !strings.Contains(problem, "10.9.0.1 is unavailable in this cluster") ||
+		!strings.Contains(problem, "not in the ClusterSet IP range") {
+		t.Errorf("problem is %q", problem)
+	}
+	if service.Spec.Type != corev1.ServiceTypeClusterIP {
+		t.Errorf("type is %s", service.Spec.Type)
 	}
 }
 

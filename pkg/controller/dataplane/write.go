@@ -49,7 +49,10 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 			if form.distribution.problem != "" {
 				c.queue.AddAfter(ofService(name), retryRefused)
 			}
-			return c.applyIngress(ctx, service, form)
+			if err = c.applyIngress(ctx, service, form); err == nil {
+				return nil
+			}
+			existing = service
 		}
 		if value := desired.Spec.TrafficDistribution; value != nil && refusesDistribution(err) {
 			c.refusals.refuseDistribution(*value)

@@ -101,10 +101,29 @@ func Apply(ctx context.Context, config Config) (*Installation, error) {
 	if output, err := i.Kubectl(ctx, "apply", "-k", filepath.Join(config.Root, "artifacts", "default")); err != nil {
 		return nil, fmt.Errorf("apply artifacts/default: %w\n%s", err, output)
 	}
+	if err := i.reserveRanges(ctx); err != nil {
+		return nil, fmt.Errorf("reserve the ClusterSet IP range: %w", err)
+	}
 	if err := i.writeKubeconfig(ctx); err != nil {
 		return nil, fmt.Errorf("create service account token: %w", err)
 	}
 	return i, i.Publish(ctx, i.APIServers...)
+}
+
+// reserveRanges gives the policy that reserves the ClusterSet IP range the ranges of the
+// flag, as documented.
+func (i *Installation) reserveRanges(ctx context.Context) error {
+	for _, flag := range i.APIServerFlags {
+		ranges, found := strings.CutPrefix(flag, "--clusterset-ip-range=")
+		if !found {
+			continue
+		}
+		patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/variables/0", "value": {"name": "ranges", "expression": "['%s']"}}]`, strings.ReplaceAll(ranges, ",", "', '"))
+		if output, err := i.Kubectl(ctx, "patch", "validatingadmissionpolicy", "clusterset-ip.mcs-apiserver.io", "--type=json", "-p", patch); err != nil {
+			return fmt.Errorf("%w\n%s", err, output)
+		}
+	}
+	return nil
 }
 
 // Install applies the artifacts, starts the programs, and returns when the API is available.
