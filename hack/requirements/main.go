@@ -4,7 +4,8 @@
 // Command requirements compares the statements of docs/requirements.md with
 // those that tests name in the form R57 or R83 to R88. It fails if a test names
 // a statement that the document does not have, and prints the statements that
-// no test names.
+// no test names. It also fails if SECURITY.md names a statement or a test that
+// does not exist.
 package main
 
 import (
@@ -20,9 +21,16 @@ import (
 	"strings"
 )
 
-const document = "docs/requirements.md"
+const (
+	document = "docs/requirements.md"
+	// security is the threat model, whose statements are only worth what their tests are.
+	security = "SECURITY.md"
+)
 
 var (
+	declared = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`)
+	quoted   = regexp.MustCompile(`\bTest[A-Z]\w*`)
+
 	row   = regexp.MustCompile(`(?m)^\| R([0-9]+) \|`)
 	named = regexp.MustCompile(`\bR([0-9]+)(?: to R([0-9]+))?\b`)
 )
@@ -43,14 +51,18 @@ func run(root fs.FS) error {
 	if err != nil {
 		return err
 	}
-	tested, err := namedByTests(root)
+	tested, tests, err := namedByTests(root)
+	if err != nil {
+		return err
+	}
+	threats, err := fs.ReadFile(root, security)
 	if err != nil {
 		return err
 	}
 	if untested := slices.DeleteFunc(slices.Clone(stated), func(number int) bool { return tested[number] != "" }); len(untested) > 0 {
 		fmt.Printf("requirements: no test names %s\n", list(untested))
 	}
-	return unknown(stated, tested)
+	return errors.Join(unknown(stated, tested), unshown(string(threats), stated, tests))
 }
 
 // statements returns the numbers in the tables, which must increase.
@@ -73,10 +85,11 @@ func statements(text string) ([]int, error) {
 	return numbers, nil
 }
 
-// namedByTests returns the numbers that tests name, each with a file that does.
-func namedByTests(root fs.FS) (map[int]string, error) {
-	files := map[int]string{}
-	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+// namedByTests returns the numbers that tests name, each with a file that does, and the
+// names of all tests.
+func namedByTests(root fs.FS) (files map[int]string, tests map[string]bool, err error) {
+	files, tests = map[int]string{}, map[string]bool{}
+	err = fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -96,9 +109,12 @@ func namedByTests(root fs.FS) (map[int]string, error) {
 		for _, number := range numbers {
 			files[number] = filepath.ToSlash(path)
 		}
+		for _, match := range declared.FindAllStringSubmatch(string(text), -1) {
+			tests[match[1]] = true
+		}
 		return nil
 	})
-	return files, err
+	return files, tests, err
 }
 
 // names returns the numbers that a text names, ranges expanded.
@@ -131,6 +147,28 @@ func unknown(stated []int, tested map[int]string) error {
 		if !slices.Contains(stated, number) {
 			errs = append(errs, fmt.Errorf("%s names R%d, which %s does not have", tested[number], number, document))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// unshown returns an error for each statement and test in the threat model that does not
+// exist.
+func unshown(threats string, stated []int, tests map[string]bool) error {
+	numbers, err := names(threats)
+	errs := []error{err}
+	for _, number := range numbers {
+		if !slices.Contains(stated, number) {
+			errs = append(errs, fmt.Errorf("%s names R%d, which %s does not have", security, number, document))
+		}
+	}
+	found := quoted.FindAllString(threats, -1)
+	for _, test := range found {
+		if !tests[test] {
+			errs = append(errs, fmt.Errorf("%s names %s, and there is no such test", security, test))
+		}
+	}
+	if len(found) == 0 {
+		errs = append(errs, fmt.Errorf("%s names no test", security))
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,9 @@ import (
 func repository(test string) fstest.MapFS {
 	return fstest.MapFS{
 		document:                {Data: []byte("| # | Statement |\n| --- | --- |\n| R1 | a |\n| R2 | b |\n| R3 | c |\n")},
+		security:                {Data: []byte("| users | R1 | `TestA` |")},
 		"pkg/a/a_test.go":       {Data: []byte(test)},
+		"pkg/b/b_test.go":       {Data: []byte("func TestA(t *testing.T) {}\nfunc testB() {}\n")},
 		"pkg/a/a.go":            {Data: []byte("// R98 outside a test does not count.")},
 		"bin/kubernetes/x.go":   {Data: []byte("// R99")},
 		".local/west/x_test.go": {Data: []byte("// R99")},
@@ -46,6 +48,22 @@ func TestNumbersOfStatementsIncrease(t *testing.T) {
 		err := run(root)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", rows, err, want)
+		}
+	}
+}
+
+func TestThreatModelNamesExistingTestsAndStatements(t *testing.T) {
+	for threats, want := range map[string]string{
+		"| users | R1, R3 | `TestA` |": "",
+		"| users | R4 | `TestA` |":     "SECURITY.md names R4",
+		"| users | R1 | `TestB` |":     "SECURITY.md names TestB, and there is no such test",
+		"| users | R1 | none |":        "SECURITY.md names no test",
+	} {
+		root := repository("")
+		root[security].Data = []byte(threats)
+		err := run(root)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", threats, err, want)
 		}
 	}
 }
