@@ -37,7 +37,7 @@ func (v *issuedVersions) add(version uint64) {
 
 // keep returns the number of unexpired versions, at most rememberedCount.
 func (v *issuedVersions) keep(newest uint64) int {
-	oldest, _ := slices.BinarySearch(v.versions, lowestVersionAt(issuedAt(newest).Add(-rememberedAge)))
+	oldest, _ := slices.BinarySearch(v.versions, lowestVersionAt(IssuedAt(newest).Add(-rememberedAge)))
 	return min(len(v.versions)-oldest, rememberedCount)
 }
 

@@ -23,9 +23,9 @@ func TestIssuedVersionsContainsRecentVersionsOnly(t *testing.T) {
 	}
 	now := wall.Now()
 	for _, version := range all {
-		young := now.Sub(issuedAt(version)) <= rememberedAge
+		young := now.Sub(IssuedAt(version)) <= rememberedAge
 		if issued.contains(version, now) != young {
-			t.Fatalf("a version that is %s old: contained is %v", now.Sub(issuedAt(version)), !young)
+			t.Fatalf("a version that is %s old: contained is %v", now.Sub(IssuedAt(version)), !young)
 		}
 		if issued.contains(version+1, now) || issued.contains(version-1, now) {
 			t.Fatal("a version that was never issued is contained")

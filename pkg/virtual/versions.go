@@ -65,8 +65,8 @@ func lowestVersionAt(t time.Time) uint64 {
 	return millisecondsSinceEpoch(t) << timeShift
 }
 
-// issuedAt returns when a version was issued, with millisecond precision.
-func issuedAt(version uint64) time.Time {
+// IssuedAt returns when a version was issued, with millisecond precision.
+func IssuedAt(version uint64) time.Time {
 	return versionEpoch.Add(time.Duration(version>>timeShift) * time.Millisecond)
 }
 

@@ -75,7 +75,7 @@ func TestVersionsOverflowIntoTheNextMillisecond(t *testing.T) {
 		}
 		last = next
 	}
-	if ahead := issuedAt(last).Sub(testEpoch); ahead != 3*time.Millisecond {
+	if ahead := IssuedAt(last).Sub(testEpoch); ahead != 3*time.Millisecond {
 		t.Errorf("the versions are %s ahead of the clock, want 3ms", ahead)
 	}
 }
@@ -96,7 +96,7 @@ func TestVersionsFitIntoSignedIntegers(t *testing.T) {
 
 func TestVersionEncodesItsTime(t *testing.T) {
 	version := NewVersionSource(clocktesting.NewFakePassiveClock(testEpoch)).Next()
-	if got := issuedAt(version); !got.Equal(testEpoch) {
+	if got := IssuedAt(version); !got.Equal(testEpoch) {
 		t.Errorf("got %s, want %s", got, testEpoch)
 	}
 	if lowestVersionAt(testEpoch) > version || lowestVersionAt(testEpoch.Add(time.Millisecond)) <= version {

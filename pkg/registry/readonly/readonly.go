@@ -7,13 +7,18 @@
 package readonly
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 )
 
 // Resource describes a read-only resource.
@@ -25,8 +30,9 @@ type Resource struct {
 	Table                rest.TableConvertor
 	// ShortNames are offered by the group of the resource only.
 	ShortNames []string
-	// Feed is whether other clusters read the resource. Their watches are bounded.
-	Feed bool
+	// Feed is what other clusters see of the resource; nil if they do not read it.
+	// Their watches are bounded.
+	Feed *peerview.Feed
 }
 
 // REST is a read-only storage.
@@ -54,11 +60,22 @@ func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Res
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
-	var watcher rest.Watcher = store
-	if resource.Feed {
-		watcher = boundedwatch.Watcher{Watcher: store}
+	var reader peerview.Reader = store
+	if resource.Feed != nil {
+		reader = peerview.Storage{Reader: bounded{store, boundedwatch.Watcher{Watcher: store}}, Resource: resource.Plural, Feed: *resource.Feed}
 	}
-	return &REST{Storage: store, Scoper: store, Getter: store, Lister: store, Watcher: watcher, SingularNameProvider: store}, nil
+	return &REST{Storage: store, Scoper: store, Getter: reader, Lister: reader, Watcher: reader, SingularNameProvider: store}, nil
+}
+
+// bounded reads a store with bounded watches.
+type bounded struct {
+	*genericregistry.Store
+	watcher boundedwatch.Watcher
+}
+
+// Watch implements rest.Watcher.
+func (b bounded) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	return b.watcher.Watch(ctx, options)
 }
 
 // WithShortNames is a REST that offers short names.

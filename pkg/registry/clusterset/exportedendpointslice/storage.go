@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
@@ -23,7 +24,7 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedEndpointSlice{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedEndpointSliceList{} },
 		Namespaced:  true,
-		Feed:        true,
+		Feed:        &peerview.Feed{Select: peerview.BySource, Redact: redact},
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
@@ -24,7 +25,7 @@ func Resource() readonly.Resource {
 		Singular:    clusterset.Resource("member"),
 		NewFunc:     func() runtime.Object { return &clusterset.Member{} },
 		NewListFunc: func() runtime.Object { return &clusterset.MemberList{} },
-		Feed:        true,
+		Feed:        &peerview.Feed{Redact: redact},
 		Table:       newTable(clock.RealClock{}),
 	}
 }

@@ -84,7 +84,7 @@ func TestReasonListsProblems(t *testing.T) {
 
 func TestMembersAreClusterScopedAndWatchesAreBounded(t *testing.T) {
 	resource := Resource()
-	if resource.Namespaced || !resource.Feed {
+	if resource.Namespaced || resource.Feed == nil {
 		t.Errorf("got %+v", resource)
 	}
 }

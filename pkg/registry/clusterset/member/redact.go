@@ -1,0 +1,47 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
+)
+
+// redact returns a Member as a peer sees it: the entry of this cluster and, if this
+// cluster is a hub for the peer, those of its members, without messages, which contain
+// addresses and what other clusters responded. Of any other member, a peer learns the
+// identity only.
+func redact(view peerview.View, object runtime.Object) runtime.Object {
+	member, ok := object.(*clusterset.Member)
+	if !ok {
+		return object
+	}
+	redacted := *member
+	if member.Status.State != clusterset.MemberLocal && !view.Relayed {
+		redacted.Status = identityOf(member.Status)
+		return &redacted
+	}
+	redacted.Status.Conditions = slices.Clone(member.Status.Conditions)
+	for i := range redacted.Status.Conditions {
+		redacted.Status.Conditions[i].Message = fmt.Sprintf("see Member %q in cluster %q", member.Name, view.Self)
+	}
+	return &redacted
+}
+
+// identityOf returns the ID of a member, which peers compare with those of their own
+// members. The UID, which tells two clusters with one ID apart, and the ClusterSet,
+// which is that of this cluster, are those of accepted members only.
+func identityOf(status clusterset.MemberStatus) clusterset.MemberStatus {
+	identity := clusterset.MemberStatus{ClusterID: status.ClusterID}
+	switch status.State {
+	case clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost:
+		identity.ClusterUID, identity.ClusterSet = status.ClusterUID, status.ClusterSet
+	}
+	return identity
+}

@@ -1,0 +1,69 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
+)
+
+// fullEntry returns an entry with all that a cluster knows about another.
+func fullEntry(id string, state clusterset.MemberState) *clusterset.Member {
+	seen := ptr.To(metav1.NewTime(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+	return &clusterset.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: id, UID: "secret", ResourceVersion: "7"},
+		Status: clusterset.MemberStatus{
+			ClusterID: id, ClusterUID: "uid", ClusterSet: "everywhere", State: state, LastSeen: seen, TTLSeconds: 60,
+			LostPolicy: clusterset.LostPolicyKeep, Exports: 3, Endpoints: 4, Synced: true, IDClaimedAt: seen,
+			ClusterSetIPCIDRs: []string{"243.1.0.0/16"}, ClusterSetIPRanges: []string{"243.0.0.0/8"}, Peers: []string{"north"}, Path: []string{id},
+			Conditions: []metav1.Condition{{Type: clusterset.MemberReachable, Status: metav1.ConditionFalse, Reason: "Unreachable", Message: "Get https://10.0.0.1:6443"}},
+		},
+	}
+}
+
+// R251, R252: peers see no messages, and of third clusters the identity only, unless
+// these are relayed to them.
+func TestWhatPeersSeeOfMembers(t *testing.T) {
+	withoutMessage := func(member *clusterset.Member) *clusterset.Member {
+		member.Status.Conditions[0].Message = `see Member "` + member.Name + `" in cluster "east"`
+		return member
+	}
+	only := func(member *clusterset.Member, status clusterset.MemberStatus) *clusterset.Member {
+		member.Status = status
+		return member
+	}
+	accepted := clusterset.MemberStatus{ClusterID: "north", ClusterUID: "uid", ClusterSet: "everywhere"}
+	for _, test := range []struct {
+		name    string
+		relayed bool
+		member  *clusterset.Member
+		want    *clusterset.Member
+	}{
+		{"this cluster", false, fullEntry("east", clusterset.MemberLocal), withoutMessage(fullEntry("east", clusterset.MemberLocal))},
+		{"the peer itself", false, fullEntry("west", clusterset.MemberStale), only(fullEntry("west", ""), clusterset.MemberStatus{ClusterID: "west", ClusterUID: "uid", ClusterSet: "everywhere"})},
+		{"connected member", false, fullEntry("north", clusterset.MemberConnected), only(fullEntry("north", ""), accepted)},
+		{"lost member", false, fullEntry("north", clusterset.MemberLost), only(fullEntry("north", ""), accepted)},
+		{"refused member", false, fullEntry("north", clusterset.MemberRefused), only(fullEntry("north", ""), clusterset.MemberStatus{ClusterID: "north"})},
+		{"member that was never reached", false, fullEntry("north", clusterset.MemberConnecting), only(fullEntry("north", ""), clusterset.MemberStatus{ClusterID: "north"})},
+		{"relayed member", true, fullEntry("north", clusterset.MemberLost), withoutMessage(fullEntry("north", clusterset.MemberLost))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := test.member.DeepCopy()
+			got := redact(peerview.View{Self: "east", Peer: "west", Relayed: test.relayed}, test.member)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("unexpected (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, test.member); diff != "" {
+				t.Errorf("the held object was modified:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peerview
+
+import (
+	"context"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+)
+
+// Reader reads one resource.
+type Reader interface {
+	rest.Getter
+	rest.Lister
+	rest.Watcher
+}
+
+// Storage shows peers what the feed lets them see of a resource, and everything to
+// all others. What a peer does not see does not exist for it.
+//
+// Objects are selected with a label requirement that is added to that of the request.
+// So the watch cache decides what an event means to a peer: an object that leaves its
+// view is deleted, and resource versions and bookmarks are those of any other selector.
+type Storage struct {
+	Reader
+	Resource schema.GroupResource
+	Feed     Feed
+}
+
+// Get implements rest.Getter.
+func (s Storage) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	object, err := s.Reader.Get(ctx, name, options)
+	access, restricted := AccessFrom(ctx)
+	if err != nil || !restricted {
+		return object, err
+	}
+	if s.Feed.Select != nil {
+		metadata, err := meta.Accessor(object)
+		if err != nil {
+			return nil, err
+		}
+		requirement := s.Feed.Select(access.View)
+		if !requirement.Matches(labels.Set(metadata.GetLabels())) {
+			return nil, apierrors.NewNotFound(s.Resource, name)
+		}
+	}
+	return s.redact(access.View, object), nil
+}
+
+// List implements rest.Lister.
+func (s Storage) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
+	access, restricted := AccessFrom(ctx)
+	if !restricted {
+		return s.Reader.List(ctx, options)
+	}
+	list, err := s.Reader.List(ctx, s.restrict(access.View, options))
+	if err != nil || s.Feed.Redact == nil {
+		return list, err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range items {
+		items[i] = s.redact(access.View, item)
+	}
+	return list, meta.SetList(list, items)
+}
+
+// Watch implements rest.Watcher.
+func (s Storage) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	access, restricted := AccessFrom(ctx)
+	if !restricted {
+		return s.Reader.Watch(ctx, options)
+	}
+	if options != nil && predates(options.ResourceVersion, access) {
+		events := make(chan watch.Event, 1)
+		events <- viewChanged()
+		close(events)
+		return watch.NewProxyWatcher(events), nil
+	}
+	source, err := s.Reader.Watch(ctx, s.restrict(access.View, options))
+	if err != nil {
+		return nil, err
+	}
+	return newPeerWatch(source, access.Changed, func(object runtime.Object) runtime.Object {
+		return s.redact(access.View, object)
+	}), nil
+}
+
+// predates reports whether a resource version is from before the peer got its view.
+func predates(resourceVersion string, access Access) bool {
+	version, err := strconv.ParseUint(resourceVersion, 10, 64)
+	return err == nil && version > 0 && virtual.IssuedAt(version).Before(access.Since)
+}
+
+// restrict adds what a peer sees to the selector of a request.
+func (s Storage) restrict(view View, options *internalversion.ListOptions) *internalversion.ListOptions {
+	if s.Feed.Select == nil {
+		return options
+	}
+	restricted := internalversion.ListOptions{}
+	if options != nil {
+		restricted = *options
+	}
+	selector := restricted.LabelSelector
+	if selector == nil {
+		selector = labels.NewSelector()
+	}
+	restricted.LabelSelector = selector.Add(s.Feed.Select(view))
+	return &restricted
+}
+
+func (s Storage) redact(view View, object runtime.Object) runtime.Object {
+	if s.Feed.Redact == nil {
+		return object
+	}
+	return s.Feed.Redact(view, object)
+}
