@@ -139,7 +139,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	}
 	c.generic.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		handler = withOpenStorage(handler, c.Storage.Gate(), c.needsStorage(resources, computed), config.ShutdownInitiatedNotify())
-		handler = withReaders(handler, computed.projection.Members())
+		handler = withPeers(handler, c.newPeerRequests(config, computed))
 		handler = genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
 		if proxies := config.Authentication.RequestHeaderConfig; proxies != nil {
 			handler = withKnownProxies(handler, proxies)

@@ -49,6 +49,8 @@ type computation struct {
 	multicluster mcsinformers.SharedInformerFactory
 	// secrets and leases are those of members.
 	secrets, leases cache.SharedIndexInformer
+	// accounts are the service accounts that peers read this cluster with, among others.
+	accounts cache.SharedIndexInformer
 	// leftovers is nil while storage is accepted: the namespaces of the exports in it
 	// may not have been restored yet.
 	leftovers *leftovers.Collector
@@ -79,8 +81,9 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		leases: coordinationinformers.NewFilteredLeaseInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector = sighting.Selector
 		}),
-		records: &records{options: c.Records},
-		storage: c.Storage.Gate(),
+		accounts: coreinformers.NewServiceAccountInformer(c.client, c.Namespace, 0, cache.Indexers{}),
+		records:  &records{options: c.Records},
+		storage:  c.Storage.Gate(),
 	}
 	if !c.AcceptStorage {
 		if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
@@ -169,6 +172,7 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.multicluster.StartWithContext(ctx)
 	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
 	c.running.Go(func() { c.leases.RunWithContext(ctx) })
+	c.running.Go(func() { c.accounts.RunWithContext(ctx) })
 	if c.leftovers != nil {
 		c.running.Go(func() { c.leftovers.Run(ctx) })
 	}

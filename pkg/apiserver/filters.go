@@ -160,20 +160,3 @@ func awaitStorage(ctx context.Context, storage *gate.Gate, stopping <-chan struc
 	}()
 	return storage.Await(ctx)
 }
-
-// readers records which clusters read from this one.
-type readers interface {
-	ObserveReader(userAgent string)
-}
-
-// withReaders records the user agents of requests for members. Every cluster that
-// has this one as a member sends such requests, with its cluster ID in the user
-// agent.
-func withReaders(next http.Handler, readers readers) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.APIGroup == clusterset.GroupName && info.Resource == "members" {
-			readers.ObserveReader(r.UserAgent())
-		}
-		next.ServeHTTP(w, r)
-	})
-}

@@ -116,26 +116,6 @@ func TestOtherRequestsPass(t *testing.T) {
 	}
 }
 
-// observed are the user agents of readers.
-type observed []string
-
-func (o *observed) ObserveReader(userAgent string) { *o = append(*o, userAgent) }
-
-// R1: a cluster that reads from this one is recorded when it requests members.
-func TestReadersAreRecorded(t *testing.T) {
-	var readers observed
-	for _, path := range []string{clusterSet + "members", clusterSet + "exportedservices", imports, "/apis/example.com/v1/members"} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		r.Header.Set("User-Agent", "mcs-apiserver cluster/"+path)
-		if passed, _ := serve(t, func(next http.Handler) http.Handler { return withReaders(next, &readers) }, r); !passed {
-			t.Errorf("%s does not pass", path)
-		}
-	}
-	if len(readers) != 1 || readers[0] != "mcs-apiserver cluster/"+clusterSet+"members" {
-		t.Errorf("recorded readers are %v", readers)
-	}
-}
-
 // R141: requests are answered with the reason while storage is closed, except for
 // virtual resources that have been computed.
 func TestRequestsFailWithTheReasonWhileStorageIsClosed(t *testing.T) {

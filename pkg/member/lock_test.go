@@ -125,7 +125,7 @@ func TestComparisonBlocksNothingElse(t *testing.T) {
 	within(t, "a probe of another member", func() { w.probe(c, ownEntry("c")) })
 	within(t, "a list of another member", func() { w.replace(t, c, exports.Services, exported("c", "api")) })
 	within(t, "a tick", func() { w.tick() })
-	within(t, "a reader", func() { w.ObserveReader("mcs-apiserver cluster/z") })
+	within(t, "a reader", func() { w.ObserveReader("z") })
 	close(release)
 	<-ended
 	if w.exporters("late") != "b" {

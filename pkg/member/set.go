@@ -303,13 +303,8 @@ func (s *Set) SetLocal(exports, endpoints int32) {
 	})()
 }
 
-// ObserveReader records that another cluster reads from this one, by the
-// User-Agent of its request.
-func (s *Set) ObserveReader(userAgent string) {
-	id, ok := feed.ReaderID(userAgent)
-	if !ok {
-		return
-	}
+// ObserveReader records that the cluster with the given ID reads from this one.
+func (s *Set) ObserveReader(id string) {
 	s.locked(func() {
 		if now := s.config.Clock.Now(); s.roster.readers.observe(id, now) {
 			s.roster.observeReadersLocked(now)

@@ -180,6 +180,8 @@ func (j joining) heldBy(self types.UID, answer survey.Answer) (string, bool) {
 			return fmt.Sprintf("the cluster of Secret %s (UID %s)", answer.Secret, status.ClusterUID), true
 		case clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost:
 			return fmt.Sprintf("a member of %q (UID %s, %s)", reporter, status.ClusterUID, status.State), true
+		case "": // the reporter shows the state of its members to itself only
+			return fmt.Sprintf("a member of %q (UID %s)", reporter, status.ClusterUID), true
 		}
 	}
 	return "", false

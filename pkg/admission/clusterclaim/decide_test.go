@@ -249,6 +249,7 @@ func TestIDIsUniqueInTheClusterSet(t *testing.T) {
 		{name: "a member of a member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", connected))}, holder: `a member of "west" (UID uid-x, Connected)`},
 		{name: "a stale member of a member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", stale))}, holder: `a member of "west" (UID uid-x, Stale)`},
 		{name: "a lost member of a member has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", lost))}, holder: `a member of "west" (UID uid-x, Lost)`},
+		{name: "a member of a member that does not show its state has it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-x", ""))}, holder: `a member of "west" (UID uid-x)`},
 		{name: "a member of the second member has it", answers: []survey.Answer{answerOf("member-west", west), answerOf("member-east", entryOf("east", "s", "uid-east", local), entryOf("a", "s", "uid-x", connected))},
 			holder: `a member of "east" (UID uid-x, Connected)`},
 		{name: "a refused and an accepted member of a member have it", answers: []survey.Answer{answerOf("member-west", west, entryOf("a", "s", "uid-y", clusterset.MemberRefused), entryOf("a", "s", "uid-x", connected))},

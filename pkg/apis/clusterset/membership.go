@@ -4,6 +4,8 @@
 package clusterset
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
@@ -73,6 +75,14 @@ const PeerLabel = GroupName + "/peer"
 // PeerRole is the name of the ClusterRole that grants members read access.
 const PeerRole = "mcs-apiserver:peer"
 
+// RelayRole is the name of the ClusterRole that makes this cluster the hub of a peer:
+// it grants RelayVerb on members, with which the peer also reads what the members of
+// this cluster export.
+const (
+	RelayRole = "mcs-apiserver:relay"
+	RelayVerb = "relay"
+)
+
 // MemberSecretSelector returns the field selector of member Secrets.
 func MemberSecretSelector() string {
 	return fields.OneTermEqualSelector("type", string(MemberSecretType)).String()
@@ -85,6 +95,17 @@ func MemberSecretName(id string) string { return "member-" + id }
 // cluster with the given ID uses to read this cluster.
 func PeerAccountName(id string) string { return "peer-" + id }
 
+// PeerID returns the ID of the cluster that uses the service account with the given
+// name to read this cluster, and false if the account is not that of a peer.
+func PeerID(account string) (string, bool) {
+	id, ok := strings.CutPrefix(account, PeerAccountName(""))
+	return id, ok && id != ""
+}
+
 // PeerBindingName returns the conventional name of the RBAC objects that grant
 // access to that service account.
 func PeerBindingName(id string) string { return PeerRole + ":" + id }
+
+// RelayBindingName returns the conventional name of the ClusterRoleBinding that makes
+// this cluster the hub of that cluster.
+func RelayBindingName(id string) string { return RelayRole + ":" + id }

@@ -9,7 +9,6 @@ package feed
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,22 +22,15 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 )
 
-// userAgent precedes the cluster ID in the User-Agent of a feed, so that a
-// member notices clusters that read from it without being members there.
+// userAgent precedes the cluster ID in the User-Agent of a feed, for the audit log of
+// the member. The member does not rely on it.
 const userAgent = "mcs-apiserver cluster/"
-
-// ReaderID returns the ID of the cluster whose feed sent a User-Agent.
-func ReaderID(agent string) (string, bool) {
-	id, ok := strings.CutPrefix(agent, userAgent)
-	return id, ok && len(validation.ValidateClusterID(id, nil)) == 0
-}
 
 // Sink receives what a feed reads. Its methods are called by several goroutines,
 // but for one kind of object in the order of the member's changes.

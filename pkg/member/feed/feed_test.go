@@ -204,14 +204,3 @@ func TestRequestsUseTheCurrentToken(t *testing.T) {
 		}
 	}
 }
-
-func TestReaderID(t *testing.T) {
-	for agent, want := range map[string]string{
-		"mcs-apiserver cluster/c": "c", "kubectl/v1.36": "", "mcs-apiserver cluster/": "", "mcs-apiserver cluster/c.d": "",
-		"mcs-apiserver cluster/" + strings.Repeat("c", 64): "", "x mcs-apiserver cluster/c": "",
-	} {
-		if id, ok := ReaderID(agent); ok != (want != "") || ok && id != want {
-			t.Errorf("%q is taken for %q, %v", agent, id, ok)
-		}
-	}
-}

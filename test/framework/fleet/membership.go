@@ -154,6 +154,19 @@ func (c *Cluster) admit(ctx context.Context, peer string) (string, error) {
 	return token.Status.Token, nil
 }
 
+// RelayTo makes this cluster the hub of a peer, to which it already grants access.
+func (c *Cluster) RelayTo(ctx context.Context, peer string) error {
+	_, err := c.Kubernetes.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterset.RelayBindingName(peer)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterset.RelayRole},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: clusterset.PeerAccountName(peer), Namespace: installation.Namespace}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
 // Leave ends the membership of a peer in this cluster by deleting its member Secret.
 func (c *Cluster) Leave(ctx context.Context, peerID string) error {
 	return c.Kubernetes.CoreV1().Secrets(installation.Namespace).Delete(ctx, clusterset.MemberSecretName(peerID), metav1.DeleteOptions{})

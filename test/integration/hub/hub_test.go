@@ -46,6 +46,7 @@ func joinHubs(t *testing.T) {
 			case slices.Contains(hubs, peer.ID):
 				_, err := cluster.Join(t.Context(), peer, relay)
 				expect.NoError(t, err)
+				expect.NoError(t, peer.RelayTo(t.Context(), cluster.ID))
 			case slices.Contains(hubs, cluster.ID):
 				_, err := cluster.Join(t.Context(), peer, nil)
 				expect.NoError(t, err)

@@ -102,7 +102,7 @@ func hasNorth(objects map[string]any) {
 func TestLeaveOfAClusterThatNoLongerExists(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	deleted := []string{"DELETE secrets", "DELETE serviceaccounts", "DELETE clusterrolebindings", "DELETE rolebindings", "DELETE roles"}
+	deleted := []string{"DELETE secrets", "DELETE serviceaccounts", "DELETE clusterrolebindings", "DELETE clusterrolebindings", "DELETE rolebindings", "DELETE roles"}
 	for name, test := range map[string]struct {
 		arg     string
 		servers map[string]string

@@ -136,6 +136,9 @@ func (c *Cluster) revokeAccess(ctx context.Context, peer string) error {
 	for _, remove := range []func() error{
 		func() error { return deleteIfExists(ctx, core.ServiceAccounts(c.Namespace), access.account.Name) },
 		func() error { return deleteIfExists(ctx, rbac.ClusterRoleBindings(), access.clusterBinding.Name) },
+		func() error {
+			return deleteIfExists(ctx, rbac.ClusterRoleBindings(), clusterset.RelayBindingName(peer))
+		},
 		func() error { return deleteIfExists(ctx, rbac.RoleBindings(c.Namespace), access.binding.Name) },
 		func() error { return deleteIfExists(ctx, rbac.Roles(c.Namespace), access.role.Name) },
 	} {
