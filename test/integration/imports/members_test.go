@@ -6,8 +6,6 @@ package imports
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,30 +98,6 @@ func TestMembersShowEachOther(t *testing.T) {
 	}
 	expect.Contains(t, findRow(lines, "east", "everywhere", "Connected"), " 1 ", " 2 ")
 	expect.Contains(t, kubectl(t, west(), "get", "members", "-o", "wide"), "REASON")
-}
-
-// A peer can read exports, members and cluster claims, and nothing else.
-func TestPeerReadsOnlyExportsMembersAndClaims(t *testing.T) {
-	ns := fleet.CreateNamespace(t, "curious", east())
-	export(t, east(), ns, "web")
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, secretData(t, west(), "east")[clusterset.MemberSecretKubeconfig], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, resource := range []string{"exportedservices", "exportedendpointslices", "members", "clusterclaims"} {
-		if output, err := west().KubectlAs(t.Context(), kubeconfig, "get", resource, "-A"); err != nil {
-			t.Errorf("a peer cannot read %s: %s", resource, output)
-		}
-	}
-	for _, args := range [][]string{
-		{"get", "services", "-n", ns}, {"get", "secrets", "-n", "mcs-system"}, {"get", "endpointslices", "-n", ns}, {"get", "namespaces"},
-		{"get", "serviceexports", "-n", ns}, {"get", "serviceimports", "-A"}, {"delete", "clusterclaim", "id.k8s.io"},
-		{"create", "-f", expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: x, namespace: %s}\n", ns)},
-	} {
-		if output, err := west().KubectlAs(t.Context(), kubeconfig, args...); err == nil || !strings.Contains(output, "Forbidden") {
-			t.Errorf("peer must not be allowed to kubectl %s: %v %s", strings.Join(args, " "), err, output)
-		}
-	}
 }
 
 // R4, R5, R101: a cluster that does not match its member Secret is refused,

@@ -26,8 +26,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-func writeFile(name string, data []byte) error { return os.WriteFile(name, data, 0o600) }
-
 // R1, R2, R3: three clusters join with one command and list each other; the same
 // name is one service. Repeating the command changes nothing.
 func TestThreeClustersJoinWithOneCommand(t *testing.T) {
