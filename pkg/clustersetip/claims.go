@@ -9,22 +9,47 @@ import (
 	"slices"
 )
 
-// Claims determines which service an address belongs to.
+// Claims determines, in one cluster, which service an address belongs to.
 //
 // Normally only one service holds an address: a cluster does not allocate addresses
 // that are in use or quarantined (see [Quarantine]). But a change may take longer to
 // propagate: a cluster adopts a decision at the moment at which the last other export
 // with that decision is withdrawn, and the address, which looks available, is allocated
-// to another service before the adoption is known. Once both are known, the older
-// decision keeps the address and the other one is void: its service gets another
-// address. An address that all clusters agreed on is thus never lost.
+// to another service before the adoption is known. Or a member makes up a decision for an
+// address that another service has. Once both are known, one decision keeps the address
+// and the other one is void, so that its service gets another address: first, a decision
+// that this cluster recorded long ago or, without a record, serves keeps the address, and
+// then the older one. An address that all clusters agreed on is thus never lost.
 type Claims struct {
 	owner map[netip.Addr]string // of contested addresses only
 }
 
+type claim struct {
+	key    string
+	export Export
+	// rank is lower for claims that this cluster does not give up.
+	rank int
+}
+
+// rank returns 0 if a cluster recorded a decision long ago, 1 if it recorded none and serves
+// that one, 3 if it does not believe it, and 2 otherwise.
+func rank(local Local, export Export, exports []Export) int {
+	switch {
+	case export.Cluster == local.Cluster && local.settled(export.Decision):
+		return 0
+	case recordedBy(local.Cluster, exports) == nil && local.serves(export.Decision):
+		return 1
+	case !local.believes(export):
+		return 3
+	}
+	return 2
+}
+
 // NewClaims returns the claims of the exports of all services in all clusters, by
-// namespace/name. It takes linear time unless addresses are contested.
-func NewClaims(services map[string][]Export) Claims {
+// namespace/name. local returns what this cluster knows about a service besides these; it
+// is called for services with contested addresses only. NewClaims takes linear time unless
+// addresses are contested.
+func NewClaims(services map[string][]Export, local func(key string) Local) Claims {
 	claims := Claims{owner: map[netip.Addr]string{}}
 	holder := map[netip.Addr]string{}
 	contested := map[netip.Addr]bool{}
@@ -39,34 +64,35 @@ func NewClaims(services map[string][]Export) Claims {
 		}
 	}
 	if len(contested) > 0 {
-		claims.settle(services, contested)
+		claims.settle(contesting(services, contested, local))
 	}
 	return claims
 }
 
-// settle assigns the contested addresses to the oldest decisions, all addresses of a
-// decision or none: a void decision does not keep its other addresses from another one.
-func (c Claims) settle(services map[string][]Export, contested map[netip.Addr]bool) {
-	type claim struct {
-		key      string
-		decision *Decision
-	}
+// contesting returns the claims to contested addresses.
+func contesting(services map[string][]Export, contested map[netip.Addr]bool, local func(key string) Local) []claim {
 	var claims []claim
 	for key, exports := range services {
 		for _, export := range exports {
 			if slices.ContainsFunc(addresses(export.Decision), func(addr netip.Addr) bool { return contested[addr] }) {
-				claims = append(claims, claim{key, export.Decision})
+				claims = append(claims, claim{key, export, rank(local(key), export, exports)})
 			}
 		}
 	}
+	return claims
+}
+
+// settle assigns the addresses to the decisions by precedence, all addresses of a
+// decision or none: a void decision does not keep its other addresses from another one.
+func (c Claims) settle(claims []claim) {
 	slices.SortFunc(claims, func(a, b claim) int {
-		return cmp.Or(compare(a.decision, b.decision), cmp.Compare(a.key, b.key))
+		return cmp.Or(a.rank-b.rank, compare(a.export.Decision, b.export.Decision), cmp.Compare(a.key, b.key))
 	})
 	for _, claim := range claims {
-		if c.void(claim.key, claim.decision) {
+		if c.void(claim.key, claim.export.Decision) {
 			continue
 		}
-		for _, addr := range addresses(claim.decision) {
+		for _, addr := range addresses(claim.export.Decision) {
 			c.owner[addr] = claim.key
 		}
 	}

@@ -3,20 +3,24 @@
 
 // Package clustersetip implements the rules for shared ClusterSet IPs: which cluster
 // allocates the address of a service, which clusters adopt it, and which decision
-// stands when two were made at the same time. It is pure: every cluster that sees the
-// same exports comes to the same result, without coordination.
+// stands when two were made at the same time. It is pure, and clusters come to the same
+// result without coordination.
 //
 // The rules:
 //   - The founding export decides: for an address that its cluster allocates, or for
 //     none. All other clusters adopt and record the decision, so that it outlives the
 //     founding export.
-//   - Of two decisions about a service the older one stands (see [Decide]).
+//   - Of two decisions about a service that were made at the same time the older one
+//     stands. Later, a cluster does not give up what it recorded, and one that recorded
+//     nothing keeps the address that it serves for as long as an export has it (see
+//     [InForce]): who made a decision, and when, is what the cluster says that exports
+//     the service, and a member may lie.
 //   - A released address is not allocated to another service before the propagation
 //     delay has passed. Neither does a cluster allocate that just started or joined,
 //     since it may not know all addresses in use (see [Quarantine]). As long as changes
 //     propagate within [PropagationDelay], no two services hold the same address.
-//   - If they do nevertheless, the service with the older decision keeps the address
-//     (see [Claims]).
+//   - If they do nevertheless, the service with the older decision keeps the address,
+//     except that no cluster gives up what it recorded long ago (see [Claims]).
 //
 // A decision lives as long as an export that recorded it. An export that has not
 // recorded it does not keep it alive.
@@ -27,9 +31,11 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
@@ -51,16 +57,106 @@ type Export struct {
 	Decision *Decision
 }
 
-// InForce returns the decision that applies in all clusters, nil while there is none:
-// the oldest recorded decision, whatever the exports request by now. Without one, it is
-// the decision for no address if the founding export requests none. All clusters derive
-// that one by themselves, so that no cluster has to wait for it.
-func InForce(exports []Export) *Decision {
-	if held := oldest(exports); held != nil {
+// Local is what a cluster knows about a service besides the exports. The zero value is
+// that of a cluster that neither exports nor imports the service.
+type Local struct {
+	// Cluster is the ID of the cluster.
+	Cluster string
+	// Imported is whether the cluster has a derived Service, and IPs are the shared
+	// ClusterSet IPs of that.
+	Imported bool
+	IPs      []string
+	// Allocations are the allocation CIDRs of all members, as far as they are known.
+	Allocations Allocations
+	// Now is the current time.
+	Now time.Time
+}
+
+// NewLocal returns what a cluster knows about a service that has a derived Service in it,
+// nil if there is none. A derived Service whose addresses are not assigned yet or not
+// available says nothing about a decision.
+func NewLocal(cluster string, derived *corev1.Service, allocations Allocations, now time.Time) Local {
+	local := Local{Cluster: cluster, Allocations: allocations, Now: now}
+	if derived == nil || derived.Spec.ClusterIP == corev1.ClusterIPNone {
+		return local
+	}
+	for _, ingress := range derived.Status.LoadBalancer.Ingress {
+		local.IPs = append(local.IPs, ingress.IP)
+	}
+	without := derived.Spec.Type == corev1.ServiceTypeClusterIP && derived.Annotations[multicluster.ClusterSetIPProblemAnnotation] == ""
+	local.Imported = len(local.IPs) > 0 || without
+	return local
+}
+
+// concurrency is how long after a decision another one may become known that was made
+// at the same time: the clusters may not have known of each other's export.
+const concurrency = 2 * PropagationDelay
+
+// serves reports whether the derived Service has exactly the addresses of a decision.
+func (l Local) serves(decision *Decision) bool {
+	return l.Imported && slices.Equal(decision.IPs, l.IPs)
+}
+
+// believes reports whether the decision of an export is believed: that of the cluster
+// itself always is.
+func (l Local) believes(export Export) bool {
+	return export.Cluster == l.Cluster || l.Allocations.Believes(export.Decision)
+}
+
+// settled reports whether a decision is older than any that was made at the same time.
+func (l Local) settled(decision *Decision) bool { return l.Now.Sub(decision.Since.Time) >= concurrency }
+
+// InForce returns the decision that applies in a cluster, nil while there is none: a
+// recorded decision, whatever the exports request by now. Without one, it is the decision
+// for no address if the founding export requests none. All clusters derive that one by
+// themselves, so that no cluster has to wait for it.
+//
+// What the cluster recorded stands unless it is so recent that another decision may have
+// been made at the same time. Without a record, the cluster keeps the addresses that it
+// serves as long as an export has them. Otherwise the oldest decision stands of those that
+// are believed (see [Allocations]). So a member
+// that makes up a decision does not change the address of a service that has one. Clusters
+// that know the same exports agree if those agree.
+func InForce(local Local, exports []Export) *Decision {
+	if held := prevailing(local, exports); held != nil {
 		return held
 	}
 	if first, found := founding(exports); found && !first.Wants {
 		return NewDecision(first.Cluster, nil, first.At)
+	}
+	return nil
+}
+
+// prevailing returns a copy of the recorded decision that applies, nil if there is none.
+func prevailing(local Local, exports []Export) *Decision {
+	own := recordedBy(local.Cluster, exports)
+	if own != nil && local.settled(own) {
+		return own.DeepCopy()
+	}
+	var all, served []*Decision
+	for _, export := range exports {
+		if export.Decision == nil {
+			continue
+		}
+		if local.believes(export) {
+			all = append(all, export.Decision)
+		}
+		if own == nil && local.serves(export.Decision) {
+			served = append(served, export.Decision)
+		}
+	}
+	if len(served) > 0 {
+		return oldest(served).DeepCopy()
+	}
+	return oldest(all).DeepCopy()
+}
+
+// recordedBy returns the decision that a cluster recorded, nil if it has none.
+func recordedBy(cluster string, exports []Export) *Decision {
+	for _, export := range exports {
+		if export.Cluster == cluster && export.Decision != nil {
+			return export.Decision
+		}
 	}
 	return nil
 }
@@ -74,6 +170,23 @@ func Disagree(exports []Export, inForce *Decision) []string {
 	var clusters []string
 	for _, export := range exports {
 		if export.Wants != (len(inForce.IPs) > 0) {
+			clusters = append(clusters, export.Cluster)
+		}
+	}
+	slices.Sort(clusters)
+	return slices.Compact(clusters)
+}
+
+// Contradict returns the sorted IDs of the clusters that recorded other addresses than
+// those of the decision in force. It returns none while the decision is so recent that
+// clusters may be about to adopt it.
+func Contradict(local Local, exports []Export, inForce *Decision) []string {
+	if inForce == nil || !local.settled(inForce) {
+		return nil
+	}
+	var clusters []string
+	for _, export := range exports {
+		if export.Decision != nil && !slices.Equal(export.Decision.IPs, inForce.IPs) {
 			clusters = append(clusters, export.Cluster)
 		}
 	}
@@ -95,19 +208,19 @@ type Action struct {
 	WaitFor string
 }
 
-// Decide returns the action for the cluster self, which is among the exports. settled
-// is false while the exports of other clusters may not be known completely, as after a
-// restart: then a known decision is adopted, but no new one is made.
+// Decide returns the action for a cluster, which is among the exports. complete is false
+// while the exports of other clusters may not be known completely, as after a restart:
+// then a known decision is adopted, but no new one is made.
 //
 // The exports are those that [Claims.Standing] returns.
-func Decide(self string, exports []Export, settled bool) Action {
-	if !slices.ContainsFunc(exports, func(export Export) bool { return export.Cluster == self }) {
+func Decide(local Local, exports []Export, complete bool) Action {
+	if !slices.ContainsFunc(exports, func(export Export) bool { return export.Cluster == local.Cluster }) {
 		return Action{}
 	}
-	if held := oldest(exports); held != nil {
+	if held := prevailing(local, exports); held != nil {
 		return Action{Record: held}
 	}
-	if !settled {
+	if !complete {
 		return Action{}
 	}
 	first, _ := founding(exports)
@@ -115,8 +228,8 @@ func Decide(self string, exports []Export, settled bool) Action {
 	case !first.Wants:
 		// All clusters record this, not only the founding one, which may withdraw its
 		// export before it does, or run a release that does not record.
-		return Action{Record: InForce(exports)}
-	case first.Cluster == self:
+		return Action{Record: InForce(local, exports)}
+	case first.Cluster == local.Cluster:
 		return Action{Allocate: true}
 	default:
 		return Action{WaitFor: first.Cluster}
@@ -149,15 +262,12 @@ func compare(a, b *Decision) int {
 	return cmp.Or(precedence.Compare(rank(a), rank(b)), slices.Compare(a.IPs, b.IPs))
 }
 
-// oldest returns a copy of the oldest recorded decision, nil if there is none.
-func oldest(exports []Export) *Decision {
-	var held *Decision
-	for _, export := range exports {
-		if export.Decision != nil && (held == nil || compare(export.Decision, held) < 0) {
-			held = export.Decision
-		}
+// oldest returns the oldest decision, nil if there is none.
+func oldest(decisions []*Decision) *Decision {
+	if len(decisions) == 0 {
+		return nil
 	}
-	return held.DeepCopy()
+	return slices.MinFunc(decisions, compare)
 }
 
 // founding returns the export that took effect first.

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
 func at(seconds int64) time.Time { return time.Unix(1000+seconds, 0) }
@@ -41,7 +44,7 @@ func TestOldestDecisionIsInForce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
-				if got := InForce(test.exports); !Equal(got, test.want) {
+				if got := InForce(Local{}, test.exports); !Equal(got, test.want) {
 					t.Errorf("got %v, want %v", got, test.want)
 				}
 				slices.Reverse(test.exports)
@@ -50,9 +53,101 @@ func TestOldestDecisionIsInForce(t *testing.T) {
 	}
 }
 
+// R244, R245: what a cluster recorded or serves stands against any decision that becomes
+// known later.
+func TestDecisionStandsAgainstOthersThatBecomeKnownLater(t *testing.T) {
+	const minute = 60
+	honest, forged, none := by("a", minute, "243.1.0.1"), by("m", 0, "243.9.0.1"), by("m", 0)
+	allocations := NewAllocations(map[string][]string{"a": {"243.1.0.0/16"}, "m": {"243.9.0.0/16"}, "z": {"?"}})
+	for name, test := range map[string]struct {
+		local   Local
+		exports []Export
+		want    *Decision
+	}{
+		"recorded by the cluster that made it": {Local{Cluster: "a", Now: at(2 * minute)}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "m", Decision: forged}}, honest},
+		"adopted and recorded":                 {Local{Cluster: "b", Now: at(2 * minute)}, []Export{{Cluster: "b", Decision: honest}, {Cluster: "m", Decision: forged}}, honest},
+		"a decision for no address is forged":  {Local{Cluster: "b", Now: at(2 * minute)}, []Export{{Cluster: "b", Decision: honest}, {Cluster: "m", Decision: none}}, honest},
+		"recorded for no address": {
+			Local{Cluster: "b", Now: at(2 * minute)}, []Export{{Cluster: "b", Decision: by("a", minute)}, {Cluster: "m", Decision: forged}}, by("a", minute)},
+		"made at the same time: the older one stands": {
+			Local{Cluster: "a", Now: at(minute + 19)}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "m", Decision: forged}}, forged},
+		"the last moment of that is over": {
+			Local{Cluster: "a", Now: at(minute + 20)}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "m", Decision: forged}}, honest},
+		"served": {
+			Local{Cluster: "c", Imported: true, IPs: honest.IPs}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "m", Decision: forged}}, honest},
+		"served without address": {
+			Local{Cluster: "c", Imported: true}, []Export{{Cluster: "a", Decision: by("a", minute)}, {Cluster: "m", Decision: forged}}, by("a", minute)},
+		"no export has what is served": {
+			Local{Cluster: "c", Imported: true, IPs: []string{"243.1.0.2"}}, []Export{{Cluster: "a", Decision: honest}}, honest},
+		"neither recorded nor served": {
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "m", Decision: forged}}, forged},
+		"forged in the allocation CIDR of another member": {
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "m", Decision: by("m", 0, "243.1.0.7")}}, honest},
+		"forged by a member without valid allocation CIDR": {
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: honest}, {Cluster: "z", Decision: by("z", 0, "243.1.0.7")}}, honest},
+		"in the former allocation CIDR of a member": {
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: by("a", 0, "243.7.0.1")}}, by("a", 0, "243.7.0.1")},
+		"of a cluster that left": {
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: by("left", 0, "243.1.0.9")}}, by("left", 0, "243.1.0.9")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				if got := InForce(test.local, test.exports); !Equal(got, test.want) {
+					t.Errorf("got %v, want %v", got, test.want)
+				}
+				slices.Reverse(test.exports)
+			}
+		})
+	}
+}
+
+func TestDerivedServiceShowsWhatIsServed(t *testing.T) {
+	derived := func(changes ...func(*corev1.Service)) *corev1.Service {
+		service := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.0.0.1"}}
+		for _, change := range changes {
+			change(service)
+		}
+		return service
+	}
+	addressed := func(s *corev1.Service) {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "243.1.0.1"}}
+	}
+	for name, test := range map[string]struct {
+		derived  *corev1.Service
+		imported bool
+		ips      []string
+	}{
+		"none":                 {nil, false, nil},
+		"with an address":      {derived(addressed), true, []string{"243.1.0.1"}},
+		"without address":      {derived(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }), true, nil},
+		"address not assigned": {derived(), false, nil},
+		"address unavailable": {derived(func(s *corev1.Service) {
+			s.Spec.Type, s.Annotations = corev1.ServiceTypeClusterIP, map[string]string{multicluster.ClusterSetIPProblemAnnotation: "in use"}
+		}), false, nil},
+		"address with a problem": {derived(addressed, func(s *corev1.Service) {
+			s.Annotations = map[string]string{multicluster.ClusterSetIPProblemAnnotation: "client addresses are lost"}
+		}), true, []string{"243.1.0.1"}},
+		"headless": {derived(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }), false, nil},
+	} {
+		if got := NewLocal("c", test.derived, nil, at(0)); got.Imported != test.imported || !slices.Equal(got.IPs, test.ips) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
+// R246: contradicting decisions are reported once they are not about to be given up.
+func TestContradict(t *testing.T) {
+	exports := []Export{{Cluster: "m", Decision: by("m", 0, "243.9.0.1")}, {Cluster: "a", Decision: by("a", 1, "243.1.0.1")}, {Cluster: "b", Decision: by("a", 2, "243.1.0.1")}, {Cluster: "c"}}
+	for seconds, want := range map[int64][]string{20: nil, 21: {"m"}} {
+		if got := Contradict(Local{Now: at(seconds)}, exports, exports[1].Decision); !slices.Equal(got, want) {
+			t.Errorf("after %d s: got %v, want %v", seconds, got, want)
+		}
+	}
+}
+
 func TestInForceIsACopy(t *testing.T) {
 	exports := []Export{{Cluster: "a", Decision: by("a", 1, "243.1.0.1")}}
-	InForce(exports).IPs[0] = "changed"
+	InForce(Local{}, exports).IPs[0] = "changed"
 	if exports[0].Decision.IPs[0] != "243.1.0.1" {
 		t.Error("changing the result changed the export")
 	}
@@ -101,7 +196,7 @@ func TestFoundingExportDecidesAndOthersAdopt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for settled, want := range map[bool]Action{true: test.settled, false: test.unsettled} {
-				got := Decide("b", test.exports, settled)
+				got := Decide(Local{Cluster: "b", Now: at(3)}, test.exports, settled)
 				if !Equal(got.Record, want.Record) || got.Allocate != want.Allocate || got.WaitFor != want.WaitFor {
 					t.Errorf("settled %v: got %+v, want %+v", settled, got, want)
 				}
@@ -118,7 +213,7 @@ func TestRequestsDoNotChangeADecision(t *testing.T) {
 			{Cluster: "c", At: at(3), Wants: requests&4 > 0},
 		}
 		for _, export := range exports {
-			if got := Decide(export.Cluster, exports, true); !reflect.DeepEqual(got, Action{Record: by("a", 1, "243.1.0.1")}) {
+			if got := Decide(Local{Cluster: export.Cluster, Now: at(3)}, exports, true); !reflect.DeepEqual(got, Action{Record: by("a", 1, "243.1.0.1")}) {
 				t.Errorf("requests %03b: got action %+v of %s, want the decision", requests, got, export.Cluster)
 			}
 		}
@@ -137,6 +232,37 @@ func TestDecisionSurvivesSerialization(t *testing.T) {
 	}
 	if Equal(made, nil) || !Equal(nil, nil) || Equal(made, by("a", 1)) {
 		t.Error("Equal is wrong")
+	}
+}
+
+// R244: no cluster gives the address of a service that it exports or imports to another one.
+func TestAddressStaysWithTheServiceThatHasIt(t *testing.T) {
+	const minute = 60
+	forged := []Export{{Cluster: "m", Decision: by("gone", 0, "243.1.0.1")}}
+	web := func(cluster string) []Export {
+		return []Export{{Cluster: "a", Decision: by("a", minute, "243.1.0.1")}, {Cluster: cluster, Decision: by("a", minute, "243.1.0.1")}}
+	}
+	for name, test := range map[string]struct {
+		web    []Export
+		local  Local // to web
+		forged []Export
+		keeps  bool
+	}{
+		"recorded":             {web("b"), Local{Cluster: "b", Now: at(2 * minute)}, forged, true},
+		"recorded just now":    {web("b"), Local{Cluster: "b", Now: at(minute)}, forged, false},
+		"served":               {web("b"), Local{Cluster: "c", Imported: true, IPs: []string{"243.1.0.1"}}, forged, true},
+		"neither":              {web("b"), Local{Cluster: "c"}, forged, false},
+		"neither, disbelieved": {web("b"), Local{Cluster: "c", Allocations: NewAllocations(map[string][]string{"a": {"243.1.0.0/16"}, "m": nil})}, []Export{{Cluster: "m", Decision: by("m", 0, "243.1.0.1")}}, true},
+	} {
+		claims := NewClaims(map[string][]Export{"web": test.web, "forged": test.forged}, func(key string) Local {
+			if key == "web" {
+				return test.local
+			}
+			return Local{Cluster: test.local.Cluster, Allocations: test.local.Allocations, Now: test.local.Now}
+		})
+		if got := claims.Standing("web", test.web)[0].Decision != nil; got != test.keeps {
+			t.Errorf("%s: keeps its address: %t, want %t", name, got, test.keeps)
+		}
 	}
 }
 
@@ -168,7 +294,7 @@ func TestAddressBelongsToTheOlderDecision(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claims := NewClaims(test.services)
+			claims := NewClaims(test.services, func(string) Local { return Local{} })
 			for key, exports := range test.services {
 				for i, standing := range claims.Standing(key, exports) {
 					isVoid := standing.Decision == nil && exports[i].Decision != nil

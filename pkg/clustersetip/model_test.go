@@ -28,6 +28,7 @@ const (
 	deliver  operation = "deliver"  // the next message of cluster a to cluster b
 	catchUp  operation = "catch up" // all messages to cluster a
 	run      operation = "run"      // the controller of cluster a
+	forge    operation = "forge"    // the hostile cluster exports service s with a decision that it made up
 	settle   operation = "settle"   // deliver and run everything until nothing changes, and check
 )
 
@@ -37,10 +38,12 @@ type step struct {
 	s     int
 	wants bool
 	after int // seconds
+	// forged is the decision that is forged.
+	forged *Decision
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("{%-8s a: %d, b: %d, s: %d, wants: %v, after: %d}", s.do, s.a, s.b, s.s, s.wants, s.after)
+	return fmt.Sprintf("{%-8s a: %d, b: %d, s: %d, wants: %v, after: %d, forged: %v}", s.do, s.a, s.b, s.s, s.wants, s.after, s.forged)
 }
 
 // rules are deviations of the model, to show that each rule is necessary.
@@ -51,6 +54,7 @@ type rules struct {
 	noQuarantine bool // an address is available as soon as no service is known to hold it
 	noPause      bool // a cluster allocates right after it started or joined
 	delayed      bool // messages may take longer than the propagation delay
+	hostile      bool // the last cluster makes up decisions, and has no controller
 }
 
 type setup struct {
@@ -58,6 +62,8 @@ type setup struct {
 	length                      int // of the CIDRs, for IPv6 plus 96
 	dual                        bool
 	rules                       rules
+	punctual                    bool // controllers run every half PropagationDelay at least
+	disagree                    bool // clusters may come to different results
 }
 
 // message contains all exports of a cluster at some time.
@@ -76,11 +82,13 @@ type cluster struct {
 	received   map[string]message
 	inbox      map[string][]message
 
-	started, joined time.Time
+	started, joined, ran time.Time
 	// held are the services that the cluster knows to hold an address.
 	held       map[netip.Addr]map[string]bool
 	quarantine Quarantine
 	waiting    map[string]bool // services that it could not decide
+	// served are the decisions in force, which the cluster has derived Services for.
+	served map[string]*Decision
 }
 
 func (c *cluster) member() bool { return c.membership%2 == 1 }
@@ -91,13 +99,19 @@ type model struct {
 	clusters []*cluster
 	// agreed are the decisions that all exports had when the model was settled, for as
 	// long as an export has them.
-	agreed map[string]*Decision
+	agreed   map[string]*Decision
+	agreedAt map[string]time.Time
+	// made are the decisions that honest clusters made.
+	made []*Decision
 	// collisions counts the allocations of addresses that another service held.
 	collisions, allocations int
+	// contradictions counts the forged decisions about services that all clusters had
+	// agreed on.
+	contradictions int
 }
 
 func newModel(s setup) *model {
-	m := &model{setup: s, now: time.Unix(1000, 0), agreed: map[string]*Decision{}}
+	m := &model{setup: s, now: time.Unix(1000, 0), agreed: map[string]*Decision{}, agreedAt: map[string]time.Time{}}
 	for i := range s.clusters {
 		m.clusters = append(m.clusters, &cluster{id: fmt.Sprintf("c%d", i), exports: map[string]Export{}})
 	}
@@ -107,25 +121,50 @@ func newModel(s setup) *model {
 	return m
 }
 
-// pass advances the time by a second and delivers the messages that are due.
-func (m *model) pass() {
+// pass advances the time by a second, delivers the messages and runs the controllers that
+// are due. It reports whether those changed anything.
+func (m *model) pass() (changed bool, err error) {
 	m.now = m.now.Add(time.Second)
+	if m.rules.delayed {
+		return false, nil
+	}
 	for _, c := range m.members() {
 		for _, from := range m.clusters {
-			for !m.rules.delayed && len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= PropagationDelay/2 {
+			for len(c.inbox[from.id]) > 0 && m.now.Sub(c.inbox[from.id][0].sent) >= PropagationDelay/2 {
 				m.receive(c, from.id)
 			}
 		}
 	}
+	for _, c := range m.honest() {
+		if m.punctual && m.now.Sub(c.ran) >= PropagationDelay/2 {
+			ran, err := m.run(c)
+			if err != nil {
+				return false, err
+			}
+			changed = changed || ran
+		}
+	}
+	return changed, nil
 }
 
 func (m *model) do(s step) error {
 	for range s.after {
-		m.pass()
+		if _, err := m.pass(); err != nil {
+			return err
+		}
+	}
+	if m.hostile(s.a) != (s.do == forge) && s.do != enter && s.do != leave && s.do != deliver && s.do != settle {
+		return nil
 	}
 	a, b, key := m.clusters[s.a%len(m.clusters)], m.clusters[s.b%len(m.clusters)], fmt.Sprintf("ns/s%d", s.s%m.services)
 	own, exported := a.exports[key]
 	switch {
+	case s.do == forge:
+		if m.agreed[key] != nil && a.member() {
+			m.contradictions++
+		}
+		a.exports[key] = Export{Cluster: a.id, At: s.forged.Since.Time, Wants: s.wants, Decision: s.forged}
+		m.send(a)
 	case s.do == export && !exported:
 		a.exports[key] = Export{Cluster: a.id, At: m.now, Wants: s.wants}
 		m.send(a)
@@ -158,13 +197,27 @@ func (m *model) do(s step) error {
 	return nil
 }
 
+// hostile reports whether a cluster makes up decisions.
+func (m *model) hostile(i int) bool {
+	return m.rules.hostile && i%len(m.clusters) == len(m.clusters)-1
+}
+
+func (m *model) index(id string) int {
+	return slices.IndexFunc(m.clusters, func(c *cluster) bool { return c.id == id })
+}
+
+// honest returns the members that follow the rules.
+func (m *model) honest() []*cluster {
+	return slices.DeleteFunc(m.members(), func(c *cluster) bool { return m.hostile(slices.Index(m.clusters, c)) })
+}
+
 func (m *model) members() []*cluster {
 	return slices.DeleteFunc(slices.Clone(m.clusters), func(c *cluster) bool { return !c.member() })
 }
 
 func (m *model) join(c *cluster) {
 	c.cidr = 0
-	for slices.ContainsFunc(m.members(), func(other *cluster) bool { return other.cidr == c.cidr }) {
+	for slices.ContainsFunc(m.members(), func(other *cluster) bool { return other.cidr == c.cidr || m.holdsIn(other, c) }) {
 		c.cidr++
 	}
 	c.membership++
@@ -179,8 +232,19 @@ func (m *model) join(c *cluster) {
 	m.send(c)
 }
 
+// holdsIn reports whether a cluster holds an address in the allocation CIDR of another one.
+func (m *model) holdsIn(c, other *cluster) bool {
+	for _, export := range c.exports {
+		if slices.ContainsFunc(addresses(export.Decision), func(addr netip.Addr) bool { return contains(m.pool(other).cidrs, addr) }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *model) leave(c *cluster) {
 	c.membership++
+	c.served = nil
 	for key, own := range c.exports {
 		own.Decision = nil
 		c.exports[key] = own
@@ -291,17 +355,75 @@ func (m *model) pool(c *cluster) Pool {
 	return NewPool(cidrs)
 }
 
-// run runs the controller of a cluster, and reports whether anything changed.
+// local returns what a cluster knows about a service besides the exports.
+func (m *model) local(c *cluster, key string) Local {
+	local := Local{Cluster: c.id, Allocations: Allocations{}, Now: m.now}
+	for _, other := range m.members() {
+		local.Allocations[other.id] = m.pool(other).cidrs
+	}
+	if served := c.served[key]; served != nil {
+		local.Imported, local.IPs = true, served.IPs
+	}
+	return local
+}
+
+// serve updates the derived Services of a cluster, and reports whether any changed. An
+// address that a derived Service has is not available for another one.
+func (m *model) serve(c *cluster, known map[string][]Export) (changed bool, err error) {
+	served, users := map[string]*Decision{}, map[netip.Addr]string{}
+	for _, key := range slices.Sorted(maps.Keys(c.served)) {
+		for _, addr := range addresses(c.served[key]) {
+			users[addr] = key
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(known)) {
+		before, next := c.served[key], InForce(m.local(c, key), known[key])
+		if agreed := m.agreedIn(c, key); agreed != nil && before != nil && slices.Equal(before.IPs, agreed.IPs) && (next == nil || !slices.Equal(next.IPs, agreed.IPs)) && c.knows(key, agreed) {
+			return false, fmt.Errorf("%s serves %v instead of %v for %s, which all clusters had agreed on", c.id, next, agreed, key)
+		}
+		taken := func(addr netip.Addr) bool { user, used := users[addr]; return used && user != key }
+		if next == nil || slices.ContainsFunc(addresses(next), taken) {
+			continue
+		}
+		for _, addr := range addresses(next) {
+			users[addr] = key
+		}
+		served[key] = next
+		changed = changed || before == nil || !alike(before, next)
+	}
+	changed = changed || len(served) != len(c.served)
+	c.served = served
+	return changed, nil
+}
+
+// agreedIn returns the decision that all clusters agreed on. A cluster that joined later may
+// know a forged decision first.
+func (m *model) agreedIn(c *cluster, key string) *Decision {
+	if m.rules.hostile && !c.joined.Before(m.agreedAt[key]) {
+		return nil
+	}
+	return m.agreed[key]
+}
+
+// knows reports whether a cluster knows an export with a decision.
+func (c *cluster) knows(key string, decision *Decision) bool {
+	return slices.ContainsFunc(c.known()[key], func(export Export) bool { return export.Decision != nil && alike(export.Decision, decision) })
+}
+
+// run runs the controllers of a cluster, and reports whether anything changed.
 func (m *model) run(c *cluster) (changed bool, err error) {
+	recorded := false
+	c.ran = m.now
+	local := func(key string) Local { return m.local(c, key) }
+	known := c.known()
+	claims := NewClaims(known, local)
 	for _, key := range slices.Sorted(maps.Keys(c.exports)) {
 		own := c.exports[key]
-		known := c.known()
-		claims := NewClaims(known)
 		exports := claims.Standing(key, known[key])
 		if m.rules.noClaims {
 			exports = known[key]
 		}
-		action := Decide(c.id, exports, m.settled(c))
+		action := Decide(local(key), exports, m.settled(c))
 		decision := action.Record
 		if action.Allocate {
 			decision, err = m.allocate(c, key)
@@ -313,19 +435,24 @@ func (m *model) run(c *cluster) (changed bool, err error) {
 		if Equal(decision, own.Decision) {
 			continue
 		}
-		if agreed := m.agreed[key]; agreed != nil && Equal(own.Decision, agreed) {
+		if decision != nil && !m.hostile(m.index(decision.DecidedBy)) && (action.Allocate || !slices.ContainsFunc(exports, func(export Export) bool { return export.Decision != nil })) {
+			m.made = append(m.made, decision)
+		}
+		if agreed := m.agreedIn(c, key); agreed != nil && Equal(own.Decision, agreed) && (decision == nil || !slices.Equal(decision.IPs, agreed.IPs)) {
 			return false, fmt.Errorf("%s replaced %v of %s, which all clusters had agreed on, by %v", c.id, agreed, key, decision)
 		}
 		own.Decision = decision
 		c.exports[key] = own
 		m.observe(c)
-		changed = true
+		recorded, known = true, c.known()
+		claims = NewClaims(known, local)
 	}
 	maps.DeleteFunc(c.waiting, func(key string, _ bool) bool { _, exported := c.exports[key]; return !exported })
-	if changed {
+	if recorded {
 		m.send(c)
 	}
-	return changed, nil
+	served, err := m.serve(c, known)
+	return recorded || served, err
 }
 
 func (m *model) allocate(c *cluster, key string) (*Decision, error) {
@@ -348,7 +475,7 @@ func (m *model) allocate(c *cluster, key string) (*Decision, error) {
 	m.allocations++
 	if other, held := m.heldByOther(key, decision); held {
 		m.collisions++
-		if m.rules == (rules{}) {
+		if !m.rules.delayed && m.rules == (rules{hostile: m.rules.hostile}) {
 			return nil, fmt.Errorf("%s allocated %v for %s, but %s", c.id, ips, key, other)
 		}
 	}

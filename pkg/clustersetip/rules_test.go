@@ -40,7 +40,7 @@ func TestRulesAreNecessary(t *testing.T) {
 				{do: export, a: 1, s: 0, after: 1}, {do: run, a: 1, after: 1},
 				{do: unexport, a: 0, s: 0, after: 1}, {do: run, a: 0, after: 1},
 			},
-			"which all clusters had agreed on",
+			"hold 243.1.0.0",
 		},
 		// c2 sees c1 before c1 adopts the address, and c0 after it withdrew. So c2
 		// decides for no address, which must not override the agreed one.
@@ -52,7 +52,7 @@ func TestRulesAreNecessary(t *testing.T) {
 				{do: export, a: 1, s: 0, after: 1}, {do: run, a: 1, after: 1}, {do: unexport, a: 0, s: 0, after: 1},
 				{do: deliver, a: 0, b: 2, after: 1}, {do: deliver, a: 0, b: 2, after: 1}, {do: run, a: 2, after: 1},
 			},
-			"which all clusters had agreed on",
+			"all clusters had agreed on",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
@@ -36,7 +37,10 @@ func (s *Set) evaluateLocked() {
 	before := s.routes
 	s.routes = route.Choose(s.roster.identity, direct, sources)
 	s.notifyLocked(rerouted(before, s.routes))
-	s.roster.relateLocked(s.peers, s.routes)
+	usable := s.roster.usable
+	if s.roster.relateLocked(s.peers, s.routes) {
+		s.deferred = append(s.deferred, func() { s.reconsider(usable) })
+	}
 	s.roster.describeLocked(s.peers, s.routes, now)
 }
 
@@ -55,6 +59,27 @@ func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
 		})
 	case before.Accepted && result.Left():
 		s.forgetLocked(p)
+	}
+}
+
+// reconsider notifies of the Services whose decision about a shared ClusterSet IP was
+// believed before the allocation CIDRs changed and is not now, or the other way round.
+func (s *Set) reconsider(before clustersetip.Allocations) {
+	s.mu.RLock()
+	now := s.roster.usable
+	var changed []exports.Ref
+	for cluster, route := range s.routes {
+		for _, service := range route.Source.exports.Services(cluster) {
+			ref := exports.Ref{Cluster: cluster, Service: service}
+			if exported := route.Source.exports.Service(ref); exported != nil && exported.Spec.ClusterSetIP != nil &&
+				before.Believes(exported.Spec.ClusterSetIP) != now.Believes(exported.Spec.ClusterSetIP) {
+				changed = append(changed, ref)
+			}
+		}
+	}
+	s.mu.RUnlock()
+	for _, ref := range changed {
+		s.config.ServiceChanged(ref)
 	}
 }
 

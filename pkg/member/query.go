@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 // Export is a Service as one cluster exports it, together with the state of that cluster.
@@ -36,6 +37,14 @@ func (s *Set) Exports(service types.NamespacedName) []Export {
 		}
 	}
 	return exports
+}
+
+// Allocations returns the allocation CIDRs of all clusters that may allocate shared
+// ClusterSet IPs. It must not be modified.
+func (s *Set) Allocations() clustersetip.Allocations {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.roster.usable
 }
 
 // Services returns all Services that any member exports.

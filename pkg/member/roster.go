@@ -37,7 +37,10 @@ type roster struct {
 	// conflicts the overlapping ones that take precedence.
 	allocations []allocation.Claim
 	conflicts   map[string]allocation.Claim
-	readers     readers
+	// usable are the allocation CIDRs without those of clusters with a conflict. It is
+	// replaced, never modified.
+	usable  clustersetip.Allocations
+	readers readers
 	// unlisted are the readers that are not members, as shown in the own entry.
 	unlisted []string
 	// ownConditions are those of the own entry, kept for their transition times.
@@ -52,8 +55,9 @@ func newRoster(config *Config) roster {
 }
 
 // relateLocked updates what depends on all clusters together: which of them are
-// members, and whether their allocation CIDRs conflict.
-func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Route[*peer]) {
+// members, and whether their allocation CIDRs conflict. It reports whether the
+// allocation CIDRs changed.
+func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Route[*peer]) (reallocated bool) {
 	if listing := newListing(r.identity, peers, routes); !listing.Equal(r.listing) {
 		r.listing = listing
 	}
@@ -70,8 +74,9 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 		}
 	}
 	slices.SortFunc(claims, func(a, b allocation.Claim) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	if !slices.EqualFunc(claims, r.allocations, allocation.Claim.Equal) {
+	if reallocated = !slices.EqualFunc(claims, r.allocations, allocation.Claim.Equal); reallocated {
 		r.allocations, r.conflicts = claims, allocation.Conflicts(claims)
+		r.usable = allocation.Usable(claims, r.conflicts)
 	}
 	for _, p := range peers {
 		p.relateLocked(r.listing)
@@ -82,6 +87,7 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 		}
 		p.allocation = allocation.Condition(claim, conflict, allocation.Problem(claim, r.config.Ranges))
 	}
+	return reallocated
 }
 
 func conflictOf(conflicts map[string]allocation.Claim, cluster string) *allocation.Claim {

@@ -81,19 +81,33 @@ func findConflicts(exports []Export, result Result) []Conflict {
 	return conflicts
 }
 
-// findIPConflict returns a conflict if exports request something else than was
-// decided about the shared ClusterSet IP. The decision stands even if exports
-// change their request or the deciding cluster withdraws its export.
-func findIPConflict(exports []clustersetip.Export, inForce *clustersetip.Decision) []Conflict {
-	disagree := clustersetip.Disagree(exports, inForce)
-	if inForce == nil || len(disagree) == 0 {
-		return nil
+// findIPConflicts returns a conflict if exports request something else than was
+// decided about the shared ClusterSet IP, and one if clusters recorded another
+// decision. The decision stands even if exports change their request or the
+// deciding cluster withdraws its export.
+func findIPConflicts(local clustersetip.Local, exports []clustersetip.Export, inForce *clustersetip.Decision) (conflicts []Conflict) {
+	if disagree := clustersetip.Disagree(exports, inForce); len(disagree) > 0 {
+		conflicts = append(conflicts, Conflict{
+			Reason: "ClusterSetIPConflict",
+			Message: fmt.Sprintf("Conflicting use of a shared ClusterSet IP. Using \"%t\", decided by %q with the founding export, until all exports of the Service are deleted. %d/%d clusters disagree.",
+				len(inForce.IPs) > 0, inForce.DecidedBy, len(disagree), len(exports)),
+		})
 	}
-	return []Conflict{{
-		Reason: "ClusterSetIPConflict",
-		Message: fmt.Sprintf("Conflicting use of a shared ClusterSet IP. Using \"%t\", decided by %q with the founding export, until all exports of the Service are deleted. %d/%d clusters disagree.",
-			len(inForce.IPs) > 0, inForce.DecidedBy, len(disagree), len(exports)),
-	}}
+	if others := clustersetip.Contradict(local, exports, inForce); len(others) > 0 {
+		conflicts = append(conflicts, Conflict{
+			Reason: "ClusterSetIPDecisionConflict",
+			Message: fmt.Sprintf("Conflicting decisions about the shared ClusterSet IP. Using %q, decided by %q, in this cluster; clusters with another decision: %s. Delete and create the ServiceExport again in those whose decision should be given up.",
+				describeIPs(inForce.IPs), inForce.DecidedBy, truncate.Characters(strings.Join(others, ", "), maxValue)),
+		})
+	}
+	return conflicts
+}
+
+func describeIPs(ips []string) string {
+	if len(ips) == 0 {
+		return "none"
+	}
+	return strings.Join(ips, ",")
 }
 
 // hasFamiliesOf reports whether a later export has every IP family of the oldest

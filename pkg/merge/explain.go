@@ -46,9 +46,12 @@ type Property struct {
 
 // Explain returns how Merge determines its result, property by property, always
 // in the same order. At least one export is required.
-func Explain(exports []Export) []Property {
+func Explain(exports []Export) []Property { return ExplainIn(clustersetip.Local{}, exports) }
+
+// ExplainIn returns how MergeIn determines its result.
+func ExplainIn(local clustersetip.Local, exports []Export) []Property {
 	exports = byPrecedence(exports)
-	oldest, merged := exports[0], Merge(exports)
+	oldest, merged := exports[0], MergeIn(local, exports)
 	result := Export{Spec: merged.Spec, Labels: merged.Labels, Annotations: merged.Annotations}
 	explained := make([]Property, 0, len(properties))
 	for _, property := range properties {

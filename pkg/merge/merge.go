@@ -3,7 +3,8 @@
 
 // Package merge determines the ServiceImport of a Service that several clusters
 // export. It is pure: every cluster that knows the same exports gets the same
-// result without any coordination.
+// result without any coordination, except that a cluster keeps the shared
+// ClusterSet IP that it has.
 package merge
 
 import (
@@ -60,8 +61,13 @@ type Result struct {
 
 // Merge merges the exports of one Service, at least one. The oldest export takes
 // precedence, except for ports, whose union is used. The result does not depend
-// on the order of the exports or on duplicates.
-func Merge(exports []Export) Result {
+// on the order of the exports or on duplicates. It is that of a cluster which does
+// not have the Service yet; [MergeIn] returns that of another one.
+func Merge(exports []Export) Result { return MergeIn(clustersetip.Local{}, exports) }
+
+// MergeIn merges the exports of one Service as Merge does, in a cluster that may
+// have recorded or served a shared ClusterSet IP of the Service.
+func MergeIn(local clustersetip.Local, exports []Export) Result {
 	exports = byPrecedence(exports)
 	oldest := exports[0]
 	result := Result{Spec: oldest.Spec, Labels: oldest.Labels, Annotations: oldest.Annotations}
@@ -75,8 +81,8 @@ func Merge(exports []Export) Result {
 	for _, export := range exports {
 		ips = append(ips, export.IP)
 	}
-	result.IP = clustersetip.InForce(ips)
-	result.Conflicts = append(findConflicts(exports, result), findIPConflict(ips, result.IP)...)
+	result.IP = clustersetip.InForce(local, ips)
+	result.Conflicts = append(findConflicts(exports, result), findIPConflicts(local, ips, result.IP)...)
 	return result
 }
 

@@ -348,6 +348,22 @@ func TestIPConflictNamesTheDecidingCluster(t *testing.T) {
 	}
 }
 
+// R246: a decision that contradicts the one in force is reported, and what to do about it.
+func TestContradictingDecisionIsAConflict(t *testing.T) {
+	recorded := func(ip string) func(*Export) {
+		return func(e *Export) {
+			e.IP = clustersetip.Export{Cluster: e.Cluster, Wants: true, Decision: clustersetip.NewDecision(e.Cluster, []string{ip}, e.Since)}
+		}
+	}
+	exports := []Export{exported(1, recorded("243.9.0.1")), exported(2, recorded("243.1.0.1"))}
+	result := MergeIn(clustersetip.Local{Cluster: exports[1].Cluster, Now: exports[1].Since.Add(time.Hour)}, exports)
+	want := `Conflicting decisions about the shared ClusterSet IP. Using "243.1.0.1", decided by "cluster-2", in this cluster; clusters with another decision: cluster-1. ` +
+		"Delete and create the ServiceExport again in those whose decision should be given up."
+	if reasons(result) != "ClusterSetIPDecisionConflict" || result.Conflicts[0].Message != want {
+		t.Errorf("conflicts %+v, want %q", result.Conflicts, want)
+	}
+}
+
 // R55, R119: the conflict ends when the conflicting export is withdrawn.
 func TestConflictEndsWithItsCause(t *testing.T) {
 	headless := exported(1, func(e *Export) { e.Spec.Type = multicluster.Headless })

@@ -29,6 +29,10 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	if err != nil || export.Check(written.Namespace, written.Name, service) != nil {
 		return nil // the strategy warns about these
 	}
+	local, err := p.localState(types.NamespacedName{Namespace: written.Namespace, Name: written.Name})
+	if err != nil {
+		return nil // warnings are best effort
+	}
 	own := export.Service(p.config.origin(identity), written, service)
 	exports := []merge.Export{merge.FromExported(own)}
 	var clusters []string
@@ -37,7 +41,7 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 		clusters = append(clusters, describeCluster(other.Service.Spec.Cluster, other.State))
 	}
 	var warnings []string
-	for _, conflict := range merge.Merge(exports).Conflicts {
+	for _, conflict := range merge.MergeIn(local.ip, exports).Conflicts {
 		if len(clusters) == 0 { // the export conflicts with its own recorded decision
 			warnings = append(warnings, fmt.Sprintf("%s: %s", conflict.Reason, conflict.Message))
 			continue

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
@@ -162,6 +163,7 @@ func (p *Projection) localState(service types.NamespacedName) (localState, error
 			local.derived = found
 		}
 	}
+	local.ip = clustersetip.NewLocal(p.members.Identity().ID, local.derived, p.members.Allocations(), p.config.Clock.Now())
 	slices, err := p.imported.IndexKeys(importIndex, service.String())
 	local.slices = len(slices) > 0
 	return local, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -35,6 +36,8 @@ type localState struct {
 	conflicting *corev1.Service
 	// slices is whether imported EndpointSlices exist.
 	slices bool
+	// ip is what matters of this cluster for the shared ClusterSet IP.
+	ip clustersetip.Local
 }
 
 // newImport returns the import of a Service that at least one cluster exports.
@@ -43,7 +46,7 @@ func newImport(key types.NamespacedName, identity importidentity.Identity, expor
 	for _, export := range exports {
 		mergeables = append(mergeables, merge.FromExported(export.Service))
 	}
-	merged := merge.Merge(mergeables)
+	merged := merge.MergeIn(local.ip, mergeables)
 	result := newIdentified(key, identity)
 	result.Labels, result.Spec = maps.Clone(merged.Labels), merged.Spec
 	for name, value := range merged.Annotations {

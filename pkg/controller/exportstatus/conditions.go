@@ -16,6 +16,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/ipallocator"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -46,6 +47,18 @@ type facts struct {
 	members []*clustersetv1alpha1.Member
 	// ipProblem is why the service has no shared ClusterSet IP although it requests one.
 	ipProblem *export.Problem
+	// derived is the derived Service, nil if there is none.
+	derived *corev1.Service
+	now     time.Time
+}
+
+// local returns what this cluster knows about the shared ClusterSet IP besides the
+// exports.
+func (f facts) local() clustersetip.Local {
+	if f.self == nil {
+		return clustersetip.Local{}
+	}
+	return clustersetip.NewLocal(f.self.Status.ClusterID, f.derived, ipallocator.Allocations(f.members), f.now)
 }
 
 // joinedAt returns when this cluster joined its ClusterSet.
@@ -123,7 +136,7 @@ func conflict(problem *export.Problem, observed facts) metav1.Condition {
 		exports = append(exports, merge.FromV1alpha1(exported))
 	}
 	var reasons, messages []string
-	for _, conflict := range merge.Merge(exports).Conflicts {
+	for _, conflict := range merge.MergeIn(observed.local(), exports).Conflicts {
 		reasons, messages = append(reasons, conflict.Reason), append(messages, conflict.Message)
 	}
 	if len(reasons) > 0 {

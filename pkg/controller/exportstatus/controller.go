@@ -46,6 +46,7 @@ const (
 // Controller writes the status of ServiceExports.
 type Controller struct {
 	client   versioned.Interface
+	clock    clock.PassiveClock
 	recorder recorder.EventRecorder
 	queue    loop.Queue
 	handlers loop.Handlers
@@ -77,10 +78,10 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		}
 	}
 	c := &Controller{
-		client: client, recorder: recorder, queue: loop.NewQueue("exportstatus"),
+		client: client, clock: clock, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
 	}
-	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.queue.Add)
+	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.derived, c.queue.Add)
 	c.handlers = loop.Handlers{
 		services.Informer(): loop.OnChange(c.enqueue),
 		exports.Informer():  loop.OnTransition(c.ownChanged),
@@ -88,6 +89,15 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		members.Informer():  loop.OnTransition(c.memberChanged),
 	}
 	return c, nil
+}
+
+// derived returns the derived Service of a service, nil if there is none.
+func (c *Controller) derived(service types.NamespacedName) *corev1.Service {
+	found, err := c.services.Services(service.Namespace).Get(multicluster.DerivedServiceName(service.Namespace, service.Name))
+	if err != nil || found.Labels[multicluster.ManagedByLabel] != multicluster.ManagedBy {
+		return nil
+	}
+	return found
 }
 
 func indexByService(object any) ([]string, error) {
@@ -240,7 +250,7 @@ func note(message string, self *clustersetv1alpha1.Member) string {
 
 // observe collects what the status of an export depends on.
 func (c *Controller) observe(key types.NamespacedName) (facts, error) {
-	var observed facts
+	observed := facts{derived: c.derived(key), now: c.clock.Now()}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	switch {
 	case err == nil:

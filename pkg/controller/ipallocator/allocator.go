@@ -41,6 +41,8 @@ type Allocator struct {
 	// exported are the ExportedServices of all clusters, own the ServiceExports of
 	// this cluster, both indexed by AddIndexers.
 	exported, own cache.Indexer
+	// derived returns the derived Service of a service, nil if there is none.
+	derived func(types.NamespacedName) *corev1.Service
 	// requeue reconciles an export again.
 	requeue      func(types.NamespacedName)
 	reservations *reservations
@@ -49,8 +51,10 @@ type Allocator struct {
 // New returns an allocator that reads the ExportedServices of all clusters and
 // the ServiceExports of this cluster from indexers with the [Indexers]. It calls
 // requeue, which must not block, for each export whose assignment may have changed.
-func New(clock clock.PassiveClock, exported, own cache.Indexer, requeue func(types.NamespacedName)) *Allocator {
-	return &Allocator{clock: clock, exported: exported, own: own, requeue: requeue, reservations: newReservations()}
+// derived returns the derived Service of a service in this cluster, nil if there is
+// none.
+func New(clock clock.PassiveClock, exported, own cache.Indexer, derived func(types.NamespacedName) *corev1.Service, requeue func(types.NamespacedName)) *Allocator {
+	return &Allocator{clock: clock, exported: exported, own: own, derived: derived, requeue: requeue, reservations: newReservations()}
 }
 
 // Request is an export of this cluster and the state that its address depends on.
@@ -148,16 +152,20 @@ func (a *Allocator) RequeueWaiting() {
 }
 
 func (a *Allocator) evaluate(request Request) (Result, error) {
-	exports := a.standing(request.Key, exportsOf(request))
 	now := a.clock.Now()
+	allocations := Allocations(request.Members)
+	localTo := func(key types.NamespacedName) clustersetip.Local {
+		return clustersetip.NewLocal(request.Self.Status.ClusterID, a.derived(key), allocations, now)
+	}
+	exports, local := a.standing(request.Key, exportsOf(request), localTo), localTo(request.Key)
 	unsynced, until := unsyncedMember(request.Members, now)
-	action := clustersetip.Decide(request.Self.Status.ClusterID, exports, unsynced == "")
+	action := clustersetip.Decide(local, exports, unsynced == "")
 	switch {
 	case action.Record != nil:
 		return Result{Decision: action.Record}, nil
 	case action.Allocate:
 		return a.allocate(request, exports)
-	case clustersetip.InForce(exports) != nil:
+	case clustersetip.InForce(local, exports) != nil:
 		// The decision for no address takes effect at once and is only recorded later.
 		return Result{RetryAfter: until.Sub(now)}, nil
 	case unsynced != "":
@@ -165,6 +173,21 @@ func (a *Allocator) evaluate(request Request) (Result, error) {
 			unsynced, until.UTC().Format(time.RFC3339)), nil
 	}
 	return pending(0, "waiting for cluster %q, which has the founding export, to allocate the address; see the Ready condition of its ServiceExport", action.WaitFor), nil
+}
+
+// Allocations returns the allocation CIDRs of all members that may allocate.
+func Allocations(members []*clustersetv1alpha1.Member) clustersetip.Allocations {
+	cidrs := map[string][]string{}
+	for _, member := range members {
+		if meta.IsStatusConditionFalse(member.Status.Conditions, clusterset.MemberAccepted) {
+			continue
+		}
+		cidrs[member.Status.ClusterID] = member.Status.ClusterSetIPCIDRs
+		if meta.IsStatusConditionFalse(member.Status.Conditions, clusterset.MemberClusterSetIP) {
+			cidrs[member.Status.ClusterID] = nil
+		}
+	}
+	return clustersetip.NewAllocations(cidrs)
 }
 
 // exportsOf returns the exports of a service. For this cluster, the recorded
@@ -237,9 +260,10 @@ func (a *Allocator) allocate(request Request, exports []clustersetip.Export) (Re
 		return pending(until.Sub(now), "this cluster joined or mcs-controller started recently; "+
 			"allocation continues at %s, when all addresses in use are known, no action is required", until.UTC().Format(time.RFC3339)), nil
 	}
+	allocations := Allocations(request.Members)
 	var wait time.Duration // until the first quarantined address becomes available
 	ips, err := clustersetip.NewPool(cidrs).Allocate(request.Key.String(), request.Service.Spec.IPFamilies, func(address netip.Addr) bool {
-		if a.inUseLocked(address, request.Key, request.JoinedAt) {
+		if a.inUseLocked(address, request.Key, request.JoinedAt, allocations) {
 			return true
 		}
 		remaining := a.reservations.quarantine.Wait(address, request.Key.String(), now)

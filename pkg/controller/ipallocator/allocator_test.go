@@ -135,7 +135,7 @@ func newAllocator(t *testing.T) (*Allocator, *testingclock.FakePassiveClock, set
 	t.Helper()
 	clock, requeued := testingclock.NewFakePassiveClock(later), sets.New[types.NamespacedName]()
 	return New(clock, cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()), cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()),
-		func(key types.NamespacedName) { requeued.Insert(key) }), clock, requeued
+		func(types.NamespacedName) *corev1.Service { return nil }, func(key types.NamespacedName) { requeued.Insert(key) }), clock, requeued
 }
 
 func evaluate(t *testing.T, a *Allocator, request Request) Result {
@@ -422,6 +422,44 @@ func TestAddressOfEarlierMembershipIsAvailable(t *testing.T) {
 		if got := evaluateUndecided(t, a, web); slices.Equal(got.ips(), []string{address}) != test.available {
 			t.Errorf("%s: got %v", name, got.ips())
 		}
+	}
+}
+
+// R244, R245: a member does not change an address that is recorded, and does not block
+// the addresses of another one.
+func TestForgedDecisionsDoNotTakeAddresses(t *testing.T) {
+	recorded := clustersetip.NewDecision("here", []string{address}, epoch)
+	forged := clustersetip.NewDecision("mallory", []string{address}, epoch.Add(-time.Hour))
+	written := newExport()
+	export.RecordDecision(written, recorded, epoch)
+	own, foreign := exported("here", "export", 1, asks, holds(recorded)), exported("mallory", "x", 0, asks, holds(forged))
+	foreign.Namespace = other.Namespace
+	foreign.Spec.Service, foreign.Name = other.Name, other.Name+".mallory"
+	members := []*clustersetv1alpha1.Member{{Status: clustersetv1alpha1.MemberStatus{ClusterID: "mallory", ClusterSetIPCIDRs: []string{"243.9.0.0/16"}}}}
+	newContested := func() *Allocator {
+		a, _, _ := newAllocator(t)
+		for _, object := range []*clustersetv1alpha1.ExportedService{own, foreign} {
+			if err := a.exported.Add(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return a
+	}
+	request := Request{Key: web, Export: written, Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{own}, Members: members}
+	if got := evaluate(t, newContested(), request); !clustersetip.Equal(got.Decision, recorded) {
+		t.Errorf("the address of another service is forged: got %+v, want %+v", got, recorded)
+	}
+	request.Exported = append(request.Exported, exported("mallory", "y", 0, asks, holds(clustersetip.NewDecision("mallory", []string{"243.9.0.9"}, epoch.Add(-time.Hour)))))
+	if got := evaluate(t, newContested(), request); !clustersetip.Equal(got.Decision, recorded) {
+		t.Errorf("another address is forged: got %+v, want %+v", got, recorded)
+	}
+	a := newContested()
+	if err := a.exported.Delete(own); err != nil {
+		t.Fatal(err)
+	}
+	request.Export, request.Exported = newExport(), []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks)}
+	if got := evaluate(t, a, request); !slices.Equal(got.ips(), []string{address}) {
+		t.Errorf("an address that is not in use is forged: got %+v, want %s", got, address)
 	}
 }
 

@@ -106,26 +106,35 @@ func addressesOf(object any) map[netip.Addr]types.NamespacedName {
 
 // holders returns the services that hold an address in any cluster.
 func (a *Allocator) holders(ip string) sets.Set[types.NamespacedName] {
+	return a.believedHolders(ip, nil)
+}
+
+// believedHolders returns the services that hold an address in any cluster by a
+// decision that is believed.
+func (a *Allocator) believedHolders(ip string, allocations clustersetip.Allocations) sets.Set[types.NamespacedName] {
 	holders := sets.New[types.NamespacedName]()
 	objects, err := a.exported.ByIndex(byIP, ip)
 	if err != nil {
 		return holders // unreachable: the index exists
 	}
 	for _, object := range objects {
-		holders.Insert(serviceOf(object))
+		if allocations.Believes(merge.FromV1alpha1(object.(*clustersetv1alpha1.ExportedService)).IP.Decision) {
+			holders.Insert(serviceOf(object))
+		}
 	}
 	return holders
 }
 
 // inUseLocked reports whether a service other than the given one holds an address
 // in any cluster. An address that this cluster allocated is reserved, and recorded
-// in its own export, before the feed shows it. The caller holds the lock of the
+// in its own export, before the feed shows it. A member cannot block the addresses of
+// others by decisions that are not believed. The caller holds the lock of the
 // reservations.
-func (a *Allocator) inUseLocked(address netip.Addr, service types.NamespacedName, joinedAt time.Time) bool {
+func (a *Allocator) inUseLocked(address netip.Addr, service types.NamespacedName, joinedAt time.Time, allocations clustersetip.Allocations) bool {
 	if holder, reserved := a.reservations.reserved[address]; reserved && holder != service {
 		return true
 	}
-	if a.holders(address.String()).Delete(service).Len() > 0 {
+	if a.believedHolders(address.String(), allocations).Delete(service).Len() > 0 {
 		return true
 	}
 	own, err := a.own.ByIndex(byIP, address.String())
@@ -136,18 +145,21 @@ func (a *Allocator) inUseLocked(address netip.Addr, service types.NamespacedName
 
 // standing returns the exports of a service without the decisions that are void
 // because another service has a better claim to one of their addresses. Usually
-// no address is contested, and the exports are returned as they are.
-func (a *Allocator) standing(key types.NamespacedName, exports []clustersetip.Export) []clustersetip.Export {
+// no address is contested, and the exports are returned as they are. localTo
+// returns what this cluster knows about a service besides its exports.
+func (a *Allocator) standing(key types.NamespacedName, exports []clustersetip.Export, localTo func(types.NamespacedName) clustersetip.Local) []clustersetip.Export {
 	contested := slices.ContainsFunc(exports, func(export clustersetip.Export) bool {
 		return export.Decision != nil && slices.ContainsFunc(export.Decision.IPs, func(ip string) bool { return a.holders(ip).Len() > 1 })
 	})
 	if !contested {
 		return exports
 	}
-	services := map[string][]clustersetip.Export{}
+	services, keys := map[string][]clustersetip.Export{}, map[string]types.NamespacedName{}
 	for _, object := range a.exported.List() {
-		service := serviceOf(object).String()
-		services[service] = append(services[service], merge.FromV1alpha1(object.(*clustersetv1alpha1.ExportedService)).IP)
+		service := serviceOf(object)
+		keys[service.String()] = service
+		services[service.String()] = append(services[service.String()], merge.FromV1alpha1(object.(*clustersetv1alpha1.ExportedService)).IP)
 	}
-	return clustersetip.NewClaims(services).Standing(key.String(), exports)
+	claims := clustersetip.NewClaims(services, func(service string) clustersetip.Local { return localTo(keys[service]) })
+	return claims.Standing(key.String(), exports)
 }

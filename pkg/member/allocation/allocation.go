@@ -65,6 +65,19 @@ func Conflicts(claims []Claim) map[string]Claim {
 	return conflicts
 }
 
+// Usable returns the allocation CIDRs by cluster, none for clusters with a conflict:
+// those may not allocate.
+func Usable(claims []Claim, conflicts map[string]Claim) clustersetip.Allocations {
+	cidrs := map[string][]string{}
+	for _, claim := range claims {
+		cidrs[claim.Cluster] = claim.CIDRs
+		if _, conflict := conflicts[claim.Cluster]; conflict {
+			cidrs[claim.Cluster] = nil
+		}
+	}
+	return clustersetip.NewAllocations(cidrs)
+}
+
 // ConflictOf returns a claim of another cluster that overlaps the claim of a
 // cluster and takes precedence, nil without a conflict. The claim need not be
 // one of the claims.

@@ -89,7 +89,7 @@ func explain(ctx context.Context, c *cluster.Cluster, namespace, name string) (e
 
 // getFacts reads everything that the report is based on.
 func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (serviceFacts, error) {
-	facts := serviceFacts{context: c.Context, namespace: namespace, name: name}
+	facts := serviceFacts{context: c.Context, namespace: namespace, name: name, now: time.Now()}
 	selected := metav1.ListOptions{LabelSelector: serviceexport.Selector(name)}
 	exports, err := c.MCS.ClusterSetV1alpha1().ExportedServices(namespace).List(ctx, selected)
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
@@ -23,6 +25,7 @@ import (
 // serviceFacts is what one cluster knows about an exported service.
 type serviceFacts struct {
 	context, namespace, name string
+	now                      time.Time
 	exports                  []clustersetv1alpha1.ExportedService
 	slices                   []clustersetv1alpha1.ExportedEndpointSlice
 	// membersKnown is false if the user is not allowed to read the members.
@@ -123,7 +126,8 @@ func newExplanation(facts serviceFacts) explanation {
 	for i := range exports {
 		inputs = append(inputs, merge.FromV1alpha1(&exports[i]))
 	}
-	merged := merge.Merge(inputs)
+	local := localFacts(facts)
+	merged := merge.MergeIn(local, inputs)
 	spec := merged.V1beta1Spec()
 	report := explanation{
 		Service: facts.name, Namespace: facts.namespace, Context: facts.context,
@@ -131,7 +135,7 @@ func newExplanation(facts serviceFacts) explanation {
 		Endpoints: countEndpoints(facts, spec), DNS: dnsRecords(facts, spec),
 	}
 	report.ClusterID, report.ClusterSet = members.Identity(facts.members)
-	for _, property := range merge.Explain(inputs) {
+	for _, property := range merge.ExplainIn(local, inputs) {
 		report.Properties = append(report.Properties, propertyReport(property))
 	}
 	for _, conflict := range merged.Conflicts {
@@ -143,6 +147,18 @@ func newExplanation(facts serviceFacts) explanation {
 		report.NoImport = whyNoImport(facts)
 	}
 	return report
+}
+
+// localFacts returns what the cluster knows about the shared ClusterSet IP besides
+// the exports.
+func localFacts(facts serviceFacts) clustersetip.Local {
+	local := clustersetip.Local{Now: facts.now}
+	local.Cluster, _ = members.Identity(facts.members)
+	if facts.serviceImport != nil {
+		local.IPs = clustersetip.SplitCIDRs(facts.serviceImport.Annotations[multicluster.ClusterSetIPAnnotation])
+		local.Imported = len(facts.serviceImport.Spec.IPs) > 0
+	}
+	return local
 }
 
 func exportReports(facts serviceFacts) []exportReport {
