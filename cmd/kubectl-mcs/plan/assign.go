@@ -19,8 +19,9 @@ import (
 
 // assignCIDRs assigns free allocation CIDRs to every cluster that has none, and to
 // every cluster that joins again after its allocation CIDR was assigned to another
-// one. CIDRs of members that any of the clusters knows are not free. The warnings
-// list what could not be taken into account.
+// one. CIDRs of members that any of the clusters knows are not free, nor are those in
+// which services have a shared ClusterSet IP: the cluster that allocated it may have left.
+// The warnings list what could not be taken into account.
 func assignCIDRs(clusters []Cluster) ([]Step, []string, error) {
 	clusters = slices.Clone(clusters)
 	ranges, known := clusterSetIPRanges(clusters)
@@ -82,6 +83,8 @@ type allocation struct {
 // assignment collects the allocation CIDRs of all clusters.
 type assignment struct {
 	taken []allocation
+	// held are the shared ClusterSet IPs of services.
+	held []netip.Prefix
 	// owns has the clusters, by index, that keep their allocation CIDRs.
 	owns       []bool
 	unreadable sets.Set[string]
@@ -103,6 +106,11 @@ func (a *assignment) collect(clusters []Cluster) []error {
 		for _, uid := range slices.Sorted(maps.Keys(c.Taken)) {
 			a.taken = append(a.taken, allocation{uid, a.parse(c.Context, c.Taken[uid])})
 		}
+		for _, ip := range c.SharedIPs {
+			if address, err := netip.ParseAddr(ip); err == nil {
+				a.held = append(a.held, netip.PrefixFrom(address, address.BitLen()))
+			}
+		}
 	}
 	var errs []error
 	for i, c := range clusters {
@@ -123,9 +131,10 @@ func (a *assignment) collect(clusters []Cluster) []error {
 	return errs
 }
 
-// all returns the allocation CIDRs of all clusters.
+// all returns what is not free: the allocation CIDRs of all clusters, and the IPs of
+// services.
 func (a *assignment) all() []netip.Prefix {
-	var cidrs []netip.Prefix
+	cidrs := slices.Clone(a.held)
 	for _, taken := range a.taken {
 		cidrs = append(cidrs, taken.cidrs...)
 	}

@@ -51,6 +51,14 @@ func TestAllocationCIDRsAreAssigned(t *testing.T) {
 			},
 			want: []string{"west AssignCIDRs 243.3.0.0/16", "north AssignCIDRs 243.4.0.0/16,fd00:243::1:0/112"},
 		},
+		{ // R247
+			name: "CIDR of a cluster that left, in which services have IPs",
+			clusters: []Cluster{
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), func(c *Cluster) { c.SharedIPs = []string{"243.1.0.7", "243.2.0.9", "fd00:243::1:1"} }),
+				newCluster("west", within("243.0.0.0/8", "fd00:243::/64")),
+			},
+			want: []string{"west AssignCIDRs 243.3.0.0/16,fd00:243::2:0/112"},
+		},
 		{
 			name: "CIDR of a cluster that is named later", clusters: []Cluster{newCluster("a", ipv4), newCluster("b", ipv4, owns("243.1.0.0/16"))},
 			want: []string{"a AssignCIDRs 243.2.0.0/16"},

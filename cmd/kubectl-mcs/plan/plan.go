@@ -46,6 +46,9 @@ type Cluster struct {
 	// Taken are the allocation CIDRs of all members in the view of the cluster, by
 	// UID.
 	Taken map[types.UID][]string
+	// SharedIPs are the shared ClusterSet IPs that any member holds in the view of the
+	// cluster. A cluster that left may have allocated them.
+	SharedIPs []string
 	// Granted has the IDs of the clusters that have any access to the cluster. The
 	// value is true if their access is complete.
 	Granted map[string]bool

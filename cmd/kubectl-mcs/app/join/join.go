@@ -101,6 +101,9 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	if err != nil {
 		return err
 	}
+	if err := membership.ObserveSharedIPs(ctx, o.Factory, clusters); err != nil {
+		return err
+	}
 	observed := membership.Observed(clusters)
 	planned, err := plan.Join(o.clusterSet, observed, o.ids)
 	if err == nil && !o.repoint {

@@ -258,6 +258,41 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 	return nil
 }
 
+// ObserveSharedIPs reads the shared ClusterSet IPs that members hold, in all clusters
+// that are in a ClusterSet.
+func ObserveSharedIPs(ctx context.Context, f *cluster.Factory, clusters []*Cluster) error {
+	ctx, cancel, err := f.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	for _, c := range clusters {
+		group.Go(func() error {
+			if c.Observed.ClusterSet == "" {
+				return nil
+			}
+			return c.observeSharedIPs(ctx)
+		})
+	}
+	return group.Wait()
+}
+
+func (c *Cluster) observeSharedIPs(ctx context.Context) error {
+	exported, err := c.MCS.ClusterSetV1alpha1().ExportedServices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return c.WrapError(err, cluster.MCSAdminAdvice)
+	}
+	ips := sets.New[string]()
+	for i := range exported.Items {
+		if decision := exported.Items[i].Spec.ClusterSetIP; decision != nil {
+			ips.Insert(decision.IPs...)
+		}
+	}
+	c.Observed.SharedIPs = sets.List(ips)
+	return nil
+}
+
 // rejectsCredential reports whether a member rejects the credential of its Secret.
 func rejectsCredential(status *clustersetv1alpha1.MemberStatus) bool {
 	condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
