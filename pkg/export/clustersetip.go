@@ -54,6 +54,15 @@ func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
 	return nil
 }
 
+// DecidedBy returns the ID of the cluster that made the recorded decision of an export,
+// empty if none is recorded.
+func DecidedBy(export *multiclusterxv1beta1.ServiceExport) string {
+	if held := recorded(export); held != nil {
+		return held.DecidedBy
+	}
+	return ""
+}
+
 // RecordedDecision returns the recorded decision of an export, or nil if none was
 // recorded since the cluster joined.
 func RecordedDecision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.Time) *clusterset.ClusterSetIPDecision {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
@@ -37,9 +38,10 @@ func (s *Set) evaluateLocked() {
 	before := s.routes
 	s.routes = route.Choose(s.roster.identity, direct, sources)
 	s.notifyLocked(rerouted(before, s.routes))
-	usable := s.roster.usable
-	if s.roster.relateLocked(s.peers, s.routes) {
-		s.deferred = append(s.deferred, func() { s.reconsider(usable) })
+	usable, expelled := s.roster.usable, s.expelled
+	s.expelled = expelledLocked(s.peers)
+	if s.roster.relateLocked(s.peers, s.routes) || !s.expelled.Equal(expelled) {
+		s.deferred = append(s.deferred, func() { s.reconsider(usable, expelled) })
 	}
 	s.roster.describeLocked(s.peers, s.routes, now)
 }
@@ -62,17 +64,32 @@ func (s *Set) acceptLocked(p *peer, result acceptance.Result, now time.Time) {
 	}
 }
 
+// expelledLocked returns the IDs of the clusters that are expelled.
+func expelledLocked(peers map[string]*peer) sets.Set[string] {
+	expelled := sets.New[string]()
+	for _, p := range peers {
+		if p.spec.Expelled && p.id != "" {
+			expelled.Insert(p.id)
+		}
+	}
+	return expelled
+}
+
 // reconsider notifies of the Services whose decision about a shared ClusterSet IP was
-// believed before the allocation CIDRs changed and is not now, or the other way round.
-func (s *Set) reconsider(before clustersetip.Allocations) {
+// believed before the allocation CIDRs or the expelled clusters changed and is not now,
+// or the other way round.
+func (s *Set) reconsider(usable clustersetip.Allocations, expelled sets.Set[string]) {
 	s.mu.RLock()
-	now := s.roster.usable
+	before := func(d *clusterset.ClusterSetIPDecision) bool { return usable.Believes(d) && !expelled.Has(d.DecidedBy) }
+	now := func(d *clusterset.ClusterSetIPDecision) bool {
+		return s.roster.usable.Believes(d) && !s.expelled.Has(d.DecidedBy)
+	}
 	var changed []exports.Ref
 	for cluster, route := range s.routes {
 		for _, service := range route.Source.exports.Services(cluster) {
 			ref := exports.Ref{Cluster: cluster, Service: service}
 			if exported := route.Source.exports.Service(ref); exported != nil && exported.Spec.ClusterSetIP != nil &&
-				before.Believes(exported.Spec.ClusterSetIP) != now.Believes(exported.Spec.ClusterSetIP) {
+				before(exported.Spec.ClusterSetIP) != now(exported.Spec.ClusterSetIP) {
 				changed = append(changed, ref)
 			}
 		}

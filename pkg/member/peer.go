@@ -171,7 +171,7 @@ func (p *peer) settledLocked() bool {
 
 func (p *peer) candidateLocked() acceptance.Candidate {
 	return acceptance.Candidate{
-		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: p.spec.Problem,
+		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: p.spec.Problem, Expelled: p.spec.Expelled,
 		Claims: p.claims, ClusterUID: p.uid, Remembered: p.remembered, ClaimedAt: p.joinedLocked(),
 	}
 }

@@ -47,6 +47,13 @@ func (s *Set) Allocations() clustersetip.Allocations {
 	return s.roster.usable
 }
 
+// Expelled returns the IDs of the clusters that are expelled. It must not be modified.
+func (s *Set) Expelled() sets.Set[string] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.expelled
+}
+
 // Services returns all Services that any member exports.
 func (s *Set) Services() []types.NamespacedName {
 	s.mu.RLock()

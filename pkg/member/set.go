@@ -88,6 +88,8 @@ type Set struct {
 	// sightings are those of all replicas, by member.
 	sightings map[string]sighting.Sighting
 	routes    map[string]route.Route[*peer]
+	// expelled are the IDs of clusters that are expelled. It is replaced, never modified.
+	expelled sets.Set[string]
 	// networks are those of this cluster.
 	networks *exports.Networks
 	// deferred is to be run as soon as mu is released.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -59,8 +60,9 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 	if err != nil {
 		return nil, err
 	}
+	expelled := p.members.Expelled()
 	if own != nil {
-		exports = append(exports, member.Export{Export: *own, State: clusterset.MemberLocal})
+		exports = append(exports, withoutDecisionOf(expelled, member.Export{Export: *own, State: clusterset.MemberLocal}))
 	}
 	namespace, err := p.namespaces.Get(service.Namespace)
 	switch {
@@ -70,7 +72,22 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 	case importDisabled(namespace):
 		return exports, nil
 	}
-	return append(exports, p.members.Exports(service)...), nil
+	for _, export := range p.members.Exports(service) {
+		exports = append(exports, withoutDecisionOf(expelled, export))
+	}
+	return exports, nil
+}
+
+// withoutDecisionOf returns an export without the decision about a shared ClusterSet IP
+// of a cluster that is expelled.
+func withoutDecisionOf(expelled sets.Set[string], export member.Export) member.Export {
+	if export.Service.Spec.ClusterSetIP == nil || !expelled.Has(export.Service.Spec.ClusterSetIP.DecidedBy) {
+		return export
+	}
+	without := *export.Service
+	without.Spec.ClusterSetIP = nil
+	export.Service = &without
+	return export
 }
 
 func importDisabled(namespace *corev1.Namespace) bool {

@@ -109,7 +109,7 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example",
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example --dry-run",
 		"join east west --clusterset production --dry-run",
-		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west",
+		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west", "expel north --from east,west",
 		"export web --context east", "unexport web --context east", "explain web --context east", "explain web --context east -o json",
 		"detach east --yes", "attach east --timeout 1s",
 	} {

@@ -20,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attach"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/detach"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expel"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/join"
@@ -80,6 +81,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.AddCommand(
 		join.NewCommand(f),
 		leave.NewCommand(f),
+		expel.NewCommand(f),
 		status.NewCommand(f),
 		export.NewCommand(f),
 		unexport.NewCommand(f),

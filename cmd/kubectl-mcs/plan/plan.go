@@ -95,6 +95,11 @@ const (
 	RemoveMembers Action = "RemoveMembers"
 	// RevokeAccess revokes the read access of peers.
 	RevokeAccess Action = "RevokeAccess"
+	// ExpelMembers expels peers, which stay listed until they are removed.
+	ExpelMembers Action = "ExpelMembers"
+	// WaitForDecisions waits until no export has a decision of the peers about a shared
+	// ClusterSet IP.
+	WaitForDecisions Action = "WaitForDecisions"
 )
 
 // Step is one change in one cluster.
@@ -136,6 +141,10 @@ func (s Step) String() string {
 		return "remove " + member + peers
 	case RevokeAccess:
 		return "revoke read access for " + peers
+	case ExpelMembers:
+		return "expel " + member + peers
+	case WaitForDecisions:
+		return "wait until shared ClusterSet IPs decided by " + peers + " are given up"
 	}
 	return string(s.Action)
 }

@@ -46,6 +46,10 @@ const (
 	// LostPolicyAnnotation on the Secret overrides what happens to the endpoints
 	// of the member when the member is lost.
 	LostPolicyAnnotation = GroupName + "/lost-policy"
+	// ExpelledAnnotation on the Secret, with the value "true", expels the member:
+	// nothing of it is imported, and its decisions about shared ClusterSet IPs are
+	// made anew. `kubectl mcs expel` sets it before it deletes the Secret.
+	ExpelledAnnotation = GroupName + "/expelled"
 	// ClusterUIDAnnotation on the Lease of a member is the UID of the cluster whose
 	// last sighting the Lease records.
 	ClusterUIDAnnotation = GroupName + "/cluster-uid"

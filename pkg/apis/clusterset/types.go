@@ -197,6 +197,8 @@ const (
 	// exports are plausible. Unknown if it is unknown when the member joined.
 	MemberExportAges = "ExportAges"
 
+	// ReasonExpelled is the reason of MemberAccepted if the Secret expels the member.
+	ReasonExpelled = "Expelled"
 	// ReasonListsOthers is the reason of MemberMutual if the member lists this
 	// cluster and also lists clusters that are not members here.
 	ReasonListsOthers = "ListsOthers"

@@ -5,6 +5,7 @@ package exportstatus
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,18 @@ func apply(current *[]metav1.Condition, wanted []metav1.Condition) bool {
 // event is an Event to record.
 type event struct {
 	eventType, reason, message string
+}
+
+// released returns an Event if an export gave up a shared ClusterSet IP although it is
+// still exported.
+func released(before, after *multiclusterxv1beta1.ServiceExport, observed facts) []event {
+	old, current := export.RecordedIPs(before), export.RecordedIPs(after)
+	if len(old) == 0 || slices.Equal(old, current) || !served(after, observed) {
+		return nil
+	}
+	return []event{{corev1.EventTypeWarning, "ClusterSetIPReleased", fmt.Sprintf(
+		"shared ClusterSet IP %s is given up: the cluster that decided it was expelled, another cluster decided earlier, or another service has it; the service gets another one",
+		strings.Join(old, ","))}}
 }
 
 // events returns the Events for the changes between two sets of conditions.

@@ -131,13 +131,13 @@ func (c *Controller) ownChanged(old, object any) {
 }
 
 // memberChanged enqueues all exports when this cluster joins or leaves a
-// ClusterSet, and the waiting exports when a member changed in a way that they may
+// ClusterSet, or when a member is expelled, and the waiting exports when a member changed in a way that they may
 // be waiting for.
 func (c *Controller) memberChanged(old, object any) {
 	if !sameMember(old, object) {
 		c.allocator.RequeueWaiting()
 	}
-	if localMembership(old) == localMembership(object) {
+	if localMembership(old) == localMembership(object) && expelled(old) == expelled(object) {
 		return
 	}
 	exports, err := c.exports.List(labels.Everything())
@@ -171,6 +171,11 @@ func localMembership(object any) string {
 		return entry.Name + "/" + entry.Status.ClusterSet + "/" + entry.Status.IDClaimedAt.String()
 	}
 	return ""
+}
+
+func expelled(object any) bool {
+	entry, ok := object.(*clustersetv1alpha1.Member)
+	return ok && ipallocator.Expelled(entry)
 }
 
 // Run runs the controller until the context is canceled. Only the leader runs it.
@@ -232,7 +237,7 @@ func (c *Controller) write(ctx context.Context, current, serviceExport *multiclu
 		}
 		return fmt.Errorf("update status of ServiceExport: %w", err)
 	}
-	for _, event := range events(current.Status.Conditions, serviceExport.Status.Conditions) {
+	for _, event := range append(events(current.Status.Conditions, serviceExport.Status.Conditions), released(current, serviceExport, observed)...) {
 		c.recorder.Eventf(regarding(serviceExport), nil, event.eventType, event.reason, "Export", "%s", note(event.message, observed.self))
 	}
 	return nil

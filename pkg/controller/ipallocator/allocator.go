@@ -175,6 +175,12 @@ func (a *Allocator) evaluate(request Request) (Result, error) {
 	return pending(0, "waiting for cluster %q, which has the founding export, to allocate the address; see the Ready condition of its ServiceExport", action.WaitFor), nil
 }
 
+// Expelled reports whether a member is expelled.
+func Expelled(member *clustersetv1alpha1.Member) bool {
+	accepted := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberAccepted)
+	return accepted != nil && accepted.Reason == clusterset.ReasonExpelled
+}
+
 // Allocations returns the allocation CIDRs of all members that may allocate.
 func Allocations(members []*clustersetv1alpha1.Member) clustersetip.Allocations {
 	cidrs := map[string][]string{}
@@ -191,12 +197,16 @@ func Allocations(members []*clustersetv1alpha1.Member) clustersetip.Allocations 
 }
 
 // exportsOf returns the exports of a service. For this cluster, the recorded
-// decision counts: the feed may lag behind. The undecided export of a lost member
+// decision counts: the feed may lag behind. It does not count if the cluster that
+// made it is expelled. The undecided export of a lost member
 // is left out, since that member may never allocate. An export that requests no
 // address stays: its decision takes effect without being recorded.
 func exportsOf(request Request) []clustersetip.Export {
-	lost := sets.New[string]()
+	lost, expelled := sets.New[string](), sets.New[string]()
 	for _, member := range request.Members {
+		if Expelled(member) {
+			expelled.Insert(member.Status.ClusterID)
+		}
 		if member.Status.State == clustersetv1alpha1.MemberLost {
 			lost.Insert(member.Status.ClusterID)
 		}
@@ -206,7 +216,9 @@ func exportsOf(request Request) []clustersetip.Export {
 		current := merge.FromV1alpha1(exported).IP
 		switch {
 		case current.Cluster == request.Self.Status.ClusterID:
-			current.Decision = export.RecordedDecision(request.Export, request.JoinedAt)
+			if current.Decision = export.RecordedDecision(request.Export, request.JoinedAt); current.Decision != nil && expelled.Has(current.Decision.DecidedBy) {
+				current.Decision = nil
+			}
 		case current.Decision == nil && current.Wants && lost.Has(current.Cluster):
 			continue
 		}

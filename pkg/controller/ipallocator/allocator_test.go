@@ -425,6 +425,23 @@ func TestAddressOfEarlierMembershipIsAvailable(t *testing.T) {
 	}
 }
 
+// R248: what an expelled cluster decided is decided anew.
+func TestDecisionOfExpelledClusterIsGivenUp(t *testing.T) {
+	written := newExport()
+	export.RecordDecision(written, clustersetip.NewDecision("mallory", []string{"243.9.0.9"}, epoch), epoch)
+	own := exported("here", "export", 1, asks) // mcs-apiserver shows no such decision
+	for reason, want := range map[string]string{clusterset.ReasonExpelled: address, "WrongClusterSet": "243.9.0.9"} {
+		a, _, _ := newAllocator(t)
+		members := []*clustersetv1alpha1.Member{{Status: clustersetv1alpha1.MemberStatus{ClusterID: "mallory", Conditions: []metav1.Condition{
+			{Type: clusterset.MemberAccepted, Status: metav1.ConditionFalse, Reason: reason},
+		}}}}
+		got := evaluate(t, a, Request{Key: web, Export: written, Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{own}, Members: members})
+		if !slices.Equal(got.ips(), []string{want}) {
+			t.Errorf("member with reason %s: got %+v, want %s", reason, got, want)
+		}
+	}
+}
+
 // R244, R245: a member does not change an address that is recorded, and does not block
 // the addresses of another one.
 func TestForgedDecisionsDoNotTakeAddresses(t *testing.T) {

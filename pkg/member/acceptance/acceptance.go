@@ -40,6 +40,8 @@ type Candidate struct {
 	ClusterID string
 	// Problem is set if the Secret is invalid.
 	Problem error
+	// Expelled is whether the Secret expels the cluster.
+	Expelled bool
 	// Claims is nil until the claims of the cluster have been read.
 	Claims *identity.Claims
 	// ClusterUID is empty until it has been read or recalled.
@@ -110,6 +112,10 @@ func displaced(holder, other Candidate) Result {
 func evaluate(self identity.Cluster, c Candidate) Result {
 	unknown := Result{Reason: ReasonUnknown, Message: "cluster ID and ClusterSet not received yet"}
 	switch {
+	case c.Expelled:
+		return Result{Reason: clusterset.ReasonExpelled, Message: fmt.Sprintf(
+			"Secret %q expels cluster %q: nothing of the cluster is imported, and its decisions about shared ClusterSet IPs are made anew; delete the Secret when no export has such a decision, as kubectl mcs expel does",
+			c.Secret, c.ClusterID)}
 	case c.Problem != nil:
 		return Result{Reason: ReasonInvalidSecret, Message: fmt.Sprintf("Secret %q is invalid: %v", c.Secret, c.Problem)}
 	case !self.InClusterSet():

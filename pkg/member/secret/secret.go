@@ -63,6 +63,8 @@ type Spec struct {
 	TTL time.Duration
 	// LostPolicy is empty unless the Secret overrides it.
 	LostPolicy clusterset.LostPolicy
+	// Expelled is whether the member is expelled.
+	Expelled bool
 	// Digest changes with everything that a feed depends on, except the token.
 	Digest string
 	// Problem is set if the Secret is invalid.
@@ -202,6 +204,11 @@ func (s *Spec) parseRelay(value []byte, data *field.Path) (errs []error) {
 }
 
 func (s *Spec) parseAnnotations(annotations map[string]string) (errs []error) {
+	if text, ok := annotations[clusterset.ExpelledAnnotation]; ok {
+		if s.Expelled = text == "true"; !s.Expelled && text != "false" {
+			errs = append(errs, fmt.Errorf("annotation %s: %q must be true or false", clusterset.ExpelledAnnotation, text))
+		}
+	}
 	if text, ok := annotations[clusterset.TTLAnnotation]; ok {
 		ttl, err := time.ParseDuration(text)
 		if err != nil || ttl < liveness.MinTTL {
@@ -231,7 +238,7 @@ func digest(secret *corev1.Secret, token string) string {
 		}
 		fmt.Fprintf(hash, "%q=%q\n", key, value)
 	}
-	for _, annotation := range []string{clusterset.TTLAnnotation, clusterset.LostPolicyAnnotation} {
+	for _, annotation := range []string{clusterset.TTLAnnotation, clusterset.LostPolicyAnnotation, clusterset.ExpelledAnnotation} {
 		fmt.Fprintf(hash, "%q", secret.Annotations[annotation])
 	}
 	return hex.EncodeToString(hash.Sum(nil))

@@ -212,6 +212,10 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 		return nil, errors.New("no context refers to a cluster with this ID")
 	case plan.RemoveMembers:
 		return nil, c.removeMember(ctx, peer)
+	case plan.ExpelMembers:
+		return nil, c.expelMember(ctx, peer)
+	case plan.WaitForDecisions:
+		return nil, c.waitForDecisions(ctx, peer, e.Timeout)
 	case plan.RevokeAccess:
 		return nil, c.revokeAccess(ctx, peer)
 	}

@@ -1,0 +1,49 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Expel plans how the peers expel the cluster with an ID, which is not trusted and not
+// changed. All peers expel it before any of them removes it: one that did not would show
+// the others the decisions that they are giving up.
+func Expel(id string, peers []Cluster) (Plan, error) {
+	plan := Plan{Steps: []Step{}}
+	var contexts []string
+	var expelling, waiting []Step
+	known, named := sets.New[string](), sets.New[string]()
+	for _, peer := range peers {
+		contexts = append(contexts, peer.Context)
+		named.Insert(peer.ID)
+		known.Insert(slices.Collect(maps.Keys(peer.Known))...)
+		if peer.ID == id {
+			return Plan{}, fmt.Errorf("context %q refers to the cluster %q that is expelled: name only the other clusters in --from", peer.Context, id)
+		}
+		if _, member := peer.Members[id]; member {
+			expelling = append(expelling, Step{Context: peer.Context, Action: ExpelMembers, Peers: []string{id}})
+			waiting = append(waiting, Step{Context: peer.Context, Action: WaitForDecisions, Peers: []string{id}})
+		}
+	}
+	if len(peers) == 0 {
+		return Plan{}, fmt.Errorf("cluster %q can only be expelled from other clusters: name their contexts with --from", id)
+	}
+	plan.Steps = slices.Concat(expelling, waiting)
+	for _, peer := range peers {
+		plan.drop(peer, id)
+	}
+	if len(plan.Steps) == 0 {
+		return Plan{}, fmt.Errorf("no cluster in --from (%s) has a member %q", strings.Join(contexts, ", "), id)
+	}
+	for _, other := range sets.List(known.Difference(named).Delete(id)) {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q is not in --from and keeps %q as a member, and its shared ClusterSet IPs: run expel again with all clusters in --from", other, id))
+	}
+	return plan, nil
+}
