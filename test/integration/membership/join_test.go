@@ -315,7 +315,7 @@ func TestPluginCompletes(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"__complete", "mcs", ""}, []string{"join", "leave", "status", "export", "unexport", "explain"}},
+		{[]string{"__complete", "mcs", ""}, []string{"join", "leave", "expel", "status", "export", "unexport", "explain"}},
 		{[]string{"__complete", "mcs", "join", "--clusterset", "x", "east", ""}, []string{"west", "north"}},
 		{[]string{"__complete", "mcs", "status", ""}, []string{"east", "west", "north"}},
 		{[]string{"__complete", "mcs", "export", "-n", "default", ""}, []string{"kubernetes"}},

@@ -52,7 +52,7 @@ func clientset(t *testing.T, config *rest.Config) versioned.Interface {
 	return client
 }
 
-// R250, R251, R252: whoever uses the credential of west sees what east exports, and of
+// R250, R251, R252: a reader with the credential of west sees what east exports, and of
 // north the identity only, whatever the request says and whichever way it takes.
 func TestPeersSeeNothingOfThirdClusters(t *testing.T) {
 	join(t, "east", "west", "north")
