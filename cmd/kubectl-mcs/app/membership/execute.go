@@ -231,6 +231,9 @@ func (c *Cluster) claim(ctx context.Context, name, value string, annotations map
 		rollback, err := createIfMissing(ctx, claims, &multiclusterv1.ClusterClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: multiclusterv1.ClusterClaimSpec{Value: value},
 		})
+		if rollback == nil && err == nil { // mcs-controller has just created it
+			return c.claim(ctx, name, value, annotations)
+		}
 		if name == multicluster.ClusterIDClaim { // the claim cannot be deleted, and does no harm
 			return nil, err
 		}

@@ -512,6 +512,24 @@ func TestNewClusterIDIsNotRolledBack(t *testing.T) {
 	expectState(t, want, state(t, clusters))
 }
 
+// mcs-controller creates the ID of a cluster that has just been installed.
+func TestIDThatIsCreatedMeanwhileIsReplaced(t *testing.T) {
+	s := newCluster("east", "generated")
+	_, own := s.fakes()
+	asked := false
+	own.PrependReactor("get", "clusterclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		before := !asked
+		asked = true
+		return before, nil, apierrors.NewNotFound(schema.GroupResource{}, multicluster.ClusterIDClaim)
+	})
+	if _, err := s.claim(t.Context(), multicluster.ClusterIDClaim, "east", nil); err != nil {
+		t.Fatal(err)
+	}
+	if claim, err := own.MulticlusterV1().ClusterClaims().Get(t.Context(), multicluster.ClusterIDClaim, metav1.GetOptions{}); err != nil || claim.Spec.Value != "east" {
+		t.Errorf("the claim is %+v, %v", claim, err)
+	}
+}
+
 func TestIgnoreUnreachableMembersAnnotatesTheClusterSetClaim(t *testing.T) {
 	clusters := []*Cluster{newCluster("east", "east"), newCluster("west", "west")}
 	e := NewExecution(clusters, discardProgress())
