@@ -98,7 +98,7 @@ func TestExplainDocumentsEveryField(t *testing.T) {
 		{[]string{"serviceimports.spec.ports", "--api-version=multicluster.x-k8s.io/v1alpha1"}, []string{"appProtocol", "port\t<integer> -required-"}},
 		{[]string{"serviceimports.spec.sessionAffinityConfig.clientIP.timeoutSeconds"}, []string{"timeoutSeconds <integer>"}},
 		{[]string{"members.status.state"}, []string{"Connected", "Stale", "Lost", "Refused"}},
-		{[]string{"exportedservices.spec.effectiveAt"}, []string{"took effect first takes precedence"}},
+		{[]string{"exportedservices.spec.effectiveAt"}, []string{"effect first takes precedence"}},
 		{[]string{"clusterproperties"}, []string{"GROUP:      about.k8s.io", "id.k8s.io"}},
 		{[]string{"clusterclaims.spec"}, []string{"value\t<string> -required-", "128000 bytes"}},
 	} {
