@@ -63,6 +63,10 @@ func newEtcdSubject(t *testing.T, server string) *subject {
 	}
 	t.Cleanup(func() { client.Close() })
 	options := restOptions(t, server, newPrefix(), pods)
+	// A test whose context expired during a write leaves it to etcd, which executes writes in order.
+	if _, err := client.Put(t.Context(), options.StorageConfig.Prefix+"-barrier", ""); err != nil {
+		t.Fatal(err)
+	}
 	transformer := newReplaceableTransformer()
 	options.StorageConfig.Transformer = transformer
 	tested, destroy, err := options.Decorator(options.StorageConfig, "/pods/", nil,
