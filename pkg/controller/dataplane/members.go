@@ -20,7 +20,7 @@ import (
 
 // settleTime is how long a member still counts as outdated when mcs-apiserver has read
 // it: its exports arrive in other watches than its state.
-const settleTime = 2 * time.Second
+const settleTime = 500 * time.Millisecond
 
 // memberChanged enqueues the imports of a member that was lost or came back: its
 // endpoints are withdrawn or restored. It also does if what is known of the member is no

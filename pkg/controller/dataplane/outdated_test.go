@@ -111,13 +111,13 @@ func TestEndpointsOfAMemberThatOnlyAnotherReplicaReachesStay(t *testing.T) {
 		// Its exports arrive in other watches than its state.
 		w.know(t, "east", isConnected, "Synced")
 		w.expectWrites(t, "east was just read", "")
-		time.Sleep(settleTime - time.Second)
+		time.Sleep(settleTime / 2)
 		w.export(t, exportedBy("east", ready("10.1.0.3"), func(service *clustersetv1alpha1.ExportedService, slice *clustersetv1alpha1.ExportedEndpointSlice) {
 			service.Name, slice.Name = clusterset.ObjectName("later", "east"), clusterset.ObjectName("later-abc", "east")
 			service.Labels = clusterset.SourceLabels("east", "later")
 			slice.Labels = service.Labels
 		}))
-		time.Sleep(time.Second)
+		time.Sleep(settleTime / 2)
 		synctest.Wait()
 		w.clock.Step(settleTime)
 		w.expectResumed(t, "shop/later,shop/later@east,shop/web,shop/web@east")
