@@ -125,7 +125,6 @@ func New(config Config) *Set {
 		ready:     make(chan struct{}),
 	}
 	s.roster = newRoster(&s.config)
-	registerMetrics()
 	return s
 }
 

@@ -69,11 +69,8 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, id string) error {
-	if err := o.output.Validate(); err != nil {
+	if err := o.output.ValidatePlan(o.dryRun); err != nil {
 		return err
-	}
-	if o.output.Format != "" && !o.dryRun {
-		return fmt.Errorf("--output requires --dry-run")
 	}
 	peers, err := membership.Observe(ctx, o.Factory, o.from, nil)
 	if err != nil {

@@ -132,10 +132,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 }
 
 func (o *options) validate(contexts []string) error {
-	errs := []error{o.output.Validate(), checkContexts("--id", o.ids, contexts), checkContexts("--server", o.servers, contexts)}
-	if o.output.Format != "" && !o.dryRun {
-		errs = append(errs, errors.New("--output requires --dry-run"))
-	}
+	errs := []error{o.output.ValidatePlan(o.dryRun), checkContexts("--id", o.ids, contexts), checkContexts("--server", o.servers, contexts)}
 	if o.clusterSet == "" {
 		errs = append(errs, errors.New("--clusterset must not be empty"))
 	}

@@ -86,11 +86,8 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, args []string) error {
-	if err := o.output.Validate(); err != nil {
+	if err := o.output.ValidatePlan(o.dryRun); err != nil {
 		return err
-	}
-	if o.output.Format != "" && !o.dryRun {
-		return errors.New("--output requires --dry-run")
 	}
 	if o.id != "" {
 		peers, err := membership.Observe(ctx, o.Factory, o.from, nil)

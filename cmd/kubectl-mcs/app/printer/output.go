@@ -5,6 +5,7 @@ package printer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -32,6 +33,14 @@ func (o *Output) Validate() error {
 		return fmt.Errorf("--output %q: must be json or yaml", o.Format)
 	}
 	return nil
+}
+
+// ValidatePlan validates the flag of a command that prints data only with --dry-run.
+func (o *Output) ValidatePlan(dryRun bool) error {
+	if o.Format != "" && !dryRun {
+		return errors.Join(o.Validate(), errors.New("--output requires --dry-run"))
+	}
+	return o.Validate()
 }
 
 // Print writes data in the format of the flag, or as text by default.
