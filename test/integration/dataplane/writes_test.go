@@ -64,9 +64,22 @@ func (c counted) since(t *testing.T) []string {
 	return writes(t, c.in, c.ns)[c.before:]
 }
 
+// atLeast waits until some writes are logged, and returns all that are: the host logs
+// a write only after it responded, which is after watches have seen it.
+func (c counted) atLeast(t *testing.T, writes int) []string {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return len(c.since(t)) >= writes, nil
+	}); err != nil {
+		t.Errorf("writes in %s: %q, want %d", c.in.ID, c.since(t), writes)
+	}
+	return c.since(t)
+}
+
 // expect fails unless exactly these writes were done, and none follows.
 func (c counted) expect(t *testing.T, want ...string) {
 	t.Helper()
+	c.atLeast(t, len(want))
 	stays(t, 2*time.Second, func(context.Context) error { return nil }, c)
 	got := c.since(t)
 	slices.Sort(got)

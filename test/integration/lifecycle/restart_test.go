@@ -69,6 +69,11 @@ func TestConnectionEstablishedWhileStoppingDelaysShutdownBriefly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
+	slow := &slowConnection{Conn: plain, answered: make(chan struct{}), resumed: make(chan struct{})}
+	connection := tls.Client(slow, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // the identity of the server does not matter
+	shaken := make(chan error, 1)
+	go func() { shaken <- connection.HandshakeContext(t.Context()) }()
+	<-slow.answered
 	started, stopped := time.Now(), make(chan error, 1)
 	go func() { stopped <- replica.Stop(30 * time.Second) }()
 	expect.Eventually(t, "end of listening", func(context.Context) error {
@@ -78,16 +83,44 @@ func TestConnectionEstablishedWhileStoppingDelaysShutdownBriefly(t *testing.T) {
 		}
 		return errors.Join(another.Close(), errors.New("server still listens"))
 	})
-	connection := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // the identity of the server does not matter
-	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                                            // none
+	close(slow.resumed)
+	expect.NoError(t, <-shaken)
+	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // none
 	if _, err := io.WriteString(connection, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 	t.Logf("shutting down took %s", time.Since(started))
 	restart(t, installed)
+}
+
+// slowConnection sends one message, and the others when it is resumed. A connection that
+// was answered was accepted: others are reset when the server stops listening.
+type slowConnection struct {
+	net.Conn
+	answered, resumed chan struct{}
+	sent, received    bool
+}
+
+// Write implements net.Conn.
+func (c *slowConnection) Write(data []byte) (int, error) {
+	if c.sent {
+		<-c.resumed
+	}
+	c.sent = true
+	return c.Conn.Write(data)
+}
+
+// Read implements net.Conn.
+func (c *slowConnection) Read(data []byte) (int, error) {
+	n, err := c.Conn.Read(data)
+	if !c.received {
+		close(c.answered)
+	}
+	c.received = true
+	return n, err
 }
 
 func restart(t *testing.T, installed *installation.Installation) {
