@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -18,7 +19,7 @@ import (
 
 // registrationTiming is that of the Lease for registration. It is not urgent: the
 // APIServices are the same whichever replica writes them.
-var registrationTiming = leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+var registrationTiming = leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 8 * time.Second, RetryPeriod: 2 * time.Second}
 
 // candidates campaign for the two Leases of the replicas.
 type candidates struct {
@@ -31,7 +32,7 @@ type candidates struct {
 	registration *leadership.Candidate
 }
 
-func newCandidates(opts *Options, config *rest.Config, health *leadership.Health) (candidates, error) {
+func newCandidates(opts *Options, client kubernetes.Interface, config *rest.Config, health *leadership.Health) (candidates, error) {
 	found := candidates{
 		materialization: &leadership.Candidate{Timing: opts.timing(), Health: health},
 		registration:    &leadership.Candidate{Timing: registrationTiming},
@@ -44,15 +45,17 @@ func newCandidates(opts *Options, config *rest.Config, health *leadership.Health
 		return candidates{}, err
 	}
 	election := opts.LeaderElection
+	namespace := cmp.Or(election.ResourceNamespace, opts.Namespace)
 	for candidate, name := range map[*leadership.Candidate]string{
 		found.materialization: election.ResourceName,
 		found.registration:    election.ResourceName + "-registration",
 	} {
-		candidate.Lock, err = resourcelock.NewFromKubeconfig(election.ResourceLock, cmp.Or(election.ResourceNamespace, opts.Namespace), name,
+		candidate.Lock, err = resourcelock.NewFromKubeconfig(election.ResourceLock, namespace, name,
 			resourcelock.ResourceLockConfig{Identity: identity}, config, candidate.RenewDeadline)
 		if err != nil {
 			return candidates{}, fmt.Errorf("set up Lease %s: %w", name, err)
 		}
+		candidate.Watch = leadership.Watch(client, namespace, name)
 	}
 	return found, nil
 }

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,20 +24,24 @@ import (
 const releaseTimeout = 2 * time.Second
 
 // Timing is how often a Lease is renewed, and when it expires. A leader that cannot renew
-// its Lease stops writing when RetryPeriod and RenewDeadline have passed, which must be
-// before LeaseDuration has.
+// its Lease stops writing when RetryPeriod and RenewDeadline have passed since it received
+// the last response, which must be before LeaseDuration has since the request took effect.
 type Timing struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
+
+// timeout returns how long a response takes at most. It is that of
+// resourcelock.NewFromKubeconfig.
+func (t Timing) timeout() time.Duration { return max(time.Second, t.RenewDeadline/2) }
 
 // Validate returns an error for a timing with which two replicas could write at a time.
 func (t Timing) Validate() error {
 	if t.RetryPeriod <= 0 || t.RenewDeadline <= 2*t.RetryPeriod {
 		return fmt.Errorf("renew deadline %s must be more than twice the retry period %s, which must be positive", t.RenewDeadline, t.RetryPeriod)
 	}
-	if t.LeaseDuration <= t.RenewDeadline+t.RetryPeriod {
-		return fmt.Errorf("lease duration %s must be longer than renew deadline %s and retry period %s together: otherwise a leader without connection writes after its Lease expired",
-			t.LeaseDuration, t.RenewDeadline, t.RetryPeriod)
+	if t.LeaseDuration.Truncate(time.Second) <= t.RenewDeadline+t.RetryPeriod+t.timeout() {
+		return fmt.Errorf("lease duration %s, in whole seconds, must be longer than renew deadline %s, retry period %s and the timeout of a request %s together: otherwise a leader without connection writes after its Lease expired",
+			t.LeaseDuration, t.RenewDeadline, t.RetryPeriod, t.timeout())
 	}
 	return nil
 }
@@ -48,16 +51,18 @@ type Candidate struct {
 	// Lock is the Lease; nil to lead without one. Its requests must have a timeout, as
 	// those of resourcelock.NewFromKubeconfig have.
 	Lock resourcelock.Interface
+	// Watch passes on every state of the Lease until its context is canceled. So a replica
+	// that waits for the Lease to expire notices at once, and makes no requests meanwhile.
+	Watch func(ctx context.Context, observe func(resourcelock.LeaderElectionRecord))
 	Timing
 	// Health decides when the candidate campaigns; nil for always.
 	Health *Health
 	// Yield returns when another replica should lead instead, or its context is canceled;
 	// nil for never. It is called whenever this replica leads. Another replica then has
-	// LeaseDuration to acquire the Lease, before this one campaigns again.
+	// twice LeaseDuration to acquire the Lease, before this one campaigns again.
 	Yield func(context.Context)
 	// Hesitate reports whether any other replica should lead rather than this one; nil for
-	// never. Others can then acquire the Lease LeaseDuration earlier, in which they try
-	// more than once.
+	// never. Others can then acquire the Lease LeaseDuration earlier.
 	Hesitate func() bool
 }
 
@@ -68,15 +73,24 @@ var errYielded = errors.New("another replica should lead")
 // replica should not lead any more. The Lease is released after lead has returned. Run
 // returns when the context is canceled, or with the first error of lead.
 func (c *Candidate) Run(ctx context.Context, lead func(context.Context) error) error {
+	var lease *vacancy
+	if c.Lock != nil {
+		lease = newVacancy(c.Lock.Identity())
+		watching, stop := context.WithCancel(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() { c.Watch(watching, lease.observe) })
+		defer watch.Wait()
+		defer stop()
+	}
 	for ctx.Err() == nil {
 		able, cancel := c.awaitHealth(ctx)
-		err := c.campaign(able, lead)
+		err := c.campaign(able, lease, lead)
 		cancel()
 		switch {
 		case errors.Is(err, errYielded):
 			select {
 			case <-ctx.Done():
-			case <-time.After(c.LeaseDuration):
+			case <-time.After(2 * c.LeaseDuration): // others may hesitate, too
 			}
 		case err != nil:
 			return err
@@ -93,17 +107,22 @@ func (c *Candidate) awaitHealth(ctx context.Context) (context.Context, context.C
 	return c.Health.Await(ctx)
 }
 
-// campaign acquires the Lease and leads, once. It returns when the context is canceled or
-// the Lease was lost, after lead has returned.
-func (c *Candidate) campaign(ctx context.Context, lead func(context.Context) error) error {
+// campaign waits until the Lease is vacant, tries to acquire it, and leads. It returns when
+// another replica was faster, the context is canceled or the Lease was lost, after lead has
+// returned.
+func (c *Candidate) campaign(ctx context.Context, lease *vacancy, lead func(context.Context) error) error {
 	if c.Lock == nil {
 		return lead(ctx)
+	}
+	klog.FromContext(ctx).Info("Leading when no other replica does", "lease", c.Lock.Describe())
+	if !lease.await(ctx, c.RetryPeriod, c.hesitation) {
+		return nil
 	}
 	// The Lease is renewed until lead has returned: a leader that is told to stop still
 	// has requests in flight.
 	holding, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()
-	lock := &observedLock{Interface: c.Lock, hesitate: c.Hesitate, hesitation: c.LeaseDuration}
+	lock := &observedLock{Interface: c.Lock, lease: lease, hesitation: c.hesitation, held: drop}
 	stopAcquiring := context.AfterFunc(ctx, func() {
 		if !lock.acquired.Load() {
 			drop()
@@ -136,6 +155,14 @@ func (c *Candidate) campaign(ctx context.Context, lead func(context.Context) err
 	err = <-led
 	c.release(ctx)
 	return err
+}
+
+// hesitation returns for how long the Lease must have been vacant.
+func (c *Candidate) hesitation() time.Duration {
+	if c.Hesitate != nil && c.Hesitate() {
+		return c.LeaseDuration
+	}
+	return 0
 }
 
 // leadWhile leads until one of the contexts is canceled or another replica should lead.
@@ -180,12 +207,15 @@ func (c *Candidate) release(ctx context.Context) {
 
 // observedLock observes that the elector acquired the Lease. The elector calls
 // OnStartedLeading in a goroutine that may not have begun when the elector returns.
-// To a replica that hesitates, it shows Leases that expire later.
+// Before, it decides whether the Lease has expired: the elector has not observed it long
+// enough.
 type observedLock struct {
 	resourcelock.Interface
 	acquired   atomic.Bool
-	hesitate   func() bool
-	hesitation time.Duration
+	lease      *vacancy
+	hesitation func() time.Duration
+	// held ends the attempt to acquire the Lease.
+	held func()
 }
 
 // RecordEvent implements resourcelock.Interface. The elector calls it whenever it has
@@ -195,19 +225,20 @@ func (l *observedLock) RecordEvent(event string) {
 	l.Interface.RecordEvent(event)
 }
 
-// Get implements resourcelock.Interface.
+// Get implements resourcelock.Interface. It shows a Lease that has expired as released.
 func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && !l.acquired.Load() && l.hesitate != nil && l.hesitate() {
-		record = prolonged(*record, l.hesitation)
+	if err != nil || l.acquired.Load() {
+		return record, raw, err
 	}
-	return record, raw, err
-}
-
-// prolonged returns a Lease that expires later by a duration, as one that another replica
-// holds, also if it was released.
-func prolonged(record resourcelock.LeaderElectionRecord, by time.Duration) *resourcelock.LeaderElectionRecord {
-	record.HolderIdentity = "another replica"
-	record.LeaseDurationSeconds += int(math.Ceil(by.Seconds()))
-	return &record
+	l.lease.observe(*record)
+	shown := *record
+	switch {
+	case !l.lease.now(l.hesitation()):
+		shown.HolderIdentity, shown.LeaseDurationSeconds = "another replica", max(1, shown.LeaseDurationSeconds)
+		l.held()
+	case shown.HolderIdentity != l.Identity():
+		shown.HolderIdentity = ""
+	}
+	return &shown, raw, nil
 }

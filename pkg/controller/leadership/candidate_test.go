@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	timing   = Timing{LeaseDuration: 5 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second}
+	timing   = Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second}
 	resource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 )
 
@@ -29,7 +29,11 @@ type lease struct {
 	mu      sync.Mutex
 	record  *resourcelock.LeaderElectionRecord
 	version int
+	// changed is closed and replaced whenever the Lease changes.
+	changed chan struct{}
 }
+
+func newLease() *lease { return &lease{changed: make(chan struct{})} }
 
 // replica is a candidate for a lease that may be cut off from it.
 type replica struct {
@@ -37,8 +41,13 @@ type replica struct {
 	name    string
 	lease   *lease
 	version int
-	// ready and connected are the state of the replica.
-	ready, connected atomic.Bool
+	// ready and connected are the state of the replica. If it is blind, its watch of the
+	// Lease shows nothing.
+	ready, connected, blind atomic.Bool
+	// late is whether responses to its writes take as long as they may.
+	late atomic.Bool
+	// requests is how often it has read the Lease.
+	requests atomic.Int32
 	// leading is the number of times that lead runs now, terms how often it ran.
 	leading, terms atomic.Int32
 	stop           context.CancelFunc
@@ -63,7 +72,7 @@ func startWith(t *testing.T, name string, shared *lease, lead func(context.Conte
 		}
 		return nil
 	})
-	r.Candidate = Candidate{Lock: r, Timing: timing, Health: health}
+	r.Candidate = Candidate{Lock: r, Watch: r.watch, Timing: timing, Health: health}
 	if outlook != nil {
 		r.Yield, r.Hesitate = outlook.Yield, outlook.Hesitate
 	}
@@ -104,7 +113,27 @@ func (r *replica) reach(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// watch implements Candidate.Watch.
+func (r *replica) watch(ctx context.Context, observe func(resourcelock.LeaderElectionRecord)) {
+	for seen := 0; ctx.Err() == nil; {
+		r.lease.mu.Lock()
+		reached := r.connected.Load() && !r.blind.Load()
+		if reached && r.lease.version > seen {
+			seen = r.lease.version
+			observe(*r.lease.record)
+		}
+		changed := r.lease.changed
+		r.lease.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(time.Minute): // it may be reached again
+		}
+	}
+}
+
 func (r *replica) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r.requests.Add(1)
 	if err := r.reach(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -131,6 +160,9 @@ func (r *replica) write(ctx context.Context, record resourcelock.LeaderElectionR
 	if err := r.reach(ctx); err != nil {
 		return err
 	}
+	if r.late.Load() {
+		defer time.Sleep(timing.timeout())
+	}
 	r.lease.mu.Lock()
 	defer r.lease.mu.Unlock()
 	if !allowed() {
@@ -138,6 +170,8 @@ func (r *replica) write(ctx context.Context, record resourcelock.LeaderElectionR
 	}
 	r.lease.record = &record
 	r.lease.version++
+	close(r.lease.changed)
+	r.lease.changed = make(chan struct{})
 	r.version = r.lease.version
 	return nil
 }
@@ -177,7 +211,7 @@ func within(t *testing.T, limit time.Duration, what string, condition func() boo
 // that replica goes on and can lead again.
 func TestLeadershipFollowsTheReadinessOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &lease{}
+		shared := newLease()
 		first := start(t, "first", shared, untilCanceled)
 		within(t, 2*settling, "first leads", func() bool { return first.leading.Load() == 1 })
 		second := start(t, "second", shared, untilCanceled)
@@ -214,7 +248,7 @@ func TestLeadershipFollowsTheReadinessOfTheServer(t *testing.T) {
 // expires, and campaigns again when it can.
 func TestLeaderWithoutConnectionStopsBeforeItsLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &lease{}
+		shared := newLease()
 		first := start(t, "first", shared, untilCanceled)
 		within(t, 2*settling, "first leads", func() bool { return first.leading.Load() == 1 })
 		second := start(t, "second", shared, untilCanceled)
@@ -233,11 +267,46 @@ func TestLeaderWithoutConnectionStopsBeforeItsLeaseExpires(t *testing.T) {
 	})
 }
 
+// R192: a Lease is acquired when it expires, as soon as it was released, and without
+// requests until then. A replica whose watch shows nothing needs twice as long at most.
+func TestLeaseIsAcquiredAsSoonAsItIsVacant(t *testing.T) {
+	for name, test := range map[string]struct {
+		end   func(*replica)
+		blind bool
+		limit time.Duration
+	}{
+		"expired":            {func(leader *replica) { leader.connected.Store(false) }, false, timing.LeaseDuration + 100*time.Millisecond},
+		"expired, no watch":  {func(leader *replica) { leader.connected.Store(false) }, true, 2*timing.LeaseDuration + 100*time.Millisecond},
+		"released":           {func(leader *replica) { leader.stop() }, false, 100 * time.Millisecond},
+		"released, no watch": {func(leader *replica) { leader.stop() }, true, timing.LeaseDuration + 100*time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 10 { // attempts were at random times
+				synctest.Test(t, func(t *testing.T) {
+					shared := newLease()
+					first := start(t, "first", shared, untilCanceled)
+					within(t, 2*settling, "first leads", func() bool { return first.leading.Load() == 1 })
+					second := start(t, "second", shared, untilCanceled)
+					second.blind.Store(test.blind)
+					time.Sleep(time.Minute)
+					if requests := second.requests.Load(); !test.blind && requests > 1 {
+						t.Errorf("second read the Lease %d times", requests)
+					}
+					test.end(first)
+					within(t, test.limit, "second takes over", func() bool { return second.leading.Load() == 1 })
+					second.end(t)
+					first.end(t)
+				})
+			}
+		})
+	}
+}
+
 // The Lease is held until the leader has stopped, however long that takes.
 func TestLeaseIsReleasedWhenTheLeaderHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ending = 20 * time.Second
-		shared := &lease{}
+		shared := newLease()
 		first := start(t, "first", shared, func(ctx context.Context) error {
 			<-ctx.Done()
 			time.Sleep(ending)
@@ -260,7 +329,7 @@ func TestLeaseIsReleasedWhenTheLeaderHasStopped(t *testing.T) {
 func TestFirstErrorOfALeaderEndsTheCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("failed")
-		shared := &lease{}
+		shared := newLease()
 		replica := start(t, "first", shared, func(context.Context) error { return failed })
 		if err := <-replica.ended; !errors.Is(err, failed) {
 			t.Errorf("got %v", err)
@@ -277,31 +346,36 @@ func TestAtMostOneReplicaLeads(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible
-			shared, leaders := &lease{}, atomic.Int32{}
+			shared, leaders := newLease(), atomic.Int32{}
 			lead := func(ctx context.Context) error {
 				if leaders.Add(1) > 1 {
 					t.Errorf("seed %d: two replicas lead", seed)
 				}
 				<-ctx.Done()
-				time.Sleep(500 * time.Millisecond) // requests in flight
+				time.Sleep(200 * time.Millisecond) // requests in flight
 				leaders.Add(-1)
 				return nil
 			}
 			replicas := []*replica{start(t, "a", shared, lead), start(t, "b", shared, lead), start(t, "c", shared, lead)}
 			for range 200 {
 				one := replicas[random.IntN(len(replicas))]
-				switch random.IntN(3) {
+				switch random.IntN(5) {
 				case 0:
 					one.ready.Store(random.IntN(2) == 0)
 				case 1:
 					one.connected.Store(random.IntN(2) == 0)
 				case 2:
 					time.Sleep(time.Duration(random.IntN(10_000)) * time.Millisecond)
+				case 3:
+					one.blind.Store(random.IntN(2) == 0)
+				case 4:
+					one.late.Store(random.IntN(2) == 0)
 				}
 			}
 			for _, one := range replicas {
 				one.ready.Store(true)
 				one.connected.Store(true)
+				one.late.Store(false)
 			}
 			within(t, 20*time.Second, "one leads", func() bool { return leaders.Load() == 1 })
 			for _, one := range replicas {
@@ -316,12 +390,16 @@ func TestTimingMustNotAllowTwoLeaders(t *testing.T) {
 		lease, renew, retry time.Duration
 		valid               bool
 	}{
-		{5 * time.Second, 3 * time.Second, time.Second, true},
-		{15 * time.Second, 10 * time.Second, 2 * time.Second, true},
-		{4 * time.Second, 3 * time.Second, time.Second, false},
-		{5 * time.Second, 5 * time.Second, time.Second, false},
-		{5 * time.Second, 2 * time.Second, time.Second, false},
-		{5 * time.Second, 3 * time.Second, 0, false},
+		{6 * time.Second, 3 * time.Second, time.Second, true},
+		{5500 * time.Millisecond, 3 * time.Second, time.Second, false},
+		{15 * time.Second, 8 * time.Second, 2 * time.Second, true},
+		{15 * time.Second, 10 * time.Second, 2 * time.Second, false}, // a response may take 5 s
+		{3 * time.Second, 1500 * time.Millisecond, 400 * time.Millisecond, true},
+		{3 * time.Second, 2 * time.Second, 400 * time.Millisecond, false},         // or 1 s
+		{3900 * time.Millisecond, 2 * time.Second, 400 * time.Millisecond, false}, // the Lease has whole seconds
+		{6 * time.Second, 5 * time.Second, time.Second, false},
+		{6 * time.Second, 2 * time.Second, time.Second, false},
+		{6 * time.Second, 3 * time.Second, 0, false},
 	} {
 		if err := (Timing{test.lease, test.renew, test.retry}).Validate(); (err == nil) != test.valid {
 			t.Errorf("%s, %s, %s: %v", test.lease, test.renew, test.retry, err)

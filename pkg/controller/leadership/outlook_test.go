@@ -82,7 +82,7 @@ const connected, stale = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.
 func startReplicas(t *testing.T, names ...string) (servers map[string]server, replicas map[string]*replica) {
 	t.Helper()
 	servers, replicas = map[string]server{}, map[string]*replica{}
-	shared := &lease{}
+	shared := newLease()
 	for i, name := range names {
 		servers[name] = newServer()
 		replicas[name] = startWith(t, name, shared, untilCanceled, NewOutlook(clustersetlisters.NewMemberLister(servers[name])))
@@ -212,7 +212,7 @@ func TestReplicaThatMissesAMemberLeavesTheLeaseToOthers(t *testing.T) {
 						defer replica.end(t)
 					}
 					servers["second"].show(t, "m", stale, time.Now())
-					time.Sleep(time.Hour)
+					time.Sleep(10 * time.Minute)
 					end(replicas["first"])
 					within(t, 2*timing.LeaseDuration, "third leads", func() bool { return replicas["third"].leading.Load() == 1 })
 					if replicas["second"].terms.Load() > 0 {
