@@ -100,7 +100,7 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 		}
 		return materializer.outlook.Complete()
 	})
-	candidates, err := newCandidates(opts, config, health)
+	candidates, err := newCandidates(opts, clients.Kubernetes, config, health)
 	if err != nil {
 		return nil, err
 	}
@@ -110,14 +110,10 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 		registrations.Run,
 		func(ctx context.Context) error { return candidates.registration.Run(ctx, registrations.Lead) },
 		func(ctx context.Context) error { return serveHealth(ctx, opts.HealthAddress, registrations) },
-		func(ctx context.Context) error {
-			select {
-			case <-trust.known:
-				return materializer.run(ctx, candidates.materialization)
-			case <-ctx.Done():
-				return nil
-			}
-		},
+		trust.await(func(ctx context.Context) error { return materializer.run(ctx, candidates.materialization) }),
+	}
+	if opts.MetricsAddress != "" {
+		tasks = append(tasks, trust.await(func(ctx context.Context) error { return serveMetrics(ctx, opts, clients.Kubernetes) }))
 	}
 	if opts.StorageNamespace != "" {
 		account := types.NamespacedName{Namespace: opts.Namespace, Name: registration.Name}

@@ -35,6 +35,7 @@ type Options struct {
 	APIServer        string
 	ClusterID        string
 	HealthAddress    string
+	MetricsAddress   string
 	LeaderElection   componentbaseconfig.LeaderElectionConfiguration
 	Logs             *logs.Options
 }
@@ -50,13 +51,13 @@ func NewOptions() *Options {
 		StorageNamespace: "mcs-storage",
 		APIServer:        "https://127.0.0.1:6443",
 		HealthAddress:    ":8081",
+		MetricsAddress:   ":8443",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect: true,
 			// Shorter than usual: giving up the Lease costs little, because the process
-			// and its caches remain. Others read the Lease every 0.4 to 0.9 seconds, and
-			// so take over within 5 seconds.
+			// and its caches remain. Others watch the Lease, and take over when it expires.
 			LeaseDuration: metav1.Duration{Duration: 3 * time.Second},
-			RenewDeadline: metav1.Duration{Duration: 2 * time.Second},
+			RenewDeadline: metav1.Duration{Duration: 1500 * time.Millisecond},
 			RetryPeriod:   metav1.Duration{Duration: 400 * time.Millisecond},
 			ResourceLock:  "leases",
 			ResourceName:  "mcs-controller",
@@ -74,7 +75,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Namespace of the installation. Defaults to the environment variable POD_NAMESPACE if it is set.")
 	flags.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace,
 		"Namespace in which mcs-apiserver stores its objects. mcs-controller creates it and never deletes it. "+
-			"Must be empty if mcs-apiserver does not use --storage=cluster.")
+			"May be empty if mcs-apiserver does not use --storage=cluster.")
 	flags.StringVar(&o.ServingCertDir, "serving-cert-dir", o.ServingCertDir,
 		"Directory of a serving certificate that mcs-controller creates, stores in a Secret and renews. "+
 			"The file serving.pem contains certificate and key for mcs-apiserver, the file ca.crt the CA bundle for its clients.")
@@ -87,6 +88,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Cluster ID to set if the cluster has no ID, or has the default ID and is not in a ClusterSet. Must be a DNS label. "+
 			"Defaults to the UID of the namespace kube-system.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address on which /livez and /readyz are served without TLS.")
+	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress,
+		"Address on which /metrics is served with TLS, to users that the cluster authorizes to get it. "+
+			"The certificate is that of --serving-cert-dir, or self-signed without it. Empty to not serve metrics.")
 	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	return sections
 }

@@ -43,6 +43,19 @@ func (a *authority) set(pem []byte) {
 	a.pem = bytes.Clone(pem)
 }
 
+// await returns a task that begins when the bundle is known, and with it the certificate of
+// mcs-apiserver.
+func (a *authority) await(run task) task {
+	return func(ctx context.Context) error {
+		select {
+		case <-a.known:
+			return run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // verify verifies the certificate of a server with the current bundle.
 func (a *authority) verify(serverName string, state tls.ConnectionState) error {
 	a.mu.Lock()

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -63,22 +64,26 @@ func (m manifests) containers(t *testing.T) (server, controller corev1.Container
 	return pod.Containers[0], pod.Containers[1]
 }
 
-// R261: only the port of the API can be reached from other Pods.
+// R261: only the ports that authenticate requests can be reached from other Pods.
 func TestNetworkPolicyOpensTheAPIOnly(t *testing.T) {
 	forEachVariant(t, func(t *testing.T, m manifests) {
-		server, _ := m.containers(t)
-		if len(server.Ports) != 1 || server.Ports[0].Name != "https" || server.Ports[0].ContainerPort != 6443 {
-			t.Errorf("ports of mcs-apiserver are %+v", server.Ports)
-		}
+		server, controller := m.containers(t)
+		open, want := map[string]int32{}, map[string]int32{"https": 6443, "metrics": 8443}
 		if m.policy.Namespace != m.deployment.Namespace || !apiequality.Semantic.DeepEqual(&m.policy.Spec.PodSelector, m.deployment.Spec.Selector) {
 			t.Errorf("policy of namespace %q selects Pods with %+v", m.policy.Namespace, m.policy.Spec.PodSelector)
 		}
 		if !slices.Equal(m.policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) || len(m.policy.Spec.Ingress) != 1 {
 			t.Fatalf("policy is %+v", m.policy.Spec)
 		}
-		ports := m.policy.Spec.Ingress[0].Ports
-		if len(ports) != 1 || ports[0].Port.StrVal != server.Ports[0].Name || ptr.Deref(ports[0].Protocol, "") != corev1.ProtocolTCP {
-			t.Errorf("policy opens %+v", ports)
+		for _, rule := range m.policy.Spec.Ingress[0].Ports {
+			for _, port := range slices.Concat(server.Ports, controller.Ports) {
+				if port.Name == rule.Port.StrVal && ptr.Deref(rule.Protocol, "") == corev1.ProtocolTCP {
+					open[port.Name] = port.ContainerPort
+				}
+			}
+		}
+		if !maps.Equal(open, want) || len(m.policy.Spec.Ingress[0].Ports) != len(want) || len(server.Ports) != 1 {
+			t.Errorf("policy opens %v, want %v; ports of mcs-apiserver are %+v", open, want, server.Ports)
 		}
 	})
 }
