@@ -174,6 +174,10 @@ func (i *intruder) installationObjects() map[string]attempt {
 		}),
 		"revoke the ID of a member":  member(func(s *corev1.Secret) { delete(s.Data, clusterset.MemberSecretClusterID) }),
 		"annotate a member":          member(func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} }),
+		"label a member":             member(func(s *corev1.Secret) { s.Labels = map[string]string{"a": "b"} }),
+		"own a member":               member(func(s *corev1.Secret) { s.OwnerReferences = owner() }),
+		"keep a member":              member(func(s *corev1.Secret) { s.Finalizers = []string{"example.com/keep"} }),
+		"seal a member":              member(func(s *corev1.Secret) { s.Immutable = ptr.To(true) }),
 		"create a ConfigMap":         create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
 		"detach the API":             create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named(clusterset.DetachedConfigMap)}),
 		"store no object":            create(i.CoreV1().ConfigMaps(installation.StorageNamespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
@@ -181,6 +185,10 @@ func (i *intruder) installationObjects() map[string]attempt {
 		"change the status of a Pod": i.patchPod("of-the-administrator", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"move a Pod of ours":         i.patchPod("ours", `{"status":{"podIPs":[{"ip":"192.0.2.1"}],"podIP":"192.0.2.1"}}`),
 		"mark a Pod as ready":        i.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+		// The kube-apiserver itself keeps the owners of a Pod.
+		"label a Pod of ours":    i.patchPod("ours", `{"metadata":{"labels":{"a":"b"}}}`),
+		"annotate a Pod of ours": i.patchPod("ours", `{"metadata":{"annotations":{"a":"b"}}}`),
+		"keep a Pod of ours":     i.patchPod("ours", `{"metadata":{"finalizers":["example.com/keep"]}}`),
 	}
 }
 
@@ -204,7 +212,11 @@ func (i *intruder) clusterObjects() map[string]attempt {
 		}),
 		"serve the API elsewhere":       ours(func(a *apiregistrationv1.APIService) { a.Spec.Service.Namespace = "default" }),
 		"serve the API without a check": ours(func(a *apiregistrationv1.APIService) { a.Spec.CABundle, a.Spec.InsecureSkipTLSVerify = nil, true }),
-		"change the usage of a quota":   i.useQuota(corev1.ResourceServices),
+		"change the usage of a quota":   i.changeQuota(uses(corev1.ResourceServices)),
+		"label a quota":                 i.changeQuota(func(q *corev1.ResourceQuota) { q.Labels = map[string]string{"a": "b"} }),
+		"annotate a quota":              i.changeQuota(func(q *corev1.ResourceQuota) { q.Annotations = map[string]string{"a": "b"} }),
+		"let a quota be collected":      i.changeQuota(func(q *corev1.ResourceQuota) { q.OwnerReferences = owner() }),
+		"keep a quota":                  i.changeQuota(func(q *corev1.ResourceQuota) { q.Finalizers = []string{"example.com/keep"} }),
 		"report an Event as another":    create(i.EventsV1().Events(i.namespace), i.event("kubelet")),
 		"make a claim": create(i.own.MulticlusterV1().ClusterClaims(), &multiclusterv1.ClusterClaim{
 			ObjectMeta: named("region.example.com"), Spec: multiclusterv1.ClusterClaimSpec{Value: "here"},
@@ -212,17 +224,29 @@ func (i *intruder) clusterObjects() map[string]attempt {
 	}
 }
 
-// useQuota changes the usage of a resource in the quota of the namespace.
-func (i *intruder) useQuota(name corev1.ResourceName) attempt {
+// owner is an owner that does not exist: the garbage collector deletes what it owns.
+func owner() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "gone"}}
+}
+
+// uses changes the usage of a resource in a quota.
+func uses(name corev1.ResourceName) func(*corev1.ResourceQuota) {
+	return func(quota *corev1.ResourceQuota) {
+		if quota.Status.Used == nil {
+			quota.Status.Used = corev1.ResourceList{}
+		}
+		quota.Status.Used[name] = resource.MustParse("7")
+	}
+}
+
+// changeQuota updates the quota of the namespace through its status.
+func (i *intruder) changeQuota(change func(*corev1.ResourceQuota)) attempt {
 	return func(ctx context.Context) error {
 		quota, err := i.CoreV1().ResourceQuotas(i.namespace).Get(ctx, "quota", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if quota.Status.Used == nil {
-			quota.Status.Used = corev1.ResourceList{}
-		}
-		quota.Status.Used[name] = resource.MustParse("7")
+		change(quota)
 		_, err = i.CoreV1().ResourceQuotas(i.namespace).UpdateStatus(ctx, quota, metav1.UpdateOptions{DryRun: dryRun})
 		return err
 	}
@@ -307,7 +331,7 @@ func TestAccountMayWriteItsOwnObjects(t *testing.T) {
 		"renew a peer credential": update(core.Secrets(installation.Namespace), admin.CoreV1().Secrets(installation.Namespace), clusterset.MemberSecretName("east"),
 			func(s *corev1.Secret) { s.Data[clusterset.MemberSecretKubeconfig] = []byte("renewed") }),
 		"take a replica out of service": intruder.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
-		"count an export":               intruder.useQuota("count/serviceexports.multicluster.x-k8s.io"),
+		"count an export":               intruder.changeQuota(uses("count/serviceexports.multicluster.x-k8s.io")),
 		"report an Event":               create(intruder.EventsV1().Events(ns), intruder.event("mcs-controller")),
 	} {
 		t.Run(what, func(t *testing.T) { expect.NoError(t, write(t.Context())) })
