@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	genericinitializer "k8s.io/apiserver/pkg/admission/initializer"
-	"k8s.io/apiserver/pkg/quota/v1/generic"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission/clusterclaim"
@@ -44,6 +43,6 @@ func (i initializer) Initialize(plugin admission.Interface) {
 		wants.SetInstallation(i.client, i.namespace)
 	}
 	if wants, ok := plugin.(genericinitializer.WantsQuotaConfiguration); ok {
-		wants.SetQuotaConfiguration(generic.NewConfiguration(nil, nil)) // objects are only counted
+		wants.SetQuotaConfiguration(resourcequota.Configuration())
 	}
 }

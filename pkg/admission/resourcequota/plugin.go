@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
@@ -20,11 +22,12 @@ import (
 // PluginName is the name of the plugin in the admission flags, as in kube-apiserver.
 const PluginName = resourcequota.PluginName
 
-const serviceExports = "serviceexports"
-
-// groups are the API groups that serve the same ServiceExports. A quota in either name limits
-// exports that are created through the other one, too.
-var groups = []string{multicluster.XGroupName, multicluster.GroupName}
+// exports are the ServiceExports, and alias is their other API group: both serve the same
+// objects. A quota in either name limits exports that are created through the other one, too.
+var (
+	exports = schema.GroupResource{Group: multicluster.XGroupName, Resource: "serviceexports"}
+	alias   = schema.GroupResource{Group: multicluster.GroupName, Resource: exports.Resource}
+)
 
 // evaluators is how many namespaces are evaluated at a time, as in kube-apiserver.
 const evaluators = 5
@@ -54,38 +57,30 @@ func Register(plugins *admission.Plugins) {
 	})
 }
 
+// Configuration returns how exports are counted: once for both names, so that a request that one
+// of the names does not allow is not counted for the other one.
+func Configuration() quota.Configuration {
+	return generic.NewConfiguration([]quota.Evaluator{
+		generic.NewObjectCountEvaluator(exports, nil, generic.ObjectCountQuotaResourceNameFor(alias)), // without a list: usage is only added to
+	}, nil)
+}
+
 // Validate implements admission.ValidationInterface.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, objects admission.ObjectInterfaces) error {
-	for _, counted := range countedAs(attributes) {
-		if err := p.QuotaAdmission.Validate(ctx, counted, objects); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// countedAs returns a request once for each group in which the object is counted.
-func countedAs(attributes admission.Attributes) []admission.Attributes {
-	resource := attributes.GetResource()
-	if resource.Resource != serviceExports || attributes.GetSubresource() != "" {
+	if resource := attributes.GetResource().GroupResource(); resource != exports && resource != alias {
 		return nil
 	}
-	var counted []admission.Attributes
-	for _, group := range groups {
-		counted = append(counted, inGroup{attributes, group})
-	}
-	return counted
+	return p.QuotaAdmission.Validate(ctx, canonical{attributes}, objects)
 }
 
-// inGroup is a request as if it had been sent for another group.
-type inGroup struct {
+// canonical is a request as if it had been sent for the group of exports.
+type canonical struct {
 	admission.Attributes
-	group string
 }
 
 // GetResource implements admission.Attributes.
-func (i inGroup) GetResource() schema.GroupVersionResource {
-	resource := i.Attributes.GetResource()
-	resource.Group = i.group
+func (c canonical) GetResource() schema.GroupVersionResource {
+	resource := c.Attributes.GetResource()
+	resource.Group = exports.Group
 	return resource
 }
