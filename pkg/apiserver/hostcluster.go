@@ -19,12 +19,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
-const (
-	// deploymentName is the name of the Deployment that this server belongs to.
-	deploymentName = "mcs-apiserver"
-	// maxEventNote is the maximum length of an Event's note in bytes.
-	maxEventNote = 1024
-)
+// deploymentName is the name of the Deployment that this server belongs to.
+const deploymentName = "mcs-apiserver"
 
 // hostCluster is what the cluster knows about its storage.
 type hostCluster struct {
@@ -86,7 +82,7 @@ func (h hostCluster) Report(ctx context.Context, reason error) error {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: deploymentName + "-storage-", Namespace: h.namespace},
 		EventTime:  metav1.NowMicro(), ReportingController: "mcs-apiserver", ReportingInstance: instance,
 		Type: corev1.EventTypeWarning, Reason: "StorageUnavailable", Action: "OpenStorage",
-		Note: truncate.Bytes("Storage cannot be used: "+reason.Error(), maxEventNote),
+		Note: truncate.Bytes("Storage cannot be used: "+reason.Error(), truncate.MaxEventNote),
 		Regarding: corev1.ObjectReference{
 			APIVersion: "apps/v1", Kind: "Deployment", Namespace: deployment.Namespace, Name: deployment.Name, UID: deployment.UID,
 		},

@@ -5,18 +5,43 @@
 // with a size limit.
 package truncate
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
+
+// MaxEventNote is the maximum length of an Event's note in bytes.
+const MaxEventNote = 1024
 
 // Characters returns text if it has at most max characters. Otherwise it
-// returns the first max-1 characters and an ellipsis.
+// returns the first max-1 characters and an ellipsis. It does not look at what
+// follows, however long that is.
 func Characters(text string, max int) string {
-	if len(text) <= max { // no text has more characters than bytes
-		return text
-	}
-	if runes := []rune(text); len(runes) > max {
-		return string(runes[:max-1]) + "…"
+	count, end := 0, 0
+	for at := range text {
+		switch count {
+		case max - 1:
+			end = at
+		case max:
+			return text[:end] + "…"
+		}
+		count++
 	}
 	return text
+}
+
+// Message returns at most max characters of text that comes from other clusters, and
+// replaces those that are not printable: it is shown on terminals.
+func Message(text string, max int) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, Characters(text, max))
 }
 
 // Bytes returns at most max bytes of text and never splits a character. A split
