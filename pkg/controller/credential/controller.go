@@ -28,6 +28,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 // workers is how many tokens are requested concurrently: an unresponsive member must not
@@ -51,10 +52,10 @@ type Controller struct {
 	renewals map[string]renewal
 }
 
-// renewal is when a token was last requested, and the last token that was issued.
+// renewal is when a token was last requested and stored, and the token that was stored.
 type renewal struct {
-	requested time.Time
-	token     string
+	requested, stored time.Time
+	token             string
 }
 
 // New returns a controller for the member Secrets in a namespace, which are the only
@@ -100,16 +101,19 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		c.queue.AddAfter(key, due.Sub(now))
 		return nil
 	}
-	if pause := c.pause(key.Name, now); pause > 0 {
+	if pause := c.pause(key.Name, config.BearerToken, now); pause > 0 {
 		c.queue.AddAfter(key, pause)
 		return nil
 	}
 	logger := klog.FromContext(ctx).WithValues("cluster", string(secret.Data[clusterset.MemberSecretClusterID]), "secret", secret.Name)
 	renewed, err := c.request(ctx, secret, held)
+	if err == nil {
+		err = acceptable(renewed, now)
+	}
 	if err != nil {
 		logger.Error(err, "Failed to renew peer credential, retrying", "expires", held.expires)
-		c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, "CredentialNotRenewed", "Renew", "%.1000s", fmt.Sprintf(
-			"Peer credential expires at %s and could not be renewed: %v", held.expires.UTC().Format("2006-01-02T15:04:05Z"), err))
+		c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, "CredentialNotRenewed", "Renew", "%s", truncate.Bytes(fmt.Sprintf(
+			"Peer credential expires at %s and could not be renewed; if this continues, run kubectl mcs join again before: %v", held.expires.UTC().Format("2006-01-02T15:04:05Z"), err), truncate.MaxEventNote))
 		c.queue.AddAfter(key, held.retryIn(now))
 		return nil
 	}
@@ -122,7 +126,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.renewals[key.Name] = renewal{now, renewed}
+	c.renewals[key.Name] = renewal{now, now, renewed}
 	logger.Info("Renewed peer credential")
 	return nil
 }
@@ -135,15 +139,21 @@ func (c *Controller) issued(secret, token string) bool {
 }
 
 // pause returns how long to wait before the next request: a member that issues tokens
-// that are due at once must not cause a busy loop.
-func (c *Controller) pause(secret string, now time.Time) time.Duration {
+// that are due at once must not cause a busy loop. A token that somebody else stored, as
+// when clusters are joined again, is not made to wait for that.
+func (c *Controller) pause(secret, token string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := c.renewals[secret]
-	if pause := last.requested.Add(renewPause).Sub(now); pause > 0 {
+	pause := last.requested.Add(requestPause).Sub(now)
+	if last.token == token {
+		pause = max(pause, last.stored.Add(renewPause).Sub(now))
+	}
+	if pause > 0 {
 		return pause
 	}
-	c.renewals[secret] = renewal{now, last.token}
+	last.requested = now
+	c.renewals[secret] = last
 	return 0
 }
 
@@ -171,9 +181,6 @@ func requestToken(ctx context.Context, secret *corev1.Secret, held token) (strin
 		return "", fmt.Errorf("server in the kubeconfig does not issue tokens; use the kube-apiserver of the member: %w", err)
 	case err != nil:
 		return "", err
-	}
-	if _, err := readToken(answer.Status.Token); err != nil {
-		return "", fmt.Errorf("member issued a credential that cannot be renewed: %w", err)
 	}
 	return answer.Status.Token, nil
 }

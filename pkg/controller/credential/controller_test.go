@@ -38,6 +38,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 func TestMain(m *testing.M) {
@@ -200,11 +201,11 @@ func TestFailureIsReportedInAnEvent(t *testing.T) {
 	w := newWorld(t, secret, func() (string, error) { return "", errors.New(reason) })
 	w.clock.SetTime(epoch.Add(20 * day))
 	for range 2 {
-		w.clock.SetTime(w.clock.Now().Add(renewPause))
+		w.clock.SetTime(w.clock.Now().Add(requestPause))
 		if err := w.sync(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"Warning CredentialNotRenewed Peer credential expires at 2026-01-31T00:00:00Z and could not be renewed: " + reason}
+		want := []string{"Warning CredentialNotRenewed Peer credential expires at 2026-01-31T00:00:00Z and could not be renewed; if this continues, run kubectl mcs join again before: " + reason}
 		if got := w.recorded(); !slices.Equal(got, want) {
 			t.Errorf("got Events %q, want %q", got, want)
 		}
@@ -212,13 +213,13 @@ func TestFailureIsReportedInAnEvent(t *testing.T) {
 	if got := w.written(); got != "" || len(w.asked) != 2 {
 		t.Errorf("requested %d tokens, sent %q", len(w.asked), got)
 	}
-	// An Event has a limit.
-	reason = strings.Repeat("x", 2000)
-	w.clock.SetTime(w.clock.Now().Add(renewPause))
+	// An Event has a limit, in bytes.
+	reason = strings.Repeat("ä", 1000)
+	w.clock.SetTime(w.clock.Now().Add(requestPause))
 	if err := w.sync(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.recorded(); len(got) != 1 || len(strings.TrimPrefix(got[0], "Warning CredentialNotRenewed ")) != 1000 {
+	if got := w.recorded(); len(got) != 1 || len(strings.TrimPrefix(got[0], "Warning CredentialNotRenewed ")) > truncate.MaxEventNote || !strings.HasSuffix(got[0], "ä") {
 		t.Errorf("got Events %q", got)
 	}
 }
@@ -235,7 +236,7 @@ func TestShortLivedTokensAreNotRenewedContinuously(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		asked int
-	}{{0, 1}, {0, 1}, {renewPause, 1}, {life/2 - renewPause - time.Second, 1}, {time.Second, 2}, {renewPause, 2}} {
+	}{{0, 1}, {0, 1}, {renewPause, 1}, {life/2 - renewPause - time.Second, 1}, {time.Second, 2}, {requestPause, 2}} {
 		w.clock.SetTime(w.clock.Now().Add(step.after))
 		w.hold(t, w.stored(t))
 		if err := w.sync(t.Context(), key); err != nil || len(w.asked) != step.asked {
@@ -245,6 +246,39 @@ func TestShortLivedTokensAreNotRenewedContinuously(t *testing.T) {
 	w.hold(t, secretOf(t, configOf("https://b.example", tokenOf(t, w.clock.Now(), 30*time.Minute))))
 	if err := w.sync(t.Context(), key); err != nil || len(w.asked) != 3 {
 		t.Errorf("with a token of a user: requested %d tokens (%v)", len(w.asked), err)
+	}
+}
+
+// R290: however often a member makes its tokens due, the Secret is written every 5 minutes.
+func TestSecretIsNotWrittenContinuously(t *testing.T) {
+	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), nil)
+	w.request = func(_ context.Context, _ *corev1.Secret, held token) (string, error) {
+		w.asked = append(w.asked, held)
+		return jwtOf(t, "RS256", claimsOf(epoch.Add(-30*day), w.clock.Now().Add(minValidity))), nil
+	}
+	for passed := time.Duration(0); passed < 10*time.Minute; passed += time.Second {
+		w.clock.SetTime(epoch.Add(passed))
+		w.hold(t, w.stored(t))
+		if err := w.sync(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.written(); got != "update secrets, update secrets" || len(w.asked) != 2 {
+		t.Errorf("requested %d tokens, sent %q", len(w.asked), got)
+	}
+}
+
+// R290: a token that is refused does not replace the current one, and an Event says why.
+func TestUnacceptableTokenIsReported(t *testing.T) {
+	w := newWorld(t, secretOf(t, configOf("https://b.example", tokenOf(t, epoch, 30*time.Minute))), func() (string, error) { return tokenOf(t, epoch, time.Minute), nil })
+	if err := w.sync(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.written(); got != "" {
+		t.Errorf("got requests %q", got)
+	}
+	if got := w.recorded(); len(got) != 1 || !strings.Contains(got[0], "CredentialNotRenewed") || !strings.Contains(got[0], "member issued a token that expires at 2026-01-01T00:01:00Z, in less than 10m0s") {
+		t.Errorf("got Events %q", got)
 	}
 }
 
@@ -409,10 +443,6 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		{"401", http.StatusUnauthorized, refused(apierrors.NewUnauthorized("expired")), []string{"no longer accepts the token", "join the clusters again", "expired"}},
 		{"404", http.StatusNotFound, refused(apierrors.NewNotFound(resource, "peer-a")), []string{"does not issue tokens", "use the kube-apiserver of the member"}},
 		{"500", http.StatusInternalServerError, refused(apierrors.NewInternalError(errors.New("etcd is away"))), []string{"etcd is away"}},
-		// Only a renewable token may replace the current one.
-		{"no token", http.StatusCreated, issued(""), []string{"not a service account token with an expiry"}},
-		{"another answer", http.StatusOK, map[string]string{"apiVersion": "v1", "kind": "Pod"}, []string{"not a service account token with an expiry"}},
-		{"a token without expiry", http.StatusCreated, issued("secret"), []string{"not a service account token with an expiry"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := requestToken(t.Context(), newIssuer(t, test.code, test.answer).secret(t, old), held)

@@ -25,10 +25,18 @@ const (
 	provisional = time.Hour
 
 	requestTimeout = 10 * time.Second
-	// renewPause is the minimum time between two requests to a member.
-	renewPause    = 3 * time.Second
+	// requestPause is the minimum time between two requests to a member, and renewPause
+	// that between two tokens that are stored: each is a write of the Secret.
+	requestPause  = 3 * time.Second
+	renewPause    = minValidity / 2
 	shortestRetry = 5 * time.Second
 	longestRetry  = time.Hour
+
+	// minValidity and maxSize are what a token needs to be stored. The maximum that a
+	// kube-apiserver can be configured to issue is an hour or more, and its tokens have
+	// about 1 KiB.
+	minValidity = 10 * time.Minute
+	maxSize     = 16 << 10
 )
 
 // token are the claims of a service account token. They are not verified: the server
@@ -52,6 +60,23 @@ func readToken(text string) (token, error) {
 		return token{}, errNotRenewable
 	}
 	return token{parts[2], parts[3], claims.IssuedAt.Time, claims.ExpiresAt.Time}, nil
+}
+
+// acceptable returns why a token that a member issued does not replace the current one. A
+// member must not make this cluster store large Secrets, or write them all the time.
+func acceptable(text string, now time.Time) error {
+	if len(text) > maxSize {
+		return fmt.Errorf("member issued a token of %d bytes, and %d are allowed: find out who controls the server in the kubeconfig", len(text), maxSize)
+	}
+	issued, err := readToken(text)
+	if err != nil {
+		return fmt.Errorf("member issued a credential that cannot be renewed: %w", err)
+	}
+	if issued.expires.Sub(now) < minValidity {
+		return fmt.Errorf("member issued a token that expires at %s, in less than %s: compare the clocks of the clusters, and find out who controls the server in the kubeconfig",
+			issued.expires.UTC().Format(time.RFC3339), minValidity)
+	}
+	return nil
 }
 
 // due returns when the token is renewed: after half its lifetime, or at once if it is

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,33 @@ func TestOtherCredentialsAreNotRenewable(t *testing.T) {
 		if got, err := readToken(text); !errors.Is(err, errNotRenewable) || got != (token{}) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+}
+
+// R290: only a token that can be renewed, is valid for some time and is not large may replace
+// the current one.
+func TestUnacceptableTokensAreRefused(t *testing.T) {
+	sized := func(padding int) string {
+		claims := claimsOf(epoch, epoch.Add(30*day))
+		claims["padding"] = strings.Repeat("x", padding)
+		return jwtOf(t, "RS256", claims)
+	}
+	for _, test := range []struct{ name, text, want string }{
+		{"usual", tokenOf(t, epoch, 30*day), ""},
+		{"valid for long enough", tokenOf(t, epoch, minValidity), ""},
+		{"short-lived", tokenOf(t, epoch, minValidity-time.Second), "expires at 2026-01-01T00:09:59Z, in less than 10m0s: compare the clocks of the clusters"},
+		{"expired", tokenOf(t, epoch.Add(-day), time.Hour), "in less than 10m0s"},
+		{"long", sized(maxSize / 2), ""},
+		{"too long", sized(maxSize), "bytes, and 16384 are allowed: find out who controls the server"},
+		{"empty", "", "cannot be renewed: not a service account token with an expiry"},
+		{"without expiry", "secret", "cannot be renewed: not a service account token with an expiry"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := acceptable(test.text, epoch)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
 	}
 }
 
