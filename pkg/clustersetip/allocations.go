@@ -22,14 +22,12 @@ func NewAllocations(cidrs map[string][]string) Allocations {
 }
 
 // Believes reports whether a cluster can have made the decision that another one says it
-// made. It cannot if it is a member, and an address is in the allocation CIDR of another
-// member but not in its own. Addresses that are in no allocation CIDR may have been
-// allocated before that was changed, and nothing is known about former members.
+// made: no address is in the allocation CIDR of another member. Addresses that are in no
+// allocation CIDR may have been allocated before that was changed, or by a cluster that
+// left: its allocation CIDR is not assigned to another one as long as a service has an
+// address in it.
 func (a Allocations) Believes(decision *Decision) bool {
-	own, member := a[decision.DecidedBy]
-	if !member {
-		return true
-	}
+	own := a[decision.DecidedBy]
 	return !slices.ContainsFunc(addresses(decision), func(addr netip.Addr) bool { return !contains(own, addr) && a.allocated(addr) })
 }
 

@@ -18,8 +18,10 @@ import (
 // to another service before the adoption is known. Or a member makes up a decision for an
 // address that another service has. Once both are known, one decision keeps the address
 // and the other one is void, so that its service gets another address: first, a decision
-// that this cluster recorded long ago or, without a record, serves keeps the address, and
-// then the older one. An address that all clusters agreed on is thus never lost.
+// that this cluster recorded long ago or, without a record, serves keeps the address, then
+// what a cluster says about its own decision rather than what others say about it, and
+// then the older one. An address that all clusters agreed on is thus never lost, and a
+// member cannot take an address from the cluster that has just allocated it.
 type Claims struct {
 	owner map[netip.Addr]string // of contested addresses only
 }
@@ -31,18 +33,34 @@ type claim struct {
 	rank int
 }
 
-// rank returns 0 if a cluster recorded a decision long ago, 1 if it recorded none and serves
-// that one, 3 if it does not believe it, and 2 otherwise.
+// Ranks of claims, the best first.
+const (
+	// recordedLongAgo is what this cluster recorded long ago.
+	recordedLongAgo = iota
+	// served is what this cluster serves without a record.
+	served
+	// firsthand is what this cluster recorded just now, or what the cluster that made the
+	// decision says.
+	firsthand
+	// hearsay is what another cluster says about a decision that it did not make.
+	hearsay
+	disbelieved
+)
+
+// rank returns the rank of an export's claim, which is one of the exports of its service.
 func rank(local Local, export Export, exports []Export) int {
+	own := export.Cluster == local.Cluster
 	switch {
-	case export.Cluster == local.Cluster && local.settled(export.Decision):
-		return 0
+	case own && local.settled(export.Decision):
+		return recordedLongAgo
 	case recordedBy(local.Cluster, exports) == nil && local.serves(export.Decision):
-		return 1
+		return served
 	case !local.believes(export):
-		return 3
+		return disbelieved
+	case own || export.Cluster == export.Decision.DecidedBy:
+		return firsthand
 	}
-	return 2
+	return hearsay
 }
 
 // NewClaims returns the claims of the exports of all services in all clusters, by

@@ -19,8 +19,9 @@
 //     delay has passed. Neither does a cluster allocate that just started or joined,
 //     since it may not know all addresses in use (see [Quarantine]). As long as changes
 //     propagate within [PropagationDelay], no two services hold the same address.
-//   - If they do nevertheless, the service with the older decision keeps the address,
-//     except that no cluster gives up what it recorded long ago (see [Claims]).
+//   - If they do nevertheless, the service keeps the address of which the cluster itself
+//     says that it made the decision, and then the one with the older decision, except that
+//     no cluster gives up what it recorded long ago (see [Claims]).
 //
 // A decision lives as long as an export that recorded it. An export that has not
 // recorded it does not keep it alive.
@@ -97,10 +98,52 @@ func (l Local) serves(decision *Decision) bool {
 	return l.Imported && slices.Equal(decision.IPs, l.IPs)
 }
 
+// maxSkew is how far the clock of another cluster may be ahead.
+const maxSkew = 5 * time.Minute
+
 // believes reports whether the decision of an export is believed: that of the cluster
-// itself always is.
+// itself always is, and no other that was made in the future, which would not be settled
+// until then.
 func (l Local) believes(export Export) bool {
-	return export.Cluster == l.Cluster || l.Allocations.Believes(export.Decision)
+	return export.Cluster == l.Cluster || l.Allocations.Believes(export.Decision) && !l.inFuture(export.Decision)
+}
+
+// Holds reports whether an export keeps its addresses from other services: its decision is
+// believed, or served in this cluster.
+func (l Local) Holds(export Export) bool {
+	return export.Decision != nil && (l.believes(export) || l.serves(export.Decision))
+}
+
+// Recorded reports whether the cluster recorded a decision so long ago that it keeps it.
+func (l Local) Recorded(exports []Export) bool {
+	own := recordedBy(l.Cluster, exports)
+	return own != nil && l.settled(own)
+}
+
+// maxAwait is the longest time after which to look again at a decision that was made in
+// the future: the clock of this cluster may be corrected earlier.
+const maxAwait = time.Hour
+
+// Awaited returns the cluster whose decision is the first to be believed that is not yet
+// because it was made in the future, and when to look at it again. Nothing else may happen
+// until then. The cluster is empty if there is none, or if a recorded decision applies already.
+func Awaited(local Local, exports []Export) (cluster string, wait time.Duration) {
+	for _, export := range exports {
+		if export.Cluster == local.Cluster || export.Decision == nil || !local.inFuture(export.Decision) || !local.Allocations.Believes(export.Decision) {
+			continue
+		}
+		if until := export.Decision.Since.Sub(local.Now) - maxSkew; cluster == "" || until < wait {
+			cluster, wait = export.Cluster, until
+		}
+	}
+	if cluster == "" || prevailing(local, exports) != nil {
+		return "", 0
+	}
+	return cluster, min(wait, maxAwait)
+}
+
+func (l Local) inFuture(decision *Decision) bool {
+	return !l.Now.IsZero() && decision.Since.Sub(l.Now) > maxSkew
 }
 
 // settled reports whether a decision is older than any that was made at the same time.
@@ -130,25 +173,25 @@ func InForce(local Local, exports []Export) *Decision {
 // prevailing returns a copy of the recorded decision that applies, nil if there is none.
 func prevailing(local Local, exports []Export) *Decision {
 	own := recordedBy(local.Cluster, exports)
-	if own != nil && local.settled(own) {
-		return own.DeepCopy()
+	if local.Recorded(exports) {
+		return verified(own.DeepCopy(), exports)
 	}
-	var all, served []*Decision
+	var all, served []Export
 	for _, export := range exports {
 		if export.Decision == nil {
 			continue
 		}
 		if local.believes(export) {
-			all = append(all, export.Decision)
+			all = append(all, export)
 		}
 		if own == nil && local.serves(export.Decision) {
-			served = append(served, export.Decision)
+			served = append(served, export)
 		}
 	}
 	if len(served) > 0 {
-		return oldest(served).DeepCopy()
+		return adopt(local, oldest(local, served))
 	}
-	return oldest(all).DeepCopy()
+	return adopt(local, oldest(local, all))
 }
 
 // recordedBy returns the decision that a cluster recorded, nil if it has none.
@@ -262,12 +305,16 @@ func compare(a, b *Decision) int {
 	return cmp.Or(precedence.Compare(rank(a), rank(b)), slices.Compare(a.IPs, b.IPs))
 }
 
-// oldest returns the oldest decision, nil if there is none.
-func oldest(decisions []*Decision) *Decision {
-	if len(decisions) == 0 {
+// oldest returns the export with the oldest decision, and of several with that one the
+// export through which the fewest clusters were heard. It returns nil if there is none.
+func oldest(local Local, exports []Export) *Export {
+	if len(exports) == 0 {
 		return nil
 	}
-	return slices.MinFunc(decisions, compare)
+	first := slices.MinFunc(exports, func(a, b Export) int {
+		return cmp.Or(compare(a.Decision, b.Decision), len(provenance(local, a))-len(provenance(local, b)), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	return &first
 }
 
 // founding returns the export that took effect first.

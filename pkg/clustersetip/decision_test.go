@@ -53,8 +53,8 @@ func TestOldestDecisionIsInForce(t *testing.T) {
 	}
 }
 
-// R244, R245: what a cluster recorded or serves stands against any decision that becomes
-// known later.
+// R244, R245, R286: what a cluster recorded or serves stands against any decision that
+// becomes known later.
 func TestDecisionStandsAgainstOthersThatBecomeKnownLater(t *testing.T) {
 	const minute = 60
 	honest, forged, none := by("a", minute, "243.1.0.1"), by("m", 0, "243.9.0.1"), by("m", 0)
@@ -88,7 +88,13 @@ func TestDecisionStandsAgainstOthersThatBecomeKnownLater(t *testing.T) {
 		"in the former allocation CIDR of a member": {
 			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: by("a", 0, "243.7.0.1")}}, by("a", 0, "243.7.0.1")},
 		"of a cluster that left": {
-			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: by("left", 0, "243.1.0.9")}}, by("left", 0, "243.1.0.9")},
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "a", Decision: by("left", 0, "243.7.0.9")}}, by("left", 0, "243.7.0.9")},
+		"of an unknown cluster in the allocation CIDR of a member": {
+			Local{Cluster: "c", Allocations: allocations}, []Export{{Cluster: "m", Decision: by("ghost", 0, "243.1.0.9")}, {Cluster: "a", Decision: honest}}, honest},
+		"decided in the future": {
+			Local{Cluster: "c", Allocations: allocations, Now: at(0)}, []Export{{Cluster: "m", Wants: true, Decision: by("m", 301, "243.9.0.1")}}, nil},
+		"decided by a cluster whose clock is ahead": {
+			Local{Cluster: "c", Allocations: allocations, Now: at(0)}, []Export{{Cluster: "m", Decision: by("m", 300, "243.9.0.1")}}, by("m", 300, "243.9.0.1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
@@ -235,24 +241,33 @@ func TestDecisionSurvivesSerialization(t *testing.T) {
 	}
 }
 
-// R244: no cluster gives the address of a service that it exports or imports to another one.
+// R244, R285: no cluster gives the address of a service that it exports or imports, or that
+// another cluster has just allocated, to another one.
 func TestAddressStaysWithTheServiceThatHasIt(t *testing.T) {
 	const minute = 60
 	forged := []Export{{Cluster: "m", Decision: by("gone", 0, "243.1.0.1")}}
-	web := func(cluster string) []Export {
-		return []Export{{Cluster: "a", Decision: by("a", minute, "243.1.0.1")}, {Cluster: cluster, Decision: by("a", minute, "243.1.0.1")}}
+	inTheNameOf := func(cluster string) []Export {
+		return []Export{{Cluster: "m", Decision: by(cluster, 0, "243.1.0.1")}}
 	}
+	allocated := []Export{{Cluster: "a", Decision: by("a", minute, "243.1.0.1")}}
+	adopted := []Export{{Cluster: "b", Decision: by("a", minute, "243.1.0.1")}}
+	allocations := NewAllocations(map[string][]string{"a": {"243.1.0.0/16"}, "m": nil})
 	for name, test := range map[string]struct {
 		web    []Export
 		local  Local // to web
 		forged []Export
 		keeps  bool
 	}{
-		"recorded":             {web("b"), Local{Cluster: "b", Now: at(2 * minute)}, forged, true},
-		"recorded just now":    {web("b"), Local{Cluster: "b", Now: at(minute)}, forged, false},
-		"served":               {web("b"), Local{Cluster: "c", Imported: true, IPs: []string{"243.1.0.1"}}, forged, true},
-		"neither":              {web("b"), Local{Cluster: "c"}, forged, false},
-		"neither, disbelieved": {web("b"), Local{Cluster: "c", Allocations: NewAllocations(map[string][]string{"a": {"243.1.0.0/16"}, "m": nil})}, []Export{{Cluster: "m", Decision: by("m", 0, "243.1.0.1")}}, true},
+		"recorded":                                {adopted, Local{Cluster: "b", Now: at(2 * minute)}, forged, true},
+		"recorded just now":                       {adopted, Local{Cluster: "b", Now: at(minute)}, forged, true},
+		"served":                                  {adopted, Local{Cluster: "c", Imported: true, IPs: []string{"243.1.0.1"}}, forged, true},
+		"neither, older hearsay":                  {adopted, Local{Cluster: "c"}, forged, false},
+		"neither, disbelieved":                    {adopted, Local{Cluster: "c", Allocations: allocations}, inTheNameOf("m"), true},
+		"neither, of an unknown cluster":          {adopted, Local{Cluster: "c", Allocations: allocations}, forged, true},
+		"just allocated, in this cluster":         {allocated, Local{Cluster: "a", Allocations: allocations, Now: at(minute)}, inTheNameOf("a"), true},
+		"just allocated, in a cluster that reads": {allocated, Local{Cluster: "c", Allocations: allocations, Now: at(minute)}, inTheNameOf("a"), true},
+		"just allocated, already served for another service": {
+			[]Export{{Cluster: "m", Decision: by("a", 0, "243.1.0.1")}}, Local{Cluster: "c", Allocations: allocations, Imported: true, IPs: []string{"243.1.0.1"}}, allocated, true},
 	} {
 		claims := NewClaims(map[string][]Export{"web": test.web, "forged": test.forged}, func(key string) Local {
 			if key == "web" {
@@ -304,5 +319,37 @@ func TestAddressBelongsToTheOlderDecision(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// R286: a decision that was made in the future is looked at again when it can be believed.
+func TestDecisionOfTheFutureIsAwaited(t *testing.T) {
+	const minute = 60
+	local := Local{Cluster: "self", Now: at(0), Allocations: NewAllocations(map[string][]string{"c": {"243.3.0.0/16"}})}
+	undecided := Export{Cluster: "self", Wants: true}
+	for name, test := range map[string]struct {
+		exports []Export
+		cluster string
+		wait    time.Duration
+	}{
+		"none":                   {[]Export{undecided}, "", 0},
+		"believed":               {[]Export{undecided, {Cluster: "b", Decision: by("b", 5*minute, "243.2.0.1")}}, "", 0},
+		"in the future":          {[]Export{undecided, {Cluster: "b", Decision: by("b", 10*minute, "243.2.0.1")}}, "b", 5 * time.Minute},
+		"the first":              {[]Export{{Cluster: "d", Decision: by("d", 10*minute)}, {Cluster: "b", Decision: by("b", 7*minute)}, {Cluster: "e", Decision: by("e", 9*minute)}}, "b", 2 * time.Minute},
+		"far in the future":      {[]Export{undecided, {Cluster: "b", Decision: by("b", 1<<40)}}, "b", time.Hour},
+		"not believed even then": {[]Export{undecided, {Cluster: "b", Decision: by("b", 10*minute, "243.3.0.1")}}, "", 0},
+		"another applies":        {[]Export{{Cluster: "d", Decision: by("d", 0)}, {Cluster: "b", Decision: by("b", 10*minute)}}, "", 0},
+		"its own":                {[]Export{{Cluster: "self", Decision: by("self", 10*minute)}}, "", 0},
+	} {
+		cluster, wait := Awaited(local, test.exports)
+		if cluster != test.cluster || wait != test.wait {
+			t.Errorf("%s: got %q in %s, want %q in %s", name, cluster, wait, test.cluster, test.wait)
+		}
+		if then := local; wait > 0 && wait < time.Hour {
+			then.Now = local.Now.Add(wait)
+			if got := InForce(then, test.exports); got == nil || got.DecidedBy != cluster {
+				t.Errorf("%s: %+v applies after that, want the decision of %s", name, got, cluster)
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestRulesAreNecessary has the shortest known lists of steps that break a property if a
@@ -80,20 +81,23 @@ func TestAddressIsAllocatedTwiceWithoutPropagationDelay(t *testing.T) {
 	for name, test := range map[string]struct {
 		without rules
 		steps   [][]step
+		// disagree is set if a cluster does not believe the decision that c1 adopted: c2
+		// has the allocation CIDR of c0, which left.
+		disagree bool
 	}{
 		"a released address is quarantined": {rules{noQuarantine: true}, [][]step{
 			decided, {{do: unexport, a: 0, s: 0, after: 1}, {do: export, a: 0, s: 1, wants: true}}, adopted, {{do: run, a: 0, after: 4}},
-		}},
+		}, false},
 		"a cluster that just started does not allocate": {rules{noPause: true}, [][]step{
 			decided, {{do: unexport, a: 0, s: 0, after: 1}, {do: export, a: 0, s: 1, wants: true}, {do: restart, a: 0}, {do: catchUp, a: 0}}, adopted, {{do: run, a: 0, after: 4}},
-		}},
+		}, false},
 		"a cluster that just joined does not allocate": {rules{noPause: true}, [][]step{
 			{{do: export, a: 2, s: 1, wants: true}}, decided, {{do: leave, a: 0, after: 1}, {do: enter, a: 2}, {do: catchUp, a: 2}}, adopted, {{do: run, a: 2, after: 4}},
-		}},
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for rules, want := range map[rules]int{{}: 0, test.without: 1} {
-				m, err := play(setup{clusters: 3, members: 2, services: 2, length: 32, rules: rules}, slices.Concat(test.steps...))
+				m, err := play(setup{clusters: 3, members: 2, services: 2, length: 32, rules: rules, disagree: test.disagree}, slices.Concat(test.steps...))
 				if err != nil || m.collisions != want {
 					t.Errorf("with %+v: %d collisions (%v)", rules, m.collisions, err)
 				}
@@ -114,5 +118,29 @@ func TestUnrecordedDecisionIsLost(t *testing.T) {
 	}
 	if got := m.clusters[1].exports["ns/s0"].Decision; got == nil || len(got.IPs) > 0 || got.DecidedBy != "c1" {
 		t.Errorf("got decision %v of c1, want its own for no address", got)
+	}
+}
+
+// R285: a hostile cluster that says, of every address as soon as it is allocated, that the
+// allocating cluster gave it to another service long ago does not keep services from
+// getting addresses.
+func TestAllocatedAddressIsNotTakenInTheNameOfTheCluster(t *testing.T) {
+	const address = "243.1.0.1"
+	m, err := play(setup{clusters: 4, members: 4, services: 2, length: 30, rules: rules{hostile: true}, disagree: true}, []step{
+		{do: export, a: 0, s: 0, wants: true, after: 20}, {do: run, a: 0}, {do: catchUp, a: 1}, {do: run, a: 1},
+		{do: forge, a: 3, s: 1, wants: true, forged: NewDecision("c0", []string{address}, time.Unix(0, 0))},
+		{do: catchUp, a: 0}, {do: run, a: 0}, {do: catchUp, a: 1}, {do: run, a: 1},
+		{do: export, a: 2, s: 0, wants: true}, {do: export, a: 2, s: 1, wants: true}, {do: settle},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range m.honest() {
+		if got := c.served["ns/s0"]; got == nil || !slices.Equal(got.IPs, []string{address}) {
+			t.Errorf("%s serves %v, want %s", c.id, got, address)
+		}
+		if got := c.exports["ns/s1"].Decision; got != nil && slices.Contains(got.IPs, address) {
+			t.Errorf("%s adopted the forged decision", c.id)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package export
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,13 +55,11 @@ func RecordedIPs(export *multiclusterxv1beta1.ServiceExport) []string {
 	return nil
 }
 
-// DecidedBy returns the ID of the cluster that made the recorded decision of an export,
-// empty if none is recorded.
-func DecidedBy(export *multiclusterxv1beta1.ServiceExport) string {
-	if held := recorded(export); held != nil {
-		return held.DecidedBy
-	}
-	return ""
+// DependsOn reports whether a cluster made the recorded decision of an export, or this
+// cluster heard of the decision through it.
+func DependsOn(export *multiclusterxv1beta1.ServiceExport, cluster string) bool {
+	held := recorded(export)
+	return held != nil && (held.DecidedBy == cluster || slices.Contains(held.AdoptedFrom, cluster))
 }
 
 // RecordedDecision returns the recorded decision of an export, or nil if none was
@@ -70,7 +69,7 @@ func RecordedDecision(export *multiclusterxv1beta1.ServiceExport, joinedAt time.
 	if held == nil || !held.JoinedAt.Time.Equal(joinedAt) {
 		return nil
 	}
-	return &clusterset.ClusterSetIPDecision{IPs: held.IPs, DecidedBy: held.DecidedBy, Since: held.Since}
+	return &clusterset.ClusterSetIPDecision{IPs: held.IPs, DecidedBy: held.DecidedBy, Since: held.Since, AdoptedFrom: held.AdoptedFrom}
 }
 
 // RecordDecision records a decision in an export, or removes it if decision is
@@ -82,7 +81,7 @@ func RecordDecision(export *multiclusterxv1beta1.ServiceExport, decision *cluste
 		return had
 	}
 	text, err := json.Marshal(record{
-		clustersetv1alpha1.ClusterSetIPDecision{IPs: decision.IPs, DecidedBy: decision.DecidedBy, Since: decision.Since},
+		clustersetv1alpha1.ClusterSetIPDecision{IPs: decision.IPs, DecidedBy: decision.DecidedBy, Since: decision.Since, AdoptedFrom: decision.AdoptedFrom},
 		metav1.NewTime(joinedAt),
 	})
 	if err != nil || string(text) == before {

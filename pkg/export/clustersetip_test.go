@@ -68,7 +68,7 @@ func TestExportTakesEffectWhenItsClusterHasJoined(t *testing.T) {
 // R128: a decision is recorded for one membership.
 func TestDecisionIsRecordedForOneMembership(t *testing.T) {
 	joined := created.Time
-	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "west", Since: created}
+	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "west", Since: created, AdoptedFrom: []string{"north"}}
 	written := serviceExport()
 	if RecordedDecision(written, joined) != nil {
 		t.Fatal("a new export has a recorded decision")
@@ -81,6 +81,11 @@ func TestDecisionIsRecordedForOneMembership(t *testing.T) {
 	}
 	if diff := cmp.Diff(decision, Service(Origin{ID: "east", JoinedAt: joined}, written, service()).Spec.ClusterSetIP); diff != "" {
 		t.Errorf("exported decision: %s", diff)
+	}
+	for cluster, want := range map[string]bool{"west": true, "north": true, "east": false} {
+		if got := DependsOn(written, cluster); got != want {
+			t.Errorf("decision depends on %s: %t, want %t", cluster, got, want)
+		}
 	}
 	if got := RecordedDecision(written, joined.Add(time.Hour)); got != nil {
 		t.Errorf("the decision %v still applies in the next membership", got)

@@ -103,7 +103,7 @@ func (c Config) allocationCIDRs(claimed string) (cidrs, problem string) {
 		return "", fmt.Sprintf("invalid ClusterClaim %q: %v", multicluster.ClusterSetIPCIDRClaim, err)
 	}
 	if outside := clustersetip.Outside(prefixes, c.ClusterSetIPRanges); len(outside) > 0 {
-		return "", fmt.Sprintf("invalid ClusterClaim %q: %v is outside the ClusterSet IP range %v (--clusterset-ip-range)", multicluster.ClusterSetIPCIDRClaim, outside, c.ClusterSetIPRanges)
+		return "", fmt.Sprintf("invalid ClusterClaim %q: %v is outside the ClusterSet IP range %v (--clusterset-ip-range); change the claim, or delete it and run kubectl mcs join", multicluster.ClusterSetIPCIDRClaim, outside, c.ClusterSetIPRanges)
 	}
 	return strings.Join(texts, ","), ""
 }

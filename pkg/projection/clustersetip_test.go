@@ -6,6 +6,7 @@ package projection
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,4 +92,18 @@ func TestUnsupportedTrafficDistributionIsShown(t *testing.T) {
 			t.Errorf("%s: got condition %+v, want True with %q", importType, condition, problem)
 		}
 	}
+}
+
+// R286: an import gets the IP of a decision that was made in the future when that can be
+// believed, also if nothing else happens.
+func TestDecisionOfTheFutureIsUsedLater(t *testing.T) {
+	c := newCluster(t)
+	c.queued()
+	const skew = 5 * time.Minute // that is accepted
+	decision := &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "east", Since: metav1.NewTime(c.clock.Now().Add(skew + time.Millisecond))}
+	exports := []member.Export{{Export: clusterset.Export{Service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{
+		Cluster: "east", Service: "web", ExportedAt: metav1.NewTime(epoch), Type: clusterset.ClusterSetIP, UseClusterSetIP: true, ClusterSetIP: decision,
+	}}}}}
+	must(t, c.projectImport(types.NamespacedName{Namespace: "ns", Name: "web"}, exports))
+	eventually(t, "the service is computed again", func() bool { return c.queued() == "ns/web" })
 }

@@ -4,6 +4,7 @@
 package projection
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,8 +19,11 @@ func TestDecisionsOfExpelledClustersAreIgnored(t *testing.T) {
 		return member.Export{Export: clusterset.Export{Service: &clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{Cluster: "east", ClusterSetIP: decision}}}}
 	}
 	expelled := sets.New("mallory")
-	for by, kept := range map[string]bool{"mallory": false, "west": true} {
+	for by, kept := range map[string]bool{"mallory": false, "west": true, "west, through mallory": false, "west, through north": true} {
 		decision := &clusterset.ClusterSetIPDecision{DecidedBy: by, IPs: []string{"243.1.0.1"}}
+		if author, through, ok := strings.Cut(by, ", through "); ok {
+			decision.DecidedBy, decision.AdoptedFrom = author, []string{"east", through}
+		}
 		export := exported(decision)
 		if got := withoutDecisionOf(expelled, export); (got.Service.Spec.ClusterSetIP != nil) != kept {
 			t.Errorf("decision of %s: got %+v, want kept %t", by, got.Service.Spec.ClusterSetIP, kept)

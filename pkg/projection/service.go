@@ -19,6 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 )
 
 // syncService computes everything that depends on one Service: what is
@@ -79,9 +80,9 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 }
 
 // withoutDecisionOf returns an export without the decision about a shared ClusterSet IP
-// of a cluster that is expelled.
+// of a cluster that is expelled, or that was heard through one.
 func withoutDecisionOf(expelled sets.Set[string], export member.Export) member.Export {
-	if export.Service.Spec.ClusterSetIP == nil || !expelled.Has(export.Service.Spec.ClusterSetIP.DecidedBy) {
+	if !clustersetip.DependsOn(export.Service.Spec.ClusterSetIP, expelled) {
 		return export
 	}
 	without := *export.Service
@@ -109,6 +110,9 @@ func (p *Projection) projectImport(service types.NamespacedName, exports []membe
 	if err != nil {
 		return err
 	}
+	if _, wait := clustersetip.Awaited(local.ip, decisions(exports)); wait > 0 {
+		p.queue.AddAfter(key{kind: serviceKey, name: service}, wait)
+	}
 	next, ending := p.nextIdentity(service, scope, local)
 	exported := len(exports) > 0
 	retained := p.retained(service, next, exported)
@@ -128,6 +132,15 @@ func (p *Projection) projectImport(service types.NamespacedName, exports []membe
 		p.stores.serviceImports.Delete(service.Namespace, service.Name)
 	}
 	return nil
+}
+
+// decisions returns what matters of exports for the shared ClusterSet IP.
+func decisions(exports []member.Export) []clustersetip.Export {
+	var found []clustersetip.Export
+	for _, export := range exports {
+		found = append(found, merge.FromExported(export.Service).IP)
+	}
+	return found
 }
 
 // scope returns the scope of the identities of the imports in a namespace. It

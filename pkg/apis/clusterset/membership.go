@@ -40,6 +40,11 @@ const (
 	// clusterset.k8s.io, as read when it joined. Its exports do not count as older,
 	// whatever the member reports later.
 	MemberSecretJoinedAt = "joined-at"
+	// MemberSecretAllocationCIDRs is the key of the comma-separated CIDRs that the member
+	// may allocate shared ClusterSet IPs from, or MemberSecretNoAllocationCIDRs. If absent,
+	// they are those that the member claims.
+	MemberSecretAllocationCIDRs   = "allocation-cidrs"
+	MemberSecretNoAllocationCIDRs = "none"
 	// TTLAnnotation on the Secret overrides how long the member may be silent
 	// before it is considered lost.
 	TTLAnnotation = GroupName + "/ttl"

@@ -70,7 +70,15 @@ type ClusterSetIPDecision struct {
 	// Since is the time of the decision, usually the time at which the founding
 	// export took effect. The older of two decisions takes precedence.
 	Since metav1.Time
+	// AdoptedFrom are the IDs of the clusters through which the exporting cluster
+	// heard of the decision, the nearest first; of more than 64 the farthest are left
+	// out. It is empty if it made the decision itself, or heard of it from the cluster
+	// that did. Their decisions are given up when they are expelled.
+	AdoptedFrom []string
 }
+
+// MaxAdoptedFrom limits through how many clusters a decision may have been heard.
+const MaxAdoptedFrom = 64
 
 // ServiceType designates the type of an exported service.
 type ServiceType string
@@ -197,6 +205,9 @@ const (
 	// exports are plausible. Unknown if it is unknown when the member joined.
 	MemberExportAges = "ExportAges"
 
+	// ReasonNotAssigned is the reason of MemberClusterSetIP if the member claims
+	// allocation CIDRs that its Secret does not assign to it.
+	ReasonNotAssigned = "NotAssigned"
 	// ReasonExpelled is the reason of MemberAccepted if the Secret expels the member.
 	ReasonExpelled = "Expelled"
 	// ReasonListsOthers is the reason of MemberMutual if the member lists this

@@ -24,6 +24,11 @@ func (in *ClusterSetIPDecision) DeepCopyInto(out *ClusterSetIPDecision) {
 		copy(*out, *in)
 	}
 	in.Since.DeepCopyInto(&out.Since)
+	if in.AdoptedFrom != nil {
+		in, out := &in.AdoptedFrom, &out.AdoptedFrom
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

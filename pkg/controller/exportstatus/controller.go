@@ -8,6 +8,7 @@ package exportstatus
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -22,9 +23,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/ipallocator"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
@@ -39,8 +42,6 @@ const (
 	workers = 4
 	// byService indexes ExportedServices by the namespace and name of their service.
 	byService = "exportsOfService"
-	// maxNote is the maximum length of an Event's note in bytes.
-	maxNote = 1024
 )
 
 // Controller writes the status of ServiceExports.
@@ -81,7 +82,7 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		client: client, clock: clock, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
 	}
-	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.derived, c.queue.Add)
+	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.derived, c.allocations, c.queue.Add)
 	c.handlers = loop.Handlers{
 		services.Informer(): loop.OnChange(c.enqueue),
 		exports.Informer():  loop.OnTransition(c.ownChanged),
@@ -98,6 +99,15 @@ func (c *Controller) derived(service types.NamespacedName) *corev1.Service {
 		return nil
 	}
 	return found
+}
+
+// allocations returns the allocation CIDRs of all members.
+func (c *Controller) allocations() clustersetip.Allocations {
+	entries, err := c.members.List(labels.Everything())
+	if err != nil {
+		return nil // unreachable: listing a cache does not fail
+	}
+	return ipallocator.Allocations(entries)
 }
 
 func indexByService(object any) ([]string, error) {
@@ -130,11 +140,16 @@ func (c *Controller) ownChanged(old, object any) {
 	}
 }
 
-// memberChanged enqueues all exports when this cluster joins or leaves a
-// ClusterSet, or when a member is expelled, and the waiting exports when a member changed in a way that they may
-// be waiting for.
+// memberChanged enqueues all exports when this cluster joins or leaves a ClusterSet, or
+// when a member is expelled, and the waiting exports when a member changed in a way that
+// they may be waiting for. A member can change its Member as often as it changes an object.
 func (c *Controller) memberChanged(old, object any) {
-	if !sameMember(old, object) {
+	before, had := old.(*clustersetv1alpha1.Member)
+	after, has := object.(*clustersetv1alpha1.Member)
+	switch {
+	case !had || !has || !ipallocator.SameAllocation(before, after):
+		c.allocator.MembersChanged()
+	case !sameMember(before, after):
 		c.allocator.RequeueWaiting()
 	}
 	if localMembership(old) == localMembership(object) && expelled(old) == expelled(object) {
@@ -150,16 +165,15 @@ func (c *Controller) memberChanged(old, object any) {
 }
 
 // sameMember reports whether a member is unchanged except for the time it was last
-// seen, which changes every few seconds, and the number of its exports.
-func sameMember(old, object any) bool {
-	before, had := old.(*clustersetv1alpha1.Member)
-	after, has := object.(*clustersetv1alpha1.Member)
-	if !had || !has {
-		return false
-	}
+// seen, which changes every few seconds, and for the number of its exports and the
+// conditions that are about these or about the connection.
+func sameMember(before, after *clustersetv1alpha1.Member) bool {
 	one, other := before.Status, after.Status
 	for _, status := range []*clustersetv1alpha1.MemberStatus{&one, &other} {
 		status.LastSeen, status.Exports, status.Endpoints = nil, 0, 0
+		status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(condition metav1.Condition) bool {
+			return condition.Type != clusterset.MemberAccepted && condition.Type != clusterset.MemberClusterSetIP
+		})
 	}
 	return apiequality.Semantic.DeepEqual(one, other)
 }
@@ -250,7 +264,7 @@ func note(message string, self *clustersetv1alpha1.Member) string {
 	if self != nil {
 		suffix = fmt.Sprintf(" (cluster %s)", self.Status.ClusterID)
 	}
-	return truncate.Bytes(message, maxNote-len(suffix)) + suffix
+	return truncate.Bytes(message, truncate.MaxEventNote-len(suffix)) + suffix
 }
 
 // observe collects what the status of an export depends on.

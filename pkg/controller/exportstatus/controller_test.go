@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	recorder "k8s.io/client-go/tools/events"
@@ -162,6 +163,7 @@ func TestWaitingExportsIgnoreHeartbeatsOfMembers(t *testing.T) {
 		"synced":                  {func(s *clustersetv1alpha1.MemberStatus) { s.Synced = !s.Synced }, true},
 		"another allocation CIDR": {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.8.0.0/16"} }, true},
 		"no conditions":           {func(s *clustersetv1alpha1.MemberStatus) { s.Conditions = nil }, true},
+		"an object refused":       {refusesAnObject, false},
 	} {
 		f := newFixture(t, epoch, newExport(), newService(), localMember(), exported("here", "export", 1, asks))
 		if err := f.sync(t.Context(), web); err != nil { // waits, since the cluster has just joined
@@ -174,6 +176,67 @@ func TestWaitingExportsIgnoreHeartbeatsOfMembers(t *testing.T) {
 		f.memberChanged(before, changed)
 		if enqueued := f.queue.Len() > 0; enqueued != test.enqueued {
 			t.Errorf("%s: enqueued %t, want %t", name, enqueued, test.enqueued)
+		}
+	}
+}
+
+// refusesAnObject is the change of a member of which an object becomes invalid.
+func refusesAnObject(s *clustersetv1alpha1.MemberStatus) {
+	s.Conditions = append(s.Conditions, metav1.Condition{Type: clusterset.MemberSynced, Status: metav1.ConditionFalse, Reason: clusterset.ReasonInvalidObjects})
+}
+
+// countingServices counts how often it is used.
+type countingServices struct {
+	corev1listers.ServiceLister
+	used int
+}
+
+func (c *countingServices) Services(namespace string) corev1listers.ServiceNamespaceLister {
+	c.used++
+	return c.ServiceLister.Services(namespace)
+}
+
+// R289: everything that holds an address is looked at when a member changes in a way that
+// changes what is believed, and not when one of its objects becomes valid or invalid, which
+// it decides.
+func TestDecisionsAreReconsideredOnlyIfAllocationCIDRsChange(t *testing.T) {
+	condition := func(conditionType string, status metav1.ConditionStatus) func(*clustersetv1alpha1.MemberStatus) {
+		return func(s *clustersetv1alpha1.MemberStatus) {
+			s.Conditions = []metav1.Condition{{Type: conditionType, Status: status}}
+		}
+	}
+	for name, test := range map[string]struct {
+		change       func(*clustersetv1alpha1.MemberStatus)
+		reconsidered bool
+	}{
+		"an object refused":       {refusesAnObject, false},
+		"another state":           {func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberLost }, false},
+		"accepted":                {condition(clusterset.MemberAccepted, metav1.ConditionTrue), false},
+		"not accepted":            {condition(clusterset.MemberAccepted, metav1.ConditionFalse), true},
+		"may not allocate":        {condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse), true},
+		"another cluster ID":      {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterID = "east" }, true},
+		"another allocation CIDR": {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.8.0.0/16"} }, true},
+	} {
+		held := exported("west", "held", 1, asks, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+			spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{IPs: []string{"243.9.0.1"}, DecidedBy: "west", Since: metav1.NewTime(epoch)}
+		})
+		f := newFixture(t, epoch, held)
+		f.exportedChanged(nil, held)
+		before := localMember()
+		before.Name, before.Status.State = "another", clustersetv1alpha1.MemberConnected
+		changed := before.DeepCopy()
+		test.change(&changed.Status)
+		services := &countingServices{ServiceLister: f.services}
+		f.services = services
+		f.memberChanged(before, changed)
+		if reconsidered := services.used > 0; reconsidered != test.reconsidered {
+			t.Errorf("%s: decisions reconsidered %t, want %t", name, reconsidered, test.reconsidered)
+		}
+		services.used = 0
+		f.memberChanged(nil, changed)
+		f.memberChanged(changed, nil)
+		if services.used != 2 {
+			t.Errorf("%s: decisions reconsidered %d times when a member is added and removed, want 2", name, services.used)
 		}
 	}
 }

@@ -43,6 +43,8 @@ type Allocator struct {
 	exported, own cache.Indexer
 	// derived returns the derived Service of a service, nil if there is none.
 	derived func(types.NamespacedName) *corev1.Service
+	// allocations returns the allocation CIDRs of all members.
+	allocations func() clustersetip.Allocations
 	// requeue reconciles an export again.
 	requeue      func(types.NamespacedName)
 	reservations *reservations
@@ -52,9 +54,9 @@ type Allocator struct {
 // the ServiceExports of this cluster from indexers with the [Indexers]. It calls
 // requeue, which must not block, for each export whose assignment may have changed.
 // derived returns the derived Service of a service in this cluster, nil if there is
-// none.
-func New(clock clock.PassiveClock, exported, own cache.Indexer, derived func(types.NamespacedName) *corev1.Service, requeue func(types.NamespacedName)) *Allocator {
-	return &Allocator{clock: clock, exported: exported, own: own, derived: derived, requeue: requeue, reservations: newReservations()}
+// none, and allocations the allocation CIDRs of all members.
+func New(clock clock.PassiveClock, exported, own cache.Indexer, derived func(types.NamespacedName) *corev1.Service, allocations func() clustersetip.Allocations, requeue func(types.NamespacedName)) *Allocator {
+	return &Allocator{clock: clock, exported: exported, own: own, derived: derived, allocations: allocations, requeue: requeue, reservations: newReservations()}
 }
 
 // Request is an export of this cluster and the state that its address depends on.
@@ -157,20 +159,35 @@ func (a *Allocator) evaluate(request Request) (Result, error) {
 	localTo := func(key types.NamespacedName) clustersetip.Local {
 		return clustersetip.NewLocal(request.Self.Status.ClusterID, a.derived(key), allocations, now)
 	}
-	exports, local := a.standing(request.Key, exportsOf(request), localTo), localTo(request.Key)
+	exports := a.standing(request.Key, exportsOf(request), localTo)
+	result, err := a.decide(request, exports, localTo)
+	if _, wait := clustersetip.Awaited(localTo(request.Key), exports); wait > 0 && result.Decision == nil && (result.RetryAfter == 0 || wait < result.RetryAfter) {
+		result.RetryAfter = wait
+	}
+	return result, err
+}
+
+// decide returns what an export should record, given the standing exports of its service.
+func (a *Allocator) decide(request Request, exports []clustersetip.Export, localTo localTo) (Result, error) {
+	local := localTo(request.Key)
+	now := local.Now
 	unsynced, until := unsyncedMember(request.Members, now)
 	action := clustersetip.Decide(local, exports, unsynced == "")
 	switch {
 	case action.Record != nil:
 		return Result{Decision: action.Record}, nil
 	case action.Allocate:
-		return a.allocate(request, exports)
+		return a.allocate(request, exports, localTo)
 	case clustersetip.InForce(local, exports) != nil:
 		// The decision for no address takes effect at once and is only recorded later.
 		return Result{RetryAfter: until.Sub(now)}, nil
 	case unsynced != "":
 		return pending(until.Sub(now), "the exports of member %q have not been read completely; allocation continues by %s at the latest, no action is required",
 			unsynced, until.UTC().Format(time.RFC3339)), nil
+	}
+	if cluster, _ := clustersetip.Awaited(local, exports); cluster != "" {
+		return pending(0, "cluster %q says that the address was allocated in the future; it is used as soon as that is possible, "+
+			"synchronize the clocks of both clusters", cluster), nil
 	}
 	return pending(0, "waiting for cluster %q, which has the founding export, to allocate the address; see the Ready condition of its ServiceExport", action.WaitFor), nil
 }
@@ -185,21 +202,36 @@ func Expelled(member *clustersetv1alpha1.Member) bool {
 func Allocations(members []*clustersetv1alpha1.Member) clustersetip.Allocations {
 	cidrs := map[string][]string{}
 	for _, member := range members {
-		if meta.IsStatusConditionFalse(member.Status.Conditions, clusterset.MemberAccepted) {
-			continue
-		}
-		cidrs[member.Status.ClusterID] = member.Status.ClusterSetIPCIDRs
-		if meta.IsStatusConditionFalse(member.Status.Conditions, clusterset.MemberClusterSetIP) {
-			cidrs[member.Status.ClusterID] = nil
+		if usable, accepted := allocationOf(member); accepted {
+			cidrs[member.Status.ClusterID] = usable
 		}
 	}
 	return clustersetip.NewAllocations(cidrs)
 }
 
+// SameAllocation reports whether a change of a member leaves the [Allocations] as they are.
+func SameAllocation(old, member *clustersetv1alpha1.Member) bool {
+	before, wasAccepted := allocationOf(old)
+	after, isAccepted := allocationOf(member)
+	return old.Status.ClusterID == member.Status.ClusterID && wasAccepted == isAccepted && slices.Equal(before, after)
+}
+
+// allocationOf returns the allocation CIDRs of a member, none if it may not allocate, and
+// whether the member is accepted.
+func allocationOf(member *clustersetv1alpha1.Member) (cidrs []string, accepted bool) {
+	switch {
+	case meta.IsStatusConditionFalse(member.Status.Conditions, clusterset.MemberAccepted):
+		return nil, false
+	case meta.IsStatusConditionFalse(member.Status.Conditions, clusterset.MemberClusterSetIP):
+		return nil, true
+	}
+	return member.Status.ClusterSetIPCIDRs, true
+}
+
 // exportsOf returns the exports of a service. For this cluster, the recorded
-// decision counts: the feed may lag behind. It does not count if the cluster that
-// made it is expelled. The undecided export of a lost member
-// is left out, since that member may never allocate. An export that requests no
+// decision counts: the feed may lag behind. It does not count if a cluster is
+// expelled that made it or that it was heard through. The undecided export of a lost
+// member is left out, since that member may never allocate. An export that requests no
 // address stays: its decision takes effect without being recorded.
 func exportsOf(request Request) []clustersetip.Export {
 	lost, expelled := sets.New[string](), sets.New[string]()
@@ -216,7 +248,7 @@ func exportsOf(request Request) []clustersetip.Export {
 		current := merge.FromV1alpha1(exported).IP
 		switch {
 		case current.Cluster == request.Self.Status.ClusterID:
-			if current.Decision = export.RecordedDecision(request.Export, request.JoinedAt); current.Decision != nil && expelled.Has(current.Decision.DecidedBy) {
+			if current.Decision = export.RecordedDecision(request.Export, request.JoinedAt); clustersetip.DependsOn(current.Decision, expelled) {
 				current.Decision = nil
 			}
 		case current.Decision == nil && current.Wants && lost.Has(current.Cluster):
@@ -252,7 +284,7 @@ func unsyncedMember(members []*clustersetv1alpha1.Member, now time.Time) (name s
 }
 
 // allocate allocates addresses of this cluster's allocation CIDR.
-func (a *Allocator) allocate(request Request, exports []clustersetip.Export) (Result, error) {
+func (a *Allocator) allocate(request Request, exports []clustersetip.Export, localTo localTo) (Result, error) {
 	if invalid := export.Check(request.Key.Namespace, request.Key.Name, request.Service); invalid != nil {
 		// The feed of this cluster has not caught up with the Service yet. The
 		// export keeps waiting; its conditions name the invalid Service.
@@ -272,10 +304,9 @@ func (a *Allocator) allocate(request Request, exports []clustersetip.Export) (Re
 		return pending(until.Sub(now), "this cluster joined or mcs-controller started recently; "+
 			"allocation continues at %s, when all addresses in use are known, no action is required", until.UTC().Format(time.RFC3339)), nil
 	}
-	allocations := Allocations(request.Members)
 	var wait time.Duration // until the first quarantined address becomes available
 	ips, err := clustersetip.NewPool(cidrs).Allocate(request.Key.String(), request.Service.Spec.IPFamilies, func(address netip.Addr) bool {
-		if a.inUseLocked(address, request.Key, request.JoinedAt, allocations) {
+		if a.inUseLocked(address, request.Key, request.JoinedAt, localTo) {
 			return true
 		}
 		remaining := a.reservations.quarantine.Wait(address, request.Key.String(), now)
@@ -288,7 +319,7 @@ func (a *Allocator) allocate(request Request, exports []clustersetip.Export) (Re
 		return allocationFailure(err, wait), nil
 	}
 	for _, ip := range ips {
-		a.reservations.reserved[netip.MustParseAddr(ip)] = request.Key
+		a.reservations.reserveLocked(netip.MustParseAddr(ip), request.Key)
 	}
 	self := request.Self.Status.ClusterID
 	own := slices.IndexFunc(exports, func(export clustersetip.Export) bool { return export.Cluster == self }) // only an exporter allocates

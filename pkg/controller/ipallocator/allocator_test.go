@@ -135,7 +135,7 @@ func newAllocator(t *testing.T) (*Allocator, *testingclock.FakePassiveClock, set
 	t.Helper()
 	clock, requeued := testingclock.NewFakePassiveClock(later), sets.New[types.NamespacedName]()
 	return New(clock, cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()), cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()),
-		func(types.NamespacedName) *corev1.Service { return nil }, func(key types.NamespacedName) { requeued.Insert(key) }), clock, requeued
+		func(types.NamespacedName) *corev1.Service { return nil }, func() clustersetip.Allocations { return Allocations([]*clustersetv1alpha1.Member{localMember()}) }, func(key types.NamespacedName) { requeued.Insert(key) }), clock, requeued
 }
 
 func evaluate(t *testing.T, a *Allocator, request Request) Result {
@@ -165,8 +165,8 @@ func isPending(got Result, retryAfter time.Duration) bool {
 // propagation delay has passed, and that does not count as exhaustion. The service
 // that held the address may get it back at once.
 func TestReleasedAddressIsQuarantined(t *testing.T) {
-	east := exported("east", "x", 0, holds(clustersetip.NewDecision("east", []string{address}, epoch)))
-	west := exported("west", "y", 0, holds(clustersetip.NewDecision("east", []string{address}, epoch)))
+	east := exported("east", "x", 0, holds(clustersetip.NewDecision("here", []string{address}, epoch)))
+	west := exported("west", "y", 0, holds(clustersetip.NewDecision("here", []string{address}, epoch)))
 	without := exported("west", "y", 0)
 	a, clock, _ := newAllocator(t)
 	show := func(object *clustersetv1alpha1.ExportedService) {
@@ -291,6 +291,7 @@ func TestPendingExportNamesItsReason(t *testing.T) {
 		Status:     clustersetv1alpha1.MemberStatus{ClusterID: "slow", State: clustersetv1alpha1.MemberConnected, TTLSeconds: 60},
 	}
 	own, plain := exported("here", "export", 1, asks), exported("here", "export", 1)
+	ahead := clustersetip.NewDecision("east", []string{"243.7.0.1"}, later.Add(10*time.Minute)) // R286
 	v6 := newService(func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} })
 	for _, test := range []struct {
 		name       string
@@ -306,6 +307,12 @@ func TestPendingExportNamesItsReason(t *testing.T) {
 		{"a member is being read, no address requested", newService(), []*clustersetv1alpha1.Member{reading}, []*clustersetv1alpha1.ExportedService{plain}, "", nil, 40 * time.Second},
 		{"the founding export is undecided", newService(), nil, []*clustersetv1alpha1.ExportedService{own, exported("east", "x", 0, asks)},
 			ReasonPending, []string{`cluster "east"`, "see the Ready condition of its ServiceExport"}, 0},
+		{"the address was allocated in the future", newService(), nil, []*clustersetv1alpha1.ExportedService{own, exported("east", "x", 0, asks, holds(ahead))},
+			ReasonPending, []string{`cluster "east"`, "synchronize the clocks"}, 5 * time.Minute},
+		{"the address was allocated in the future, a member is being read", newService(), []*clustersetv1alpha1.Member{reading},
+			[]*clustersetv1alpha1.ExportedService{own, exported("east", "x", 0, asks, holds(ahead))}, ReasonPending, []string{`member "slow"`}, 40 * time.Second},
+		{"the address was allocated in the future, none of this cluster is available", v6, nil, []*clustersetv1alpha1.ExportedService{own, exported("east", "x", 2, asks, holds(ahead))},
+			"NoClusterSetIP", []string{"IPv6"}, 5 * time.Minute},
 		{"an IP family without allocation CIDR", v6, nil, []*clustersetv1alpha1.ExportedService{own},
 			"NoClusterSetIP", []string{"IPv6", "--clusterset-ip-range", "--clusterset-ip-cidr", multicluster.UseClusterSetIPAnnotation + "=false"}, 0},
 	} {
@@ -425,19 +432,25 @@ func TestAddressOfEarlierMembershipIsAvailable(t *testing.T) {
 	}
 }
 
-// R248: what an expelled cluster decided is decided anew.
+// R248, R287: what an expelled cluster decided, or this cluster adopted from it, is decided
+// anew.
 func TestDecisionOfExpelledClusterIsGivenUp(t *testing.T) {
-	written := newExport()
-	export.RecordDecision(written, clustersetip.NewDecision("mallory", []string{"243.9.0.9"}, epoch), epoch)
+	const forged = "243.9.0.9"
 	own := exported("here", "export", 1, asks) // mcs-apiserver shows no such decision
-	for reason, want := range map[string]string{clusterset.ReasonExpelled: address, "WrongClusterSet": "243.9.0.9"} {
-		a, _, _ := newAllocator(t)
-		members := []*clustersetv1alpha1.Member{{Status: clustersetv1alpha1.MemberStatus{ClusterID: "mallory", Conditions: []metav1.Condition{
-			{Type: clusterset.MemberAccepted, Status: metav1.ConditionFalse, Reason: reason},
-		}}}}
-		got := evaluate(t, a, Request{Key: web, Export: written, Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{own}, Members: members})
-		if !slices.Equal(got.ips(), []string{want}) {
-			t.Errorf("member with reason %s: got %+v, want %s", reason, got, want)
+	for decidedBy, adoptedFrom := range map[string][]string{"mallory": nil, "unknown": {"east", "mallory"}} {
+		decision := clustersetip.NewDecision(decidedBy, []string{forged}, epoch)
+		decision.AdoptedFrom = adoptedFrom
+		written := newExport()
+		export.RecordDecision(written, decision, epoch)
+		for reason, want := range map[string]string{clusterset.ReasonExpelled: address, "WrongClusterSet": forged} {
+			a, _, _ := newAllocator(t)
+			members := []*clustersetv1alpha1.Member{{Status: clustersetv1alpha1.MemberStatus{ClusterID: "mallory", Conditions: []metav1.Condition{
+				{Type: clusterset.MemberAccepted, Status: metav1.ConditionFalse, Reason: reason},
+			}}}}
+			got := evaluate(t, a, Request{Key: web, Export: written, Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{own}, Members: members})
+			if !slices.Equal(got.ips(), []string{want}) {
+				t.Errorf("decision of %s, member with reason %s: got %+v, want %s", decidedBy, reason, got, want)
+			}
 		}
 	}
 }
@@ -477,6 +490,141 @@ func TestForgedDecisionsDoNotTakeAddresses(t *testing.T) {
 	request.Export, request.Exported = newExport(), []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks)}
 	if got := evaluate(t, a, request); !slices.Equal(got.ips(), []string{address}) {
 		t.Errorf("an address that is not in use is forged: got %+v, want %s", got, address)
+	}
+}
+
+// observed adds exports of other clusters, as the feed shows them.
+func observed(t *testing.T, a *Allocator, objects ...*clustersetv1alpha1.ExportedService) {
+	t.Helper()
+	for _, object := range objects {
+		if err := a.exported.Add(object); err != nil {
+			t.Fatal(err)
+		}
+		a.ObserveExported(nil, object)
+	}
+}
+
+// of returns an export as that of another service.
+func of(service types.NamespacedName, exported *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
+	exported.Namespace, exported.Name, exported.Spec.Service = service.Namespace, service.Name+"."+exported.Spec.Cluster, service.Name
+	return exported
+}
+
+// R245: decisions that are not believed do not block an address, neither while they exist
+// nor when they are withdrawn.
+func TestDisbelievedDecisionsDoNotQuarantineAddresses(t *testing.T) {
+	for decidedBy, blocks := range map[string]bool{"mallory": false, "ghost": false, "here": true} {
+		forged := of(other, exported("mallory", "x", 0, asks, holds(clustersetip.NewDecision(decidedBy, []string{address}, epoch))))
+		for _, withdrawn := range []bool{false, true} {
+			a, _, _ := newAllocator(t)
+			observed(t, a, forged)
+			if withdrawn {
+				if err := a.exported.Delete(forged); err != nil {
+					t.Fatal(err)
+				}
+				a.ObserveExported(forged, nil)
+			}
+			if got := evaluateUndecided(t, a, web); slices.Equal(got.ips(), []string{address}) == blocks {
+				t.Errorf("decision of %s, withdrawn %t: got %+v %+v, want blocked: %t", decidedBy, withdrawn, got, got.Problem, blocks)
+			}
+		}
+	}
+}
+
+// R245: a decision stops blocking an address when it is not believed any longer, because
+// the member that is said to have made it got another allocation CIDR.
+func TestDecisionStopsBlockingWhenItIsNotBelieved(t *testing.T) {
+	a, clock, _ := newAllocator(t)
+	members := a.allocations
+	a.allocations = func() clustersetip.Allocations { return nil }
+	observed(t, a, of(other, exported("mallory", "x", 0, asks, holds(clustersetip.NewDecision("ghost", []string{address}, epoch)))))
+	if got := evaluateUndecided(t, a, web); got.Decision != nil {
+		t.Errorf("believed: got %v", got.Decision)
+	}
+	a.allocations = members
+	a.MembersChanged()
+	clock.SetTime(later.Add(clustersetip.PropagationDelay))
+	if got := evaluateUndecided(t, a, web); !slices.Equal(got.ips(), []string{address}) {
+		t.Errorf("not believed any longer: got %+v %+v, want the address", got, got.Problem)
+	}
+}
+
+// R285: an address that this cluster has just allocated is not taken for another service
+// in its name, neither by an older decision nor before its own feed shows the allocation.
+func TestAllocatedAddressIsNotTakenInTheNameOfThisCluster(t *testing.T) {
+	a, _, _ := newAllocator(t)
+	allocated := evaluateUndecided(t, a, web).Decision
+	forged := of(other, exported("mallory", "x", 0, asks, holds(clustersetip.NewDecision("here", []string{address}, epoch.Add(-time.Hour)))))
+	observed(t, a, forged)
+	mine := newExport()
+	mine.Name = other.Name
+	request := Request{Key: other, Export: mine, Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{of(other, exported("here", "y", 1, asks)), forged}}
+	if got := evaluate(t, a, request); got.Decision != nil {
+		t.Errorf("the feed does not show the allocation yet: the other service gets %v", got.Decision)
+	}
+	written := newExport()
+	export.RecordDecision(written, allocated, epoch)
+	shown := exported("here", "export", 1, asks, holds(allocated))
+	observed(t, a, shown)
+	if err := a.own.Add(written); err != nil {
+		t.Fatal(err)
+	}
+	for _, started := range []bool{true, false} { // with and without the reservation
+		if !started {
+			a.reservations = newReservations()
+		}
+		if got := evaluate(t, a, request); got.Decision != nil {
+			t.Errorf("reserved %t: the other service gets %v", started, got.Decision)
+		}
+		got := evaluate(t, a, Request{Key: web, Export: written, Service: newService(), Exported: []*clustersetv1alpha1.ExportedService{shown}})
+		if !clustersetip.Equal(got.Decision, allocated) {
+			t.Errorf("reserved %t: got %+v, want %+v", started, got.Decision, allocated)
+		}
+	}
+}
+
+// Most services have no shared ClusterSet IP.
+func TestServicesWithoutAddressesCostNothing(t *testing.T) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers())
+	allocator := New(testingclock.NewFakePassiveClock(later), indexer, indexer, nil,
+		func() clustersetip.Allocations { t.Error("allocation CIDRs of all members were read"); return nil },
+		func(key types.NamespacedName) { t.Errorf("%s was requeued", key) })
+	for _, change := range [][2]any{{nil, exported("b", "uid", 1)}, {exported("b", "uid", 1), exported("b", "uid", 2)}, {exported("b", "uid", 2), nil}} {
+		allocator.ObserveExported(change[0], change[1])
+	}
+}
+
+// R289: what one address in many services of a member costs does not grow with their
+// number: each of them is looked at when it arrives, and none is reconciled.
+func TestAddressInManyServicesRequeuesOnlyExportsOfThisCluster(t *testing.T) {
+	const services = 5000
+	a, _, requeued := newAllocator(t)
+	recorded := clustersetip.NewDecision("here", []string{address}, epoch)
+	written := newExport()
+	export.RecordDecision(written, recorded, epoch)
+	if err := a.own.Add(written); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	a.requeue = func(key types.NamespacedName) { count++; requeued.Insert(key) }
+	var forged []*clustersetv1alpha1.ExportedService
+	for number := range services {
+		name := types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("service-%d", number)}
+		forged = append(forged, of(name, exported("mallory", "x", 0, asks, holds(clustersetip.NewDecision("here", []string{address}, epoch.Add(-time.Hour))))))
+	}
+	observed(t, a, forged...)
+	for _, object := range forged {
+		a.ObserveExported(object, object)
+		if err := a.exported.Delete(object); err != nil {
+			t.Fatal(err)
+		}
+		a.ObserveExported(object, nil)
+	}
+	if !requeued.Equal(sets.New(web)) || count != 2*services {
+		t.Errorf("%d exports are requeued %d times, want %s with each change", requeued.Len(), count, web)
+	}
+	if len(a.reservations.held) > 0 {
+		t.Errorf("%d addresses are held by services that were withdrawn", len(a.reservations.held))
 	}
 }
 

@@ -272,6 +272,26 @@ func schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref common.Referen
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"adoptedFrom": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "adoptedFrom are the IDs of the clusters through which the exporting cluster heard of the decision, the nearest first; of more than 64 the farthest are left out. It is empty if it made the decision itself, or heard of it from the cluster that did. Their decisions are given up when they are expelled.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"decidedBy", "since"},
 			},

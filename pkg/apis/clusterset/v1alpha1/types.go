@@ -108,6 +108,13 @@ type ClusterSetIPDecision struct {
 	// export took effect. If two clusters have recorded different decisions,
 	// the older decision takes precedence.
 	Since metav1.Time `json:"since"`
+	// adoptedFrom are the IDs of the clusters through which the exporting cluster
+	// heard of the decision, the nearest first; of more than 64 the farthest are left
+	// out. It is empty if it made the decision itself, or heard of it from the cluster
+	// that did. Their decisions are given up when they are expelled.
+	// +optional
+	// +listType=atomic
+	AdoptedFrom []string `json:"adoptedFrom,omitempty"`
 }
 
 // ServiceType designates the type of an exported service.

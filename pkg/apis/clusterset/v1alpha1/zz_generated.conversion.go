@@ -144,6 +144,7 @@ func autoConvert_v1alpha1_ClusterSetIPDecision_To_clusterset_ClusterSetIPDecisio
 	out.IPs = *(*[]string)(unsafe.Pointer(&in.IPs))
 	out.DecidedBy = in.DecidedBy
 	out.Since = in.Since
+	out.AdoptedFrom = *(*[]string)(unsafe.Pointer(&in.AdoptedFrom))
 	return nil
 }
 
@@ -156,6 +157,7 @@ func autoConvert_clusterset_ClusterSetIPDecision_To_v1alpha1_ClusterSetIPDecisio
 	out.IPs = *(*[]string)(unsafe.Pointer(&in.IPs))
 	out.DecidedBy = in.DecidedBy
 	out.Since = in.Since
+	out.AdoptedFrom = *(*[]string)(unsafe.Pointer(&in.AdoptedFrom))
 	return nil
 }
 

@@ -158,6 +158,7 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 	if len(decision.IPs) > maxFamilies {
 		return append(errs, field.TooMany(path.Child("ips"), len(decision.IPs), maxFamilies))
 	}
+	errs = append(errs, validateAdoptedFrom(decision.AdoptedFrom, path.Child("adoptedFrom"))...)
 	seen := map[bool]bool{}
 	for i, text := range decision.IPs {
 		at := path.Child("ips").Index(i)
@@ -172,6 +173,19 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 		}
 	}
 	return errs
+}
+
+// validateAdoptedFrom returns the first error only.
+func validateAdoptedFrom(clusters []string, path *field.Path) field.ErrorList {
+	if len(clusters) > clusterset.MaxAdoptedFrom {
+		return field.ErrorList{field.TooMany(path, len(clusters), clusterset.MaxAdoptedFrom)}
+	}
+	for i, cluster := range clusters {
+		if errs := ValidateClusterID(cluster, path.Index(i)); len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
 }
 
 // ValidateExportedEndpointSlice validates an ExportedEndpointSlice of another cluster.

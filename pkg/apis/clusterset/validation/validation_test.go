@@ -252,6 +252,12 @@ func TestValidationEndsAfterAFewErrors(t *testing.T) {
 		"decision": func(s *clusterset.ExportedService) {
 			s.Spec.ClusterSetIP = &clusterset.ClusterSetIPDecision{DecidedBy: "b", Since: s.Spec.ExportedAt, IPs: bad}
 		},
+		"adopted from": func(s *clusterset.ExportedService) {
+			s.Spec.ClusterSetIP = &clusterset.ClusterSetIPDecision{DecidedBy: "b", Since: s.Spec.ExportedAt, AdoptedFrom: bad[:clusterset.MaxAdoptedFrom]}
+		},
+		"adopted from too many": func(s *clusterset.ExportedService) {
+			s.Spec.ClusterSetIP = &clusterset.ClusterSetIPDecision{DecidedBy: "b", Since: s.Spec.ExportedAt, AdoptedFrom: slices.Repeat([]string{"c"}, clusterset.MaxAdoptedFrom+1)}
+		},
 		"cluster": func(s *clusterset.ExportedService) { s.Spec.Cluster = long },
 		"service": func(s *clusterset.ExportedService) { s.Spec.Service = long },
 	}
