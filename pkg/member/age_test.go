@@ -39,7 +39,7 @@ func TestTimeOfJoiningAppliesToWhatIsHeld(t *testing.T) {
 	b.ClaimsRead(identityOf("b"))
 	w.probe(b, ownEntry("b", withExports(1)))
 	w.replace(t, b, exports.Services, since(epoch.AddDate(-50, 0, 0), "web"))
-	expectCondition(t, w.Entry("b"), clusterset.MemberExportAges, "Unknown", clusterset.ReasonNoJoinTime, "run kubectl mcs join with all clusters")
+	expectCondition(t, w.Entry("b"), clusterset.MemberExportAges, "Unknown", clusterset.ReasonNoJoinTime, "run kubectl mcs join with this cluster and the member")
 	w.notified()
 
 	w.upsertSecret(t.Context(), secretFor("b", membertest.ValidKubeconfig(), withData(clusterset.MemberSecretJoinedAt, "2025-12-31T00:00:00Z")))

@@ -60,6 +60,7 @@ func (s *Set) commit(p *peer, store *exports.Store, update exports.Update, valid
 			store.Apply(update)
 		}
 		p.exports = next
+		p.backdated.Withdraw(next, update)
 		recording = p.recordingLocked(s.recorder)
 		s.notifyLocked(routed(s.routes, p, refs))
 		change()

@@ -80,9 +80,11 @@ func expelledLocked(peers map[string]*peer) sets.Set[string] {
 // or the other way round.
 func (s *Set) reconsider(usable clustersetip.Allocations, expelled sets.Set[string]) {
 	s.mu.RLock()
-	before := func(d *clusterset.ClusterSetIPDecision) bool { return usable.Believes(d) && !expelled.Has(d.DecidedBy) }
+	before := func(d *clusterset.ClusterSetIPDecision) bool {
+		return usable.Believes(d) && !clustersetip.DependsOn(d, expelled)
+	}
 	now := func(d *clusterset.ClusterSetIPDecision) bool {
-		return s.roster.usable.Believes(d) && !s.expelled.Has(d.DecidedBy)
+		return s.roster.usable.Believes(d) && !clustersetip.DependsOn(d, s.expelled)
 	}
 	var changed []exports.Ref
 	for cluster, route := range s.routes {

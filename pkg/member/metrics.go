@@ -19,7 +19,7 @@ var refusedObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
 var backdatedExports = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "mcs_apiserver", Subsystem: "member", Name: "backdated_exports_total", StabilityLevel: metrics.ALPHA,
 	Help: "New exports that claim to be older than their arrival allows, by member.",
-}, []string{"member"})
+}, []string{"cluster"})
 
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(refusedObjects, backdatedExports) })
 

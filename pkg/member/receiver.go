@@ -12,6 +12,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 )
 
 // receiver is the sink of one feed. It is ignored once the peer has another feed.
@@ -118,7 +119,6 @@ func (r *receiver) Upsert(arrival exports.Arrival) {
 func (r *receiver) Remove(object exports.Object) {
 	r.update(func(store *exports.Store, _ exports.Policy) exports.Update { return store.Remove(object) }, func(exports.Update) {
 		r.rejectLocked(exports.Arrival{Object: object})
-		r.peer.backdated.Retain(r.peer.exports.Has)
 		r.set.refreshLocked(r.peer)
 	})
 }
@@ -128,11 +128,8 @@ func (r *receiver) Remove(object exports.Object) {
 // time at which all exports of the member were known.
 func (r *receiver) dateLocked(arrivals []exports.Arrival, known map[exports.Key]bool, complete time.Time) {
 	p := r.peer
-	p.backdated.Retain(p.exports.Has)
-	for _, arrival := range arrivals {
-		if p.backdated.Observe(p.id, arrival, known[arrival.Object.Key()], complete) {
-			backdatedExports.WithLabelValues(p.id).Inc()
-		}
+	if found := p.backdated.Observe(p.exports, p.id, arrivals, known, complete); found > 0 {
+		backdatedExports.WithLabelValues(p.id).Add(float64(found))
 	}
 }
 
@@ -182,6 +179,9 @@ func (r *receiver) ClaimsRead(claims identity.Claims) {
 		if claims.ID == "" && p.acceptance.Accepted {
 			return
 		}
+		if p.claims != nil && *p.claims == claims {
+			return
+		}
 		p.claims, p.claimedAt = &claims, claims.ClaimedAt
 		r.set.evaluateLocked()
 	})
@@ -196,7 +196,7 @@ func (r *receiver) ClaimsFailed(err error) {
 }
 
 // Probed implements feed.Sink.
-func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
+func (r *receiver) Probed(entries *response.Entries, err error) {
 	s, p := r.set, r.peer
 	r.ifCurrent(func() {
 		now := s.config.Clock.Now()
@@ -207,14 +207,14 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 		} else {
 			p.seenHere = now
 			r.contactedLocked(now)
-			own := members[p.id]
+			own := entries.Members[p.id]
 			if own != nil && (own.Status.State != clusterset.MemberLocal || own.Status.ClusterUID == "") {
 				own = nil // the entry of another cluster, or of an unknown one
 			}
 			if own != nil && p.uid != "" && p.uid != own.Status.ClusterUID {
 				r.resetLocked()
 			}
-			changed = p.observeLocked(own, members)
+			changed = p.observeLocked(own, entries)
 			s.shareSightingLocked(p)
 			s.recordContactLocked(p)
 		}
@@ -226,7 +226,7 @@ func (r *receiver) Probed(members map[string]*clusterset.Member, err error) {
 		s.refreshLocked(p)
 	})
 	if err == nil {
-		r.confirm(members)
+		r.confirm(entries.Members)
 	}
 }
 

@@ -1,8 +1,9 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memberrefusals reports in Events what is refused of members. An Event is
-// seen by those who watch a namespace, and not only by those who look at a Member.
+// Package memberrefusals reports in Events what is refused of members, and what is
+// suspicious about them. An Event is seen by those who watch a namespace, and not only
+// by those who look at a Member.
 package memberrefusals
 
 import (
@@ -27,14 +28,12 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
-// interval is the minimum time between two Events about the same member: what is
-// refused changes as often as the member likes.
+// interval is the minimum time between two Events about the same member with the same
+// reason: what is refused changes as often as the member likes.
 const interval = 10 * time.Minute
-
-// maxNote is the limit of the note of an Event, in bytes.
-const maxNote = 1024
 
 // Controller reports what is refused of members.
 type Controller struct {
@@ -44,8 +43,26 @@ type Controller struct {
 	handlers loop.Handlers
 	members  clustersetlisters.MemberLister
 	secrets  corev1listers.SecretLister
-	// reported are the last Events by member. Only the worker uses it.
-	reported map[string]report
+	// reported are the last Events by member and reason. Only the worker uses it.
+	reported map[string]map[string]report
+}
+
+// Reasons of Events.
+const (
+	reasonRefused     = "ExportsRefused"
+	reasonNotAssigned = "AllocationCIDRsRefused"
+	reasonBackdated   = "ExportsBackdated"
+)
+
+// warnings are what is reported: the reason of the Event, and the condition of the Member
+// with its reasons.
+var warnings = []struct {
+	event, condition string
+	reasons          []string
+}{
+	{reasonRefused, clusterset.MemberSynced, []string{clusterset.ReasonInvalidObjects, clusterset.ReasonTooManyExports, clusterset.ReasonResponseTooLarge}},
+	{reasonNotAssigned, clusterset.MemberClusterSetIP, []string{clusterset.ReasonNotAssigned}},
+	{reasonBackdated, clusterset.MemberExportAges, []string{clusterset.ReasonBackdated}},
 }
 
 // report is what was last reported about a member.
@@ -59,7 +76,7 @@ func New(clock clock.PassiveClock, recorder events.EventRecorder, own mcsinforme
 	members := own.ClusterSet().V1alpha1().Members()
 	c := &Controller{
 		clock: clock, recorder: recorder, queue: loop.NewQueue("memberrefusals"),
-		members: members.Lister(), secrets: secrets.Lister(), reported: map[string]report{},
+		members: members.Lister(), secrets: secrets.Lister(), reported: map[string]map[string]report{},
 	}
 	c.handlers = loop.Handlers{
 		members.Informer(): loop.OnChange(func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) }),
@@ -82,32 +99,46 @@ func (c *Controller) sync(_ context.Context, key types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
-	message := refusal(entry)
-	last := c.reported[key.Name]
-	if message == "" || message == last.message {
+	for _, warning := range warnings {
+		if message := problem(entry, warning.condition, warning.reasons); message != "" {
+			if err := c.report(entry, warning.event, message); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// report reports a problem of a member in an Event, unless that was done or is too early.
+func (c *Controller) report(entry *clustersetv1alpha1.Member, reason, message string) error {
+	last := c.reported[entry.Name][reason]
+	if message == last.message {
 		return nil
 	}
 	if wait := last.at.Add(interval).Sub(c.clock.Now()); wait > 0 {
-		c.queue.AddAfter(key, wait)
+		c.queue.AddAfter(types.NamespacedName{Name: entry.Name}, wait)
 		return nil
 	}
 	secret, err := c.secretOf(entry)
 	if secret == nil || err != nil {
 		return err // of a cluster that a hub relays
 	}
-	c.reported[key.Name] = report{c.clock.Now(), message}
-	c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, "ExportsRefused", "Import", "%.*s", maxNote, "Member "+key.Name+": "+message)
+	if c.reported[entry.Name] == nil {
+		c.reported[entry.Name] = map[string]report{}
+	}
+	c.reported[entry.Name][reason] = report{c.clock.Now(), message}
+	c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, reason, "Import", "%s", truncate.Bytes("Member "+entry.Name+": "+message, truncate.MaxEventNote))
 	return nil
 }
 
-// refusal returns what is refused of a member, an empty string if nothing is.
-func refusal(entry *clustersetv1alpha1.Member) string {
-	synced := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberSynced)
-	if synced == nil || synced.Status != metav1.ConditionFalse ||
-		!slices.Contains([]string{clusterset.ReasonInvalidObjects, clusterset.ReasonTooManyExports, clusterset.ReasonResponseTooLarge}, synced.Reason) {
+// problem returns the message of a condition that is False for one of some reasons, an
+// empty string if it is not.
+func problem(entry *clustersetv1alpha1.Member, conditionType string, reasons []string) string {
+	condition := meta.FindStatusCondition(entry.Status.Conditions, conditionType)
+	if condition == nil || condition.Status != metav1.ConditionFalse || !slices.Contains(reasons, condition.Reason) {
 		return ""
 	}
-	return synced.Message
+	return condition.Message
 }
 
 // secretOf returns the Secret of a member, whose UID is that of the member.

@@ -127,14 +127,14 @@ func evaluate(self identity.Cluster, c Candidate) Result {
 		return unknown
 	case c.Claims.ID != c.ClusterID:
 		return Result{Reason: ReasonWrongClusterID, Message: fmt.Sprintf(
-			"Secret %q is for cluster %q, but leads to a cluster whose ClusterClaim %s is %q: correct %s in the Secret",
+			"Secret %q is for cluster %q, but leads to a cluster whose ClusterClaim %s is %.100q: correct %s in the Secret",
 			c.Secret, c.ClusterID, multicluster.ClusterIDClaim, c.Claims.ID, clusterset.MemberSecretClusterID)}
 	case c.Claims.ClusterSet == "":
 		return Result{Reason: ReasonWrongClusterSet, Message: fmt.Sprintf(
 			"cluster %q is not in a ClusterSet: its ClusterClaim %s was deleted or not created yet", c.ClusterID, multicluster.ClusterSetClaim)}
 	case c.Claims.ClusterSet != self.ClusterSet:
 		return Result{Reason: ReasonWrongClusterSet, Message: fmt.Sprintf(
-			"ClusterClaim %s is %q in cluster %q and %q in this cluster: both need the same value to be in one ClusterSet",
+			"ClusterClaim %s is %.100q in cluster %q and %.100q in this cluster: both need the same value to be in one ClusterSet",
 			multicluster.ClusterSetClaim, c.Claims.ClusterSet, c.ClusterID, self.ClusterSet)}
 	case c.ClusterUID == "":
 		return unknown

@@ -64,6 +64,7 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	response.Header.Del("Retry-After") // the client would wait that long; callers retry sooner, and say what failed
 	if encoding := response.Header.Get("Content-Encoding"); response.Uncompressed || encoding != "" && encoding != "identity" {
 		_ = response.Body.Close()
 		return nil, fmt.Errorf("response is compressed (%.100q), although that was not requested: it could be of any size", encoding)

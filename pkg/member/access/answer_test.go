@@ -5,6 +5,7 @@ package access
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -12,7 +13,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -141,5 +146,34 @@ func TestWatchOfAnotherTypeIsRefused(t *testing.T) {
 	_, err := get(t, 0, "/?watch=true", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/cbor-seq") })
 	if err == nil || !strings.Contains(err.Error(), `response is of type "application/cbor-seq", want application/json`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// R281: a member does not decide how long this process waits.
+func TestRetryAfterIsIgnored(t *testing.T) {
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		requests := 0
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests++
+			w.Header().Set("Retry-After", "604800")
+			w.WriteHeader(code)
+		}))
+		t.Cleanup(server.Close)
+		authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		config, err := ClientConfig(kubeconfig(t, &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority}, &clientcmdapi.AuthInfo{Token: "x"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.GroupVersion, config.NegotiatedSerializer = &schema.GroupVersion{Version: "v1"}, scheme.Codecs.WithoutConversion()
+		client, err := rest.RESTClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		err = client.Get().AbsPath("/x").Do(ctx).Error()
+		cancel()
+		if requests != 1 || !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%d: %d requests, %v", code, requests, err)
+		}
 	}
 }

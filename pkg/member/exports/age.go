@@ -5,8 +5,6 @@ package exports
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,42 +37,63 @@ const maxDelay = time.Minute
 // otherwise disagree. The zero value is empty.
 type Backdated struct {
 	claims map[Key]string
+	keys   sortedKeys
 }
 
 // Len returns how many there are.
-func (b *Backdated) Len() int { return len(b.claims) }
+func (b *Backdated) Len() int { return len(b.keys) }
 
 // First describes one of them, the same one for the same set.
 func (b *Backdated) First() string {
 	if b.Len() == 0 {
 		return ""
 	}
-	return b.claims[slices.MinFunc(slices.Collect(maps.Keys(b.claims)), compareKeys)]
+	return b.claims[b.keys[0]]
 }
 
-// Observe takes an object that was added or modified, and reports whether it
-// is a new export that was backdated. known is whether it was exported before, and
-// complete the last time at which all exports of the member were known.
-func (b *Backdated) Observe(member string, arrival Arrival, known bool, complete time.Time) bool {
-	service, ok := arrival.Object.Object.(*clusterset.ExportedService)
-	if !ok || !arrival.Admitted || known || arrival.Object.Cluster != member {
-		return false
+// Observe takes objects that were added or modified, and returns how many of them are
+// held in the store now and new exports that were backdated. known are those that were
+// exported before, and complete is the last time at which all exports of the member were
+// known.
+func (b *Backdated) Observe(store *Store, member string, arrivals []Arrival, known map[Key]bool, complete time.Time) int {
+	var found []Key
+	for _, arrival := range arrivals {
+		service, ok := arrival.Object.Object.(*clusterset.ExportedService)
+		key := arrival.Object.Key()
+		if !ok || !store.Has(key) || known[key] || arrival.Object.Cluster != member {
+			continue
+		}
+		since := service.Spec.Since()
+		if complete.Sub(since.Time) <= maxDelay {
+			continue
+		}
+		if b.claims == nil {
+			b.claims = map[Key]string{}
+		}
+		b.claims[key] = fmt.Sprintf("Service %s claims to be exported since %s, and was not exported at %s",
+			arrival.Object.Service, since.UTC().Format(time.RFC3339), complete.UTC().Format(time.RFC3339))
+		found = append(found, key)
 	}
-	since := service.Spec.Since()
-	if complete.Sub(since.Time) <= maxDelay {
-		return false
+	if len(found) > 0 {
+		b.keys.insert(found...)
 	}
-	if b.claims == nil {
-		b.claims = map[Key]string{}
-	}
-	b.claims[arrival.Object.Key()] = fmt.Sprintf("Service %s claims to be exported since %s, and was not exported at %s",
-		arrival.Object.Service, since.UTC().Format(time.RFC3339), complete.UTC().Format(time.RFC3339))
-	return true
+	return len(found)
 }
 
-// Retain removes the exports that were withdrawn.
-func (b *Backdated) Retain(exported func(Key) bool) {
-	maps.DeleteFunc(b.claims, func(key Key, _ string) bool { return !exported(key) })
+// Withdraw removes the exports that an update removed from the store, unless they are
+// held again.
+func (b *Backdated) Withdraw(store *Store, update Update) {
+	var withdrawn []Key
+	for _, object := range update.remove {
+		key := object.Key()
+		if _, backdated := b.claims[key]; backdated && !store.Has(key) {
+			delete(b.claims, key)
+			withdrawn = append(withdrawn, key)
+		}
+	}
+	if len(withdrawn) > 0 {
+		b.keys.remove(withdrawn...)
+	}
 }
 
 // Has reports whether an object is held.

@@ -4,6 +4,8 @@
 package exports
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +52,94 @@ func TestExportIsNotOlderThanTheMembership(t *testing.T) {
 				t.Errorf("it counts from %s (%v), want %s", since, arrival.Err, test.want)
 			}
 		})
+	}
+}
+
+// backdate returns services that claim to be old, and a store that holds them.
+func backdate(t testing.TB, count int) (*Store, []Arrival) {
+	t.Helper()
+	var update Update
+	var arrivals []Arrival
+	for i := range count {
+		object, err := Decode(membertest.ExportedService("b", fmt.Sprintf("web-%05d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		update.set = append(update.set, object)
+		arrivals = append(arrivals, Arrival{Object: object, Admitted: true})
+	}
+	store := NewStore()
+	store.Apply(update)
+	return store, arrivals
+}
+
+// R231: exports are reported as long as they are held, whichever way they were added and
+// removed.
+func TestBackdatedExportsAreThoseThatAreHeld(t *testing.T) {
+	store, arrivals := backdate(t, 10)
+	later := membertest.Epoch.Add(time.Hour)
+	var b Backdated
+	expect := func(count int, first string) {
+		t.Helper()
+		if b.Len() != count || !strings.Contains(b.First(), first) || (b.First() == "") != (count == 0) {
+			t.Errorf("%d are reported, the first: %q; want %d, %q", b.Len(), b.First(), count, first)
+		}
+	}
+	expect(0, "")
+	for _, at := range []int{5, 2, 2, 7} {
+		b.Observe(store, "b", arrivals[at:at+1], nil, later)
+	}
+	expect(3, "web-00002")
+	if found := b.Observe(store, "b", arrivals, map[Key]bool{arrivals[0].Object.Key(): true}, later); found != 9 {
+		t.Errorf("%d are found", found)
+	}
+	expect(9, "web-00001")
+	remove := func(removed ...Arrival) {
+		var update Update
+		for _, arrival := range removed {
+			update.remove = append(update.remove, arrival.Object)
+		}
+		store.Apply(update)
+		b.Withdraw(store, update)
+	}
+	remove(arrivals[1])
+	expect(8, "web-00002")
+	remove(arrivals[0], arrivals[2], arrivals[3], arrivals[9])
+	expect(5, "web-00004")
+	moved := Update{remove: []Object{arrivals[4].Object}, set: []Object{arrivals[4].Object}}
+	store.Apply(moved)
+	b.Withdraw(store, moved)
+	expect(5, "web-00004")
+	if found := b.Observe(store, "b", arrivals[:1], nil, later); found != 0 {
+		t.Error("an export that is not held is reported")
+	}
+	remove(arrivals...)
+	expect(0, "")
+}
+
+// The cost of a change does not depend on how many exports are backdated.
+func TestCostOfABackdatedExport(t *testing.T) {
+	later := membertest.Epoch.Add(time.Hour)
+	cost := func(count int) time.Duration {
+		store, arrivals := backdate(t, count)
+		var b Backdated
+		b.Observe(store, "b", arrivals, nil, later)
+		one := Update{remove: []Object{arrivals[count/2].Object}}
+		best := time.Hour
+		for range 20 {
+			begun := time.Now()
+			for range 100 {
+				store.Apply(one)
+				b.Withdraw(store, one)
+				store.Apply(Update{set: one.remove})
+				b.Observe(store, "b", arrivals[count/2:count/2+1], nil, later)
+				_ = b.First()
+			}
+			best = min(best, time.Since(begun))
+		}
+		return best
+	}
+	if few, many := cost(100), cost(10_000); many > 30*few {
+		t.Errorf("100 changes take %s with 100 exports, and %s with 10000", few, many)
 	}
 }

@@ -154,7 +154,7 @@ func dropForeignIPs(service *clusterset.ExportedService, ranges []netip.Prefix) 
 		if err != nil || !covered(ranges, address) {
 			without := *service
 			without.Spec.ClusterSetIP = nil
-			return &without, refuse(ReasonClusterSetIP, "shared ClusterSet IP %s is ignored: outside of the ClusterSet IP range %v (--clusterset-ip-range)", text, ranges)
+			return &without, refuse(ReasonClusterSetIP, "shared ClusterSet IP %s is ignored: outside of the ClusterSet IP range %v; set the same --clusterset-ip-range in all clusters", text, ranges)
 		}
 	}
 	return service, nil

@@ -37,7 +37,5 @@ func (r *Refusal) Error() string { return r.message }
 
 // refuse returns a refusal that refers to nothing that the member sent.
 func refuse(reason, format string, args ...any) *Refusal {
-	// Most bytes of a long message are dropped before its characters are counted.
-	message := truncate.Bytes(fmt.Sprintf(format, args...), 4*maxMessage+1)
-	return &Refusal{Reason: reason, message: truncate.Characters(message, maxMessage)}
+	return &Refusal{Reason: reason, message: truncate.Characters(fmt.Sprintf(format, args...), maxMessage)}
 }

@@ -4,8 +4,8 @@
 package exports
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -14,8 +14,7 @@ import (
 // validation does not limit the size of an object that it rejects.
 type Rejections struct {
 	byKey map[Key]rejection
-	// keys are sorted, so that the first does not have to be searched for.
-	keys []Key
+	keys  sortedKeys
 	// byReason are the numbers of objects.
 	byReason map[string]int
 }
@@ -44,31 +43,20 @@ func NewRejections(arrivals []Arrival) *Rejections {
 			r.set(arrival.Object.Key(), newRejection(arrival))
 		}
 	}
-	for key := range r.byKey {
-		r.keys = append(r.keys, key)
-	}
-	slices.SortFunc(r.keys, compareKeys)
+	r.keys = slices.SortedFunc(maps.Keys(r.byKey), compareKeys)
 	return r
-}
-
-func compareKeys(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // Observe records whether an object is rejected now.
 func (r *Rejections) Observe(arrival Arrival) {
 	key := arrival.Object.Key()
-	at, known := slices.BinarySearchFunc(r.keys, key, compareKeys)
-	switch {
-	case arrival.Err != nil:
-		if !known {
-			r.keys = slices.Insert(r.keys, at, key)
-		}
+	if arrival.Err != nil {
+		r.keys.insert(key)
 		r.set(key, newRejection(arrival))
-	case known:
-		r.keys = slices.Delete(r.keys, at, at+1)
-		r.unset(key)
+		return
 	}
+	r.keys.remove(key)
+	r.unset(key)
 }
 
 func (r *Rejections) set(key Key, rejected rejection) {

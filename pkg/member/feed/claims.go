@@ -37,7 +37,8 @@ func (f *Feed) followClaims(ctx context.Context) {
 			if err != nil {
 				return nil, interruptible(shortened(err), options)
 			}
-			return newLimitedWatch(watcher, (&claimLimit{}).check, nil), nil
+			limit := &claimLimit{known: !streamsList(options), pace: f.pacer(ctx, evaluationInterval)}
+			return newLimitedWatch(watcher, limit.check, nil), nil
 		},
 	}
 	store := &claimStore{sink: f.config.Sink, claims: map[string]*multiclusterv1.ClusterClaim{}}
@@ -52,16 +53,23 @@ const (
 )
 
 // claimLimit counts the events of a watch until all claims are known: the
-// reflector keeps them until then.
+// reflector keeps them until then. From then on it paces them.
 type claimLimit struct {
 	events int
 	known  bool
+	pace   func()
 }
 
 func (l *claimLimit) check(event watch.Event) (watch.Event, error) {
-	l.known = l.known || event.Type == watch.Bookmark
-	if l.events++; !l.known && l.events > maxClaims {
-		return event, fmt.Errorf("member has more than %d ClusterClaims", maxClaims)
+	switch {
+	case event.Type == watch.Bookmark:
+		l.known = true
+	case l.known:
+		l.pace()
+	default:
+		if l.events++; l.events > maxClaims {
+			return event, fmt.Errorf("member has more than %d ClusterClaims", maxClaims)
+		}
 	}
 	return event, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,12 +21,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 )
 
 // userAgent precedes the cluster ID in the User-Agent of a feed, for the audit log of
@@ -49,7 +50,7 @@ type Sink interface {
 	ClaimsFailed(err error)
 	// Probed passes the members list in response to a probe: the member's own
 	// entry, or all entries if the member is a hub.
-	Probed(members map[string]*clusterset.Member, err error)
+	Probed(entries *response.Entries, err error)
 }
 
 // Config is what a Feed needs.
@@ -77,6 +78,8 @@ type Feed struct {
 	config Config
 	client versioned.Interface
 	token  atomic.Pointer[string]
+	// bandwidth limits how many bytes are read.
+	bandwidth *rate.Limiter
 	// probes requests a probe now.
 	probes chan struct{}
 	// lists has an element while objects are listed.
@@ -96,7 +99,7 @@ type Feed struct {
 
 // New returns a Feed. It does not connect to the member.
 func New(config Config) *Feed {
-	f := &Feed{config: config, probes: make(chan struct{}, 1), lists: make(chan struct{}, 1)}
+	f := &Feed{config: config, bandwidth: newBandwidth(config.MemoryLimit), probes: make(chan struct{}, 1), lists: make(chan struct{}, 1)}
 	f.SetToken(config.Token)
 	return f
 }
@@ -179,7 +182,8 @@ func (f *Feed) connect() error {
 	return err
 }
 
-// transport adds the token and the User-Agent to requests.
+// transport adds the token and the User-Agent to requests, and limits how fast responses
+// are read.
 type transport struct {
 	next http.RoundTripper
 	feed *Feed
@@ -192,7 +196,12 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if token := *t.feed.token.Load(); token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	return t.next.RoundTrip(request)
+	response, err := t.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &pacedBody{response.Body, request.Context(), t.feed.bandwidth}
+	return response, nil
 }
 
 // Run reads until the context ends. It returns when everything that it started

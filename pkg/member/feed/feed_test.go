@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 )
 
 func TestMain(m *testing.M) {
@@ -75,10 +77,12 @@ func (s *testSink) ClaimsRead(claims identity.Claims) {
 
 func (s *testSink) ClaimsFailed(error) {}
 
-func (s *testSink) Probed(members map[string]*clusterset.Member, _ error) {
+func (s *testSink) Probed(entries *response.Entries, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.members = members
+	if s.members = nil; entries != nil {
+		s.members = entries.Members
+	}
 }
 
 func (s *testSink) objects() []string {
@@ -203,4 +207,37 @@ func TestRequestsUseTheCurrentToken(t *testing.T) {
 			t.Errorf("with token %q the header is %q, want %q", test.token, got, test.want)
 		}
 	}
+}
+
+// R281: a member that asks to wait for a week is asked again soon, and what it answers is
+// reported at once.
+func TestFeedDoesNotWaitAsLongAsTheMemberAsks(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	server := membertest.NewHandlerServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "exportedservices") {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+		w.Header().Set("Retry-After", "604800")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	config, err := access.ClientConfig([]byte(server.Kubeconfig("token-1")))
+	membertest.Must(t, err)
+	sink, f := newTestFeed(t)
+	f.config.Client = config
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	for range 3 {
+		select {
+		case <-asked:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the feed waits")
+		}
+	}
+	sink.expectFailure(t, "too many requests")
 }

@@ -211,7 +211,7 @@ func shortened(err error) error {
 	if err == nil || len(err.Error()) <= maxError {
 		return err
 	}
-	message := truncate.Characters(truncate.Bytes(err.Error(), 4*maxError), maxError)
+	message := truncate.Characters(err.Error(), maxError)
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
 		return errors.New(message)

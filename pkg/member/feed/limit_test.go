@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -347,7 +350,8 @@ func TestClaimsAreLimited(t *testing.T) {
 	if len(store.claims) != 1 || sink.claims.ID != "b" {
 		t.Errorf("kept %v", store.claims)
 	}
-	var limit claimLimit
+	paced := 0
+	limit := claimLimit{pace: func() { paced++ }}
 	added := watch.Event{Type: watch.Added, Object: membertest.ClusterClaim("other", "x", membertest.Epoch)}
 	for range maxClaims {
 		if _, err := limit.check(added); err != nil {
@@ -357,11 +361,43 @@ func TestClaimsAreLimited(t *testing.T) {
 	if _, err := limit.check(added); err == nil {
 		t.Error("the watch continues")
 	}
-	limit = claimLimit{}
+	if paced > 0 {
+		t.Error("the first claims are paced")
+	}
+	limit.events = 0
 	_, _ = limit.check(watch.Event{Type: watch.Bookmark})
 	for range 2 * maxClaims {
 		if _, err := limit.check(added); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if paced != 2*maxClaims {
+		t.Errorf("%d events are paced", paced)
+	}
+}
+
+// R280: what all members are evaluated with comes at most ten times a second from each.
+func TestEvaluationsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		pace := New(Config{Clock: clock.RealClock{}}).pacer(ctx, evaluationInterval)
+		begin := time.Now()
+		for range 10 {
+			pace()
+		}
+		if took := time.Since(begin); took != 9*evaluationInterval {
+			t.Errorf("ten take %s", took)
+		}
+		time.Sleep(time.Second)
+		begin = time.Now()
+		pace()
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("one after a while takes %s", took)
+		}
+		cancel()
+		pace()
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("it takes %s to end", took)
+		}
+	})
 }

@@ -12,31 +12,12 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
-	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
 // ErrInvalid is the error for a response with impossible content.
 var ErrInvalid = errors.New("invalid response")
-
-// Members decodes a members list, by name.
-func Members(list *clustersetv1alpha1.MemberList) (map[string]*clusterset.Member, error) {
-	members := map[string]*clusterset.Member{}
-	for i := range list.Items {
-		member := &clusterset.Member{}
-		if err := clustersetv1alpha1.Convert_v1alpha1_Member_To_clusterset_Member(&list.Items[i], member, nil); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-		}
-		// The UID is that of a namespace.
-		if uid := string(member.Status.ClusterUID); uid != "" && len(validation.IsDNS1123Label(uid)) > 0 {
-			return nil, fmt.Errorf("%w: clusterUID %.100q of member %.100q is not a UID", ErrInvalid, uid, member.Name)
-		}
-		members[member.Name] = member
-	}
-	return members, nil
-}
 
 // reasoned is an error with a reason of its own, and a message that stands alone.
 type reasoned interface{ Reason() string }

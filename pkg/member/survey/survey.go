@@ -68,13 +68,15 @@ func ask(ctx context.Context, from *corev1.Secret) Answer {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	list, err := client.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+	var entries *response.Entries
 	if err == nil {
-		answer.Members, err = response.Members(list)
+		entries, err = response.Members(list)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		_, answer.Problem = response.Explain(err)
-	case !hasLocal(answer.Members):
+		return answer
+	}
+	if answer.Members = entries.Members; !hasLocal(answer.Members) {
 		answer.Members = nil
 		answer.Problem = "member does not list itself: its server just started, or the ClusterClaim " + multicluster.ClusterIDClaim + " is missing there"
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,22 +42,8 @@ func setCondition(conditions *[]metav1.Condition, now time.Time, condition metav
 	if condition.Reason == "" {
 		condition.Reason = acceptance.ReasonUnknown
 	}
-	condition.Message = truncate.Characters(printable(condition.Message), MaxMessage)
+	condition.Message = truncate.Message(condition.Message, MaxMessage)
 	meta.SetStatusCondition(conditions, condition)
-}
-
-// printable replaces control characters: parts of a message come from other clusters,
-// and it is printed on terminals.
-func printable(message string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, message)
 }
 
 func accepted(p Peer) metav1.Condition {
@@ -120,7 +105,7 @@ func read(feed Feed) metav1.Condition {
 			return condition
 		}
 	}
-	rejected, first := 0, ""
+	rejected, first := feed.RefusedEntries, feed.FirstEntry
 	for kind := range exports.Kinds {
 		rejected += feed.Rejected[kind].Len()
 		first = cmp.Or(first, feed.Rejected[kind].First())
@@ -145,6 +130,9 @@ func read(feed Feed) metav1.Condition {
 // reading of a member counts as 1.
 func (f Feed) Refusals() map[string]int {
 	counts := map[string]int{}
+	if f.RefusedEntries > 0 {
+		counts[response.ReasonInvalidMember] = f.RefusedEntries
+	}
 	for kind := range exports.Kinds {
 		f.Rejected[kind].AddTo(counts)
 		if reason, ok := response.Limit(f.ReadErrors[kind]); ok {
@@ -171,11 +159,11 @@ func exportAges(p Peer) metav1.Condition {
 	case p.Backdated.Len() > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonBackdated
 		condition.Message = fmt.Sprintf("%d exports are new, but claim to be older, and take precedence accordingly; the first: %s. "+
-			"That is normal if the Service was created after its ServiceExport; otherwise check the clock of the member, and whether somebody else controls it",
+			"That is normal if the Service was created after its ServiceExport; otherwise check the clock of the member, and whether somebody else controls it. This ends when they are withdrawn",
 			p.Backdated.Len(), p.Backdated.First())
 	case p.JoinedAt.IsZero():
 		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterset.ReasonNoJoinTime
-		condition.Message = fmt.Sprintf("Secret of the member does not say when it joined, so that its exports are as old as the member claims: run kubectl mcs join with all clusters, or add %s to the Secret",
+		condition.Message = fmt.Sprintf("Secret of the member does not say when it joined, so that its exports are as old as the member claims: run kubectl mcs join with this cluster and the member, or add %s to the Secret",
 			clusterset.MemberSecretJoinedAt)
 	default:
 		condition.Message = fmt.Sprintf("exports of the member count from %s at the earliest, when it joined", p.JoinedAt.UTC().Format(time.RFC3339))
@@ -223,10 +211,12 @@ func Mutual(listing *Listing, accepted bool, entry *clusterset.Member, relayed m
 		condition.Message = fmt.Sprintf("member and this cluster know different clusters by the same ID: %s; give the cluster of each pair that joined last another ID", strings.Join(namesakes, ", "))
 	case !listed:
 		condition.Status, condition.Reason = metav1.ConditionFalse, "NotListed"
-		condition.Message = fmt.Sprintf("member does not list this cluster, %q: run kubectl mcs join with all clusters, or create a Secret for this cluster there", listing.Self.ID)
+		condition.Message = fmt.Sprintf("member does not list this cluster, %q: run kubectl mcs join with this cluster and the member, or create a Secret for this cluster there", listing.Self.ID)
 	case len(unknown) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonListsOthers
-		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; run kubectl mcs join with all clusters, or create Secrets for them in this cluster", strings.Join(slices.Compact(unknown), ", "))
+		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; run kubectl mcs join with all clusters, or create Secrets for them in this cluster; "+
+			"or, if the member is a hub for them, list them in %s of its Secret here, and bind service account %s there to ClusterRole mcs-apiserver:relay",
+			strings.Join(slices.Compact(unknown), ", "), clusterset.MemberSecretRelayFor, clusterset.PeerAccountName(listing.Self.ID))
 	default:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "Mutual", "both clusters list each other and agree on all other members"
 	}

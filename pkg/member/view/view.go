@@ -19,11 +19,15 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 const (
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "mcs-apiserver"
+	// maxClusterSet limits the name of a ClusterSet that is not that of this cluster, in
+	// characters.
+	maxClusterSet = 253
 )
 
 // Peer is a snapshot of the cluster that one Secret leads to.
@@ -81,6 +85,10 @@ type Feed struct {
 	// Unconfirmed is how many objects are kept although they were not listed.
 	Unconfirmed int
 	Rejected    [exports.Kinds]*exports.Rejections
+	// RefusedEntries is how many entries in the members list of the member are refused,
+	// completely or in part, and FirstEntry describes one of them.
+	RefusedEntries int
+	FirstEntry     string
 }
 
 // Complete reports whether everything that the member exports is known.
@@ -97,6 +105,9 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	status.ClusterID, status.ClusterUID, status.State = p.ClusterID, p.ClusterUID, p.State
 	if p.Claims != nil {
 		status.ClusterSet, status.IDClaimedAt = p.Claims.ClusterSet, Timestamp(p.Claims.ClaimedAt)
+		if !p.Acceptance.Accepted { // it may be any text
+			status.ClusterSet = truncate.Message(status.ClusterSet, maxClusterSet)
+		}
 		if p.JoinedAt.After(p.Claims.ClaimedAt) {
 			status.IDClaimedAt = Timestamp(p.JoinedAt)
 		}
@@ -135,8 +146,7 @@ func Timestamp(at time.Time) *metav1.Time {
 // feed is.
 func Relayed[K comparable](route route.Route[K], exported, endpoints int32, complete bool) *clusterset.Member {
 	entry := route.Entry.DeepCopy()
-	entry.ObjectMeta = exports.EssentialMetadata(entry.ObjectMeta)
-	entry.Namespace = ""
+	entry.Labels = map[string]string{managedByLabel: managedBy}
 	entry.Status.Path, entry.Status.State = route.Path, route.State
 	entry.Status.Exports, entry.Status.Endpoints, entry.Status.Peers = exported, endpoints, nil
 	entry.Status.Synced = entry.Status.Synced && complete
