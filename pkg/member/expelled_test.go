@@ -18,17 +18,20 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
-// R248: nothing of an expelled member is imported, and services are computed again whose
-// shared ClusterSet IP it decided, in whichever cluster exports them.
+// R248, R287: nothing of an expelled member is imported, and services are computed again whose
+// shared ClusterSet IP it decided or passed on, in whichever cluster exports them.
 func TestExpelledMember(t *testing.T) {
 	w := newFixture(t, nil)
-	for _, id := range []string{"b", "c"} {
+	for _, id := range []string{"b", "c", "d"} {
 		w.upsertSecret(t.Context(), secretFor(id, membertest.ValidKubeconfig()))
 		receiver := w.connect(w.peers["member-"+id])
 		receiver.ClaimsRead(identity.Claims{ID: id, ClusterSet: "set", ClaimedAt: epoch})
 		w.probe(receiver, ownEntry(id, withExports(1)))
-		service := exported(id, map[string]string{"b": "own", "c": "adopted"}[id])
+		service := exported(id, map[string]string{"b": "own", "c": "adopted", "d": "heard"}[id])
 		service.Spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{DecidedBy: "b", Since: metav1.NewTime(epoch)}
+		if id == "d" {
+			service.Spec.ClusterSetIP.DecidedBy, service.Spec.ClusterSetIP.AdoptedFrom = "unknown", []string{"b"}
+		}
 		w.replace(t, receiver, exports.Services, service)
 	}
 	w.notified()
@@ -43,7 +46,10 @@ func TestExpelledMember(t *testing.T) {
 	if got := w.Exports(types.NamespacedName{Namespace: "ns", Name: "own"}); len(got) > 0 {
 		t.Errorf("exports of the expelled member are %v", got)
 	}
-	if got := w.notified(); !strings.Contains(got, "ns/own") || !strings.Contains(got, "ns/adopted") {
-		t.Errorf("%q was reported as changed, want ns/own and ns/adopted", got)
+	got := w.notified()
+	for _, want := range []string{"ns/own", "ns/adopted", "ns/heard"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q was reported as changed, want %s among them", got, want)
+		}
 	}
 }

@@ -59,9 +59,10 @@ func TestRelayedClusterHasItsOwnEntry(t *testing.T) {
 	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
 	entry := relayedEntry("x", withExports(7))
 	entry.Finalizers, entry.Annotations, entry.Namespace = []string{"x/y"}, map[string]string{"x": "y"}, "ns"
+	entry.Labels = map[string]string{"x": "y"}
 	w.probe(h, ownEntry("h"), entry)
 	got := w.Entry("x")
-	if diff := cmp.Diff(metav1.ObjectMeta{Name: "x"}, got.ObjectMeta); diff != "" {
+	if diff := cmp.Diff(metav1.ObjectMeta{Name: "x", Labels: map[string]string{"app.kubernetes.io/managed-by": "mcs-apiserver"}}, got.ObjectMeta); diff != "" {
 		t.Errorf("metadata of the hub is passed on: %s", diff)
 	}
 	if got.Status.Exports != 1 || got.Status.Endpoints != 2 || !got.Status.Synced || !cmp.Equal(got.Status.Path, []string{"x", "h"}) {

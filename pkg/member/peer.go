@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
 )
@@ -45,6 +46,10 @@ type peer struct {
 	claims  *identity.Claims
 	entry   *clusterset.Member
 	relayed map[string]*clusterset.Member
+	// refusedEntries is how many entries of its members list are refused, completely or in
+	// part, and firstEntry describes one of them.
+	refusedEntries int
+	firstEntry     string
 	// probes counts the successful probes.
 	probes int
 	// seenHere is when this replica last saw the member, and seenElsewhere when any
@@ -93,10 +98,13 @@ type peer struct {
 	// name is the name of the entry.
 	name string
 	// conditions are those of the entry, kept for their transition times.
-	conditions []metav1.Condition
-	mutual     metav1.Condition
-	mutualOf   mutualInput
-	allocation *metav1.Condition
+	conditions   []metav1.Condition
+	mutual       metav1.Condition
+	mutualOf     mutualInput
+	allocation   *metav1.Condition
+	allocationOf allocationInput
+	// unassigned is why the allocation CIDRs that the member claims are refused.
+	unassigned string
 }
 
 // mutualInput is what the condition Mutual was computed from.
@@ -104,6 +112,18 @@ type mutualInput struct {
 	listing  *view.Listing
 	probes   int
 	accepted bool
+}
+
+// allocationInput is what the condition ClusterSetIP was computed from, besides the
+// allocation CIDRs of the members.
+type allocationInput struct {
+	claim      allocation.Claim
+	accepted   bool
+	unassigned string
+}
+
+func (i allocationInput) equal(other allocationInput) bool {
+	return i.accepted == other.accepted && i.unassigned == other.unassigned && i.claim.Equal(other.claim)
 }
 
 // ttlLocked returns how long the peer may be silent before it is lost.
@@ -195,26 +215,37 @@ func (p *peer) feedLocked() view.Feed {
 	return view.Feed{
 		Running: p.receiver != nil, Unrecorded: p.unrecordedLocked(), ProbeError: p.probeError, ClaimsError: p.claimsError, ReadErrors: p.readErrors,
 		Listed: p.listed, Unconfirmed: p.exports.Unconfirmed(), Rejected: p.rejected,
+		RefusedEntries: p.refusedEntries, FirstEntry: p.firstEntry,
 	}
 }
 
 // observeLocked takes the entries in a members list. It reports whether anything
 // changed that others depend on.
-func (p *peer) observeLocked(own *clusterset.Member, entries map[string]*clusterset.Member) (changed bool) {
+func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries) (changed bool) {
 	p.probes++
+	p.refusedEntries, p.firstEntry = entries.Refused, entries.First
 	if own != nil {
 		changed = p.uid != own.Status.ClusterUID || !slices.Equal(p.cidrs, own.Status.ClusterSetIPCIDRs)
 		p.entry, p.uid, p.cidrs = own, own.Status.ClusterUID, own.Status.ClusterSetIPCIDRs
 	}
 	if p.spec.Relay.Any() {
 		p.relayed = map[string]*clusterset.Member{}
-		for id, entry := range entries {
+		for id, entry := range entries.Members {
 			if id != p.id {
 				p.relayed[id] = entry
 			}
 		}
 	}
 	return changed
+}
+
+// refusalsLocked returns how much is refused, by reason.
+func (p *peer) refusalsLocked(feed view.Feed) map[string]int {
+	counts := feed.Refusals()
+	if p.unassigned != "" {
+		counts[clusterset.ReasonNotAssigned] = 1
+	}
+	return counts
 }
 
 // rejectedLocked returns how many objects are rejected for one of some reasons.

@@ -6,6 +6,7 @@ package member
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -61,33 +62,63 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 	if listing := newListing(r.identity, peers, routes); !listing.Equal(r.listing) {
 		r.listing = listing
 	}
-	own := allocation.Claim{Cluster: r.identity.ID, ClaimedAt: r.identity.IDClaimedAt, CIDRs: clustersetip.SplitCIDRs(r.identity.CIDRs)}
-	claims := []allocation.Claim{own}
-	for _, p := range peers {
-		if p.acceptance.Accepted {
-			claims = append(claims, p.allocationLocked())
-		}
-	}
-	for id, relayed := range routes {
-		if entry := relayed.Entry; entry != nil {
-			claims = append(claims, allocation.Claim{Cluster: id, ClaimedAt: route.ClaimedAt(entry), CIDRs: entry.Status.ClusterSetIPCIDRs})
-		}
-	}
-	slices.SortFunc(claims, func(a, b allocation.Claim) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	claims := r.claimsLocked(peers, routes)
 	if reallocated = !slices.EqualFunc(claims, r.allocations, allocation.Claim.Equal); reallocated {
 		r.allocations, r.conflicts = claims, allocation.Conflicts(claims)
 		r.usable = allocation.Usable(claims, r.conflicts)
 	}
 	for _, p := range peers {
 		p.relateLocked(r.listing)
-		claim := p.allocationLocked()
-		conflict := conflictOf(r.conflicts, claim.Cluster)
-		if !p.acceptance.Accepted && len(claim.CIDRs) > 0 { // not one of the claims
-			conflict = allocation.ConflictOf(claim, r.allocations)
-		}
-		p.allocation = allocation.Condition(claim, conflict, allocation.Problem(claim, r.config.Ranges))
+		r.allocateLocked(p, reallocated)
 	}
 	return reallocated
+}
+
+// claimsLocked returns the allocation CIDRs that this cluster, its members and the
+// clusters that hubs relay claim, sorted by cluster. It leaves out what Secrets do not
+// assign to the claimant, whether it or a hub says so.
+func (r *roster) claimsLocked(peers map[string]*peer, routes map[string]route.Route[*peer]) []allocation.Claim {
+	own := allocation.Claim{Cluster: r.identity.ID, ClaimedAt: r.identity.IDClaimedAt, CIDRs: clustersetip.SplitCIDRs(r.identity.CIDRs)}
+	claims, assigned := map[string]allocation.Claim{own.Cluster: own}, map[string][][]netip.Prefix{}
+	for _, p := range peers {
+		claim := p.allocationLocked()
+		p.unassigned = allocation.Unassigned(claim, p.spec.AllocationCIDRs)
+		assigned[p.id] = append(assigned[p.id], p.spec.AllocationCIDRs)
+		if p.acceptance.Accepted && p.unassigned == "" {
+			claims[p.id] = claim
+		}
+	}
+	for id, relayed := range routes {
+		if relayed.Entry == nil || len(claims[id].CIDRs) > 0 { // a hub may be used until a member has been read
+			continue
+		}
+		claim := allocation.Claim{Cluster: id, ClaimedAt: route.ClaimedAt(relayed.Entry), CIDRs: relayed.Entry.Status.ClusterSetIPCIDRs, Relayed: true}
+		refused := func(cidrs []netip.Prefix) bool { return allocation.Unassigned(claim, cidrs) != "" }
+		if !slices.ContainsFunc(assigned[id], refused) {
+			claims[id] = claim
+		}
+	}
+	return slices.SortedFunc(maps.Values(claims), func(a, b allocation.Claim) int { return cmp.Compare(a.Cluster, b.Cluster) })
+}
+
+// allocateLocked computes the condition ClusterSetIP of a peer, unless nothing changed that
+// it depends on.
+func (r *roster) allocateLocked(p *peer, reallocated bool) {
+	claim := p.allocationLocked()
+	input := allocationInput{claim, p.acceptance.Accepted, p.unassigned}
+	if !reallocated && input.equal(p.allocationOf) {
+		return
+	}
+	p.allocationOf = input
+	if p.unassigned != "" {
+		p.allocation = allocation.NotAssigned(p.unassigned)
+		return
+	}
+	conflict := conflictOf(r.conflicts, claim.Cluster)
+	if !p.acceptance.Accepted && len(claim.CIDRs) > 0 { // not one of the claims
+		conflict = allocation.ConflictOf(claim, r.allocations)
+	}
+	p.allocation = allocation.Condition(claim, conflict, allocation.Problem(claim, r.config.Ranges))
 }
 
 func conflictOf(conflicts map[string]allocation.Claim, cluster string) *allocation.Claim {
@@ -173,7 +204,7 @@ func entryNames(self string, peers map[string]*peer) map[string]*peer {
 func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 	exported, endpoints := p.exports.Counts(p.id)
 	feed := p.feedLocked()
-	p.countRefusalsLocked(feed.Refusals())
+	p.countRefusalsLocked(p.refusalsLocked(feed))
 	entry := view.Member(view.Peer{
 		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretInvalid: p.spec.Problem != nil,
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,

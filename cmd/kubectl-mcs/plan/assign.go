@@ -19,9 +19,10 @@ import (
 
 // assignCIDRs assigns free allocation CIDRs to every cluster that has none, and to
 // every cluster that joins again after its allocation CIDR was assigned to another
-// one. CIDRs of members that any of the clusters knows are not free, nor are those in
-// which services have a shared ClusterSet IP: the cluster that allocated it may have left.
-// The warnings list what could not be taken into account.
+// one. CIDRs of members that any of the clusters knows are not free, and those that it
+// recorded count instead of what the member claims; nor are those free in which services
+// have a shared ClusterSet IP: the cluster that allocated it may have left. The warnings
+// list what could not be taken into account.
 func assignCIDRs(clusters []Cluster) ([]Step, []string, error) {
 	clusters = slices.Clone(clusters)
 	ranges, known := clusterSetIPRanges(clusters)
@@ -44,7 +45,8 @@ func assignCIDRs(clusters []Cluster) ([]Step, []string, error) {
 		case len(c.Ranges) == 0:
 			continue // shared ClusterSet IPs are disabled
 		}
-		free, err := clustersetip.FreeAllocationCIDRs(a.parse(c.Context, c.Ranges), a.all())
+		ranges := a.parse(c.Context, c.Ranges)
+		free, err := clustersetip.FreeAllocationCIDRs(ranges, countIn(ranges, a.all()))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("context %q: %w", c.Context, err))
 			continue
@@ -106,6 +108,9 @@ func (a *assignment) collect(clusters []Cluster) []error {
 		for _, uid := range slices.Sorted(maps.Keys(c.Taken)) {
 			a.taken = append(a.taken, allocation{uid, a.parse(c.Context, c.Taken[uid])})
 		}
+		for _, id := range slices.Sorted(maps.Keys(c.Members)) {
+			a.taken = append(a.taken, allocation{uidOf(clusters, c, id), parseAll(c.Members[id].AllocationCIDRs)})
+		}
 		for _, ip := range c.SharedIPs {
 			if address, err := netip.ParseAddr(ip); err == nil {
 				a.held = append(a.held, netip.PrefixFrom(address, address.BitLen()))
@@ -118,7 +123,7 @@ func (a *assignment) collect(clusters []Cluster) []error {
 		if c.ClusterSet != "" || len(own) == 0 {
 			continue
 		}
-		mine, theirs, overlaps := clustersetip.Overlap(own, a.others(c.UID))
+		mine, theirs, overlaps := clustersetip.Overlap(own, countIn(a.parse(c.Context, c.Ranges), a.others(c.UID)))
 		switch {
 		case !overlaps:
 			a.owns[i] = true
@@ -151,6 +156,22 @@ func (a *assignment) others(uid types.UID) []netip.Prefix {
 		}
 	}
 	return cidrs
+}
+
+// uidOf returns the UID of a member in the view of a cluster, empty if it is unknown.
+func uidOf(clusters []Cluster, c Cluster, id string) types.UID {
+	if i := slices.IndexFunc(clusters, func(other Cluster) bool { return other.ID == id }); i >= 0 {
+		return clusters[i].UID
+	}
+	return c.Known[id]
+}
+
+// countIn returns the CIDRs that are within the ranges of a cluster, all if it has none. The
+// cluster ignores others, so that no member can take more than the ranges.
+func countIn(ranges, cidrs []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(cidrs, func(cidr netip.Prefix) bool {
+		return len(ranges) > 0 && len(clustersetip.Outside([]netip.Prefix{cidr}, ranges)) > 0
+	})
 }
 
 // parse parses CIDRs. CIDRs in a non-canonical form are not used for allocation,

@@ -92,6 +92,23 @@ func TestAllocationCIDRsAreAssigned(t *testing.T) {
 			want:     []string{"north AssignCIDRs 243.5.0.0/16"},
 			warnings: []string{`context "east": ignoring invalid allocation CIDR "nonsense" of a member`},
 		},
+		{ // A member cannot prevent others from joining.
+			name: "CIDRs outside of the range",
+			clusters: []Cluster{
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-x", "0.0.0.0/0", "243.2.0.0/16"), taken("uid-y", "242.0.0.0/7")),
+				newCluster("mallory", in("set"), within("0.0.0.0/0"), owns("0.0.0.0/0")),
+				newCluster("west", ipv4), newCluster("north", ipv4, started("243.9.0.0/16")),
+			},
+			want: []string{"west AssignCIDRs 243.3.0.0/16"},
+		},
+		{
+			name: "recorded CIDRs, also of a member that is not connected",
+			clusters: []Cluster{
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), records("x", "243.2.0.0/16"), records("y", "none"), records("back", "243.3.0.0/16")),
+				newCluster("west", ipv4), newCluster("back", ipv4, owns("243.3.0.0/16")), newCluster("twin", ipv4, owns("243.2.0.0/16")),
+			},
+			want: []string{"west AssignCIDRs 243.4.0.0/16", "twin AssignCIDRs 243.5.0.0/16"},
+		},
 		{
 			name: "no ID: ranges of the other clusters", clusters: []Cluster{newCluster("new", unlisted()), newCluster("disabled"), newCluster("east", ipv4, owns("243.1.0.0/16"))},
 			want: []string{"new AssignCIDRs 243.2.0.0/16"},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 // Expel plans how the peers expel the cluster with an ID, which is not trusted and not
@@ -30,6 +32,10 @@ func Expel(id string, peers []Cluster) (Plan, error) {
 		if _, member := peer.Members[id]; member {
 			expelling = append(expelling, Step{Context: peer.Context, Action: ExpelMembers, Peers: []string{id}})
 			waiting = append(waiting, Step{Context: peer.Context, Action: WaitForDecisions, Peers: []string{id}})
+		} else if _, relayed := peer.Known[id]; relayed {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf(
+				"cluster %q reads %q through a hub, and keeps the shared ClusterSet IPs that it decided: before, create a Secret of type %s there, with %s %q and annotation %s=true",
+				peer.ID, id, clusterset.MemberSecretType, clusterset.MemberSecretClusterID, id, clusterset.ExpelledAnnotation))
 		}
 	}
 	if len(peers) == 0 {
@@ -40,7 +46,7 @@ func Expel(id string, peers []Cluster) (Plan, error) {
 		plan.drop(peer, id)
 	}
 	if len(plan.Steps) == 0 {
-		return Plan{}, fmt.Errorf("no cluster in --from (%s) has a member %q", strings.Join(contexts, ", "), id)
+		return Plan{}, fmt.Errorf("no cluster in --from (%s) has a member %q; if they read it through a hub, name the hub", strings.Join(contexts, ", "), id)
 	}
 	for _, other := range sets.List(known.Difference(named).Delete(id)) {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q is not in --from and keeps %q as a member, and its shared ClusterSet IPs: run expel again with all clusters in --from", other, id))

@@ -53,3 +53,21 @@ func TestMemberIsExpelledByAllClustersBeforeItIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// A cluster behind a hub has no Secret of the expelled one, and must not be forgotten.
+func TestExpelWarnsAboutClustersBehindAHub(t *testing.T) {
+	knows := func(c *Cluster) { c.Known = map[string]types.UID{"mallory": "uid-mallory"} }
+	hub := newCluster("hub", in("set"), knows, func(c *Cluster) { c.Members = map[string]Member{"mallory": {}} })
+	plan, err := Expel("mallory", []Cluster{hub, newCluster("west", in("set"), knows)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `cluster "west" reads "mallory" through a hub, and keeps the shared ClusterSet IPs that it decided: ` +
+		`before, create a Secret of type clusterset.mcs-apiserver.io/member there, with cluster-id "mallory" and annotation clusterset.mcs-apiserver.io/expelled=true`
+	if len(plan.Warnings) != 1 || plan.Warnings[0] != want {
+		t.Errorf("warnings are %q", plan.Warnings)
+	}
+	if _, err := Expel("mallory", []Cluster{newCluster("west", in("set"), knows)}); err == nil || !strings.Contains(err.Error(), "if they read it through a hub, name the hub") {
+		t.Errorf("got error %v", err)
+	}
+}

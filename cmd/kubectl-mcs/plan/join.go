@@ -63,12 +63,14 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 	for _, c := range clusters {
 		plan.add(c, RecordJoinTimes, clusters, func(peer Cluster) bool { return peer.ClusterSet == "" || c.Members[peer.ID].JoinedAt == "" })
 	}
+	recording, unrecorded := recordCIDRs(clusters, steps)
+	plan.Steps = append(plan.Steps, recording...)
 	if len(plan.Steps) > 0 {
 		for _, c := range clusters {
 			plan.add(c, WaitForMembers, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = slices.Concat(unnamedMembers(clusters), overlappingPodCIDRs(clusters), warnings)
+	plan.Warnings = slices.Concat(unnamedMembers(clusters), overlappingPodCIDRs(clusters), warnings, unrecorded)
 	return plan, nil
 }
 

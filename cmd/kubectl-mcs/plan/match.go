@@ -64,7 +64,7 @@ func CheckRepointing(clusters []Cluster, ids map[string]string) error {
 			id := cmp.Or(ids[peer.Context], peer.ID)
 			if member, ok := c.Members[id]; ok && member.Access != peer.Access && member.Access != (Access{}) {
 				errs = append(errs, fmt.Errorf("context %q: member %q is reached at %s, and would be at %s: %s; if the cluster of context %q is %q, repeat the command with --repoint",
-					c.Context, id, member.Access.Server, peer.Access.Server, difference(member.Access, peer.Access), peer.Context, id))
+					c.Context, id, member.Access.Server, peer.Access.Server, difference(peer.Context, member.Access, peer.Access), peer.Context, id))
 			}
 			for _, other := range c.membersAt(peer.Access) {
 				if other != id {
@@ -78,14 +78,14 @@ func CheckRepointing(clusters []Cluster, ids map[string]string) error {
 }
 
 // difference describes what differs between two accesses.
-func difference(a, b Access) string {
+func difference(context string, former, next Access) string {
 	switch {
-	case a.CA != b.CA:
+	case former.CA != next.CA:
 		return "the certificate authorities differ"
-	case a.ServerName != b.ServerName:
+	case former.ServerName != next.ServerName:
 		return "the server names for TLS differ"
 	}
-	return "the certificate authorities are the same"
+	return fmt.Sprintf("the certificate authorities are the same, so keep the address with --server %s=%s if it is still right", context, former.Server)
 }
 
 // dropLeaving removes a leaving cluster from a peer. What the cluster reports about

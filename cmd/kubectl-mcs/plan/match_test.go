@@ -91,7 +91,7 @@ func TestRepointingAMemberIsAnError(t *testing.T) {
 		{"another authority", []Cluster{member("east", "west"), reporting(newCluster("evil"), "west")}, nil,
 			`context "east": member "west" is reached at https://west.example:6443, and would be at https://evil.example:6443: the certificate authorities differ; if the cluster of context "evil" is "west", repeat the command with --repoint`},
 		{"another authority by --id", []Cluster{member("east", "west"), newCluster("evil")}, map[string]string{"evil": "west"}, `member "west" is reached at https://west.example:6443`},
-		{"another address", []Cluster{member("east", "west"), with(member("west", "east"), at("https://10.0.0.1"))}, nil, "the certificate authorities are the same"},
+		{"another address", []Cluster{member("east", "west"), with(member("west", "east"), at("https://10.0.0.1"))}, nil, "the certificate authorities are the same, so keep the address with --server west=https://west.example:6443 if it is still right"},
 		{"another name in the certificate", []Cluster{member("east", "west"), with(member("west", "east"), func(c *Cluster) { c.Access.ServerName = "w" })}, nil, "the server names for TLS differ"},
 		{"member by another ID", []Cluster{member("east", "west"), reporting(with(newCluster("west")), "north")}, nil,
 			"the cluster of context \"west\" is member \"west\", but would become \"north\": run `kubectl mcs leave west --from east` first"},

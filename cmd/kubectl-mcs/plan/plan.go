@@ -43,8 +43,8 @@ type Cluster struct {
 	// Claimed are the allocation CIDRs that the cluster claims. They differ from
 	// CIDRs if a flag of mcs-apiserver takes precedence over the claim.
 	Claimed []string
-	// Taken are the allocation CIDRs of all members in the view of the cluster, by
-	// UID.
+	// Taken are the allocation CIDRs that accepted members claim in the view of the
+	// cluster, by UID, unless its Secrets say which ones they have.
 	Taken map[types.UID][]string
 	// SharedIPs are the shared ClusterSet IPs that any member holds in the view of the
 	// cluster. A cluster that left may have allocated them.
@@ -67,6 +67,9 @@ type Member struct {
 	// JoinedAt is when the member joined according to the Secret, empty if the Secret
 	// does not say.
 	JoinedAt string
+	// AllocationCIDRs are the allocation CIDRs of the member according to the Secret, empty
+	// if the Secret does not say.
+	AllocationCIDRs string
 	// Rejected is true if the member rejects the credential in the Secret.
 	Rejected bool
 }
@@ -87,6 +90,8 @@ const (
 	JoinClusterSet Action = "JoinClusterSet"
 	// RecordJoinTimes records when peers joined, after they did.
 	RecordJoinTimes Action = "RecordJoinTimes"
+	// RecordCIDRs records the allocation CIDRs of a peer.
+	RecordCIDRs Action = "RecordCIDRs"
 	// WaitForMembers waits until the cluster is connected to its peers.
 	WaitForMembers Action = "WaitForMembers"
 	// LeaveClusterSet removes the claim for the ClusterSet.
@@ -133,6 +138,8 @@ func (s Step) String() string {
 		return fmt.Sprintf("join ClusterSet %q", s.Value)
 	case RecordJoinTimes:
 		return "record when " + peers + " joined"
+	case RecordCIDRs:
+		return "record allocation CIDR " + s.Value + " of " + peers
 	case WaitForMembers:
 		return "wait for connection to " + peers
 	case LeaveClusterSet:

@@ -40,6 +40,13 @@ func incomplete(id string) func(*Cluster) { return func(c *Cluster) { c.Granted[
 func has(id string) func(*Cluster) {
 	return func(c *Cluster) { c.Members[id] = Member{Access: accessOf(id), JoinedAt: joinedAt} }
 }
+func records(id, cidrs string) func(*Cluster) {
+	return func(c *Cluster) {
+		recorded := c.Members[id]
+		recorded.AllocationCIDRs = cidrs
+		c.Members[id] = recorded
+	}
+}
 func hasOutdated(id string) func(*Cluster) {
 	return func(c *Cluster) { c.Members[id] = Member{JoinedAt: joinedAt} }
 }
@@ -155,8 +162,27 @@ func TestJoinPlan(t *testing.T) {
 				"east GrantAccess west", "west GrantAccess east", "east AddMembers west", "west AddMembers east",
 				"west AssignCIDRs 243.2.0.0/16",
 				"east JoinClusterSet production", "west JoinClusterSet production",
-				"east RecordJoinTimes west", "west RecordJoinTimes east", "east WaitForMembers west", "west WaitForMembers east",
+				"east RecordJoinTimes west", "west RecordJoinTimes east", "east RecordCIDRs 243.2.0.0/16west", "west RecordCIDRs 243.1.0.0/16east",
+				"east WaitForMembers west", "west WaitForMembers east",
 			},
+		},
+		{
+			// R288: they joined with an earlier release.
+			name: "unknown allocation CIDRs", clusters: []Cluster{with(member("east", "west"), owns("243.1.0.0/16")), with(member("west", "east"), owns("243.2.0.0/16"))},
+			want: []string{"east RecordCIDRs 243.2.0.0/16west", "west RecordCIDRs 243.1.0.0/16east", "east WaitForMembers west", "west WaitForMembers east"},
+		},
+		{
+			// R288: what was recorded counts, not what a cluster claims by now.
+			name: "other allocation CIDRs", clusters: []Cluster{
+				with(member("east", "west", "north"), owns("243.9.0.0/16"), records("west", "243.2.0.0/16"), records("north", "243.3.0.0/16")),
+				with(member("west", "east", "north"), owns("243.2.0.0/16"), records("east", "243.1.0.0/16"), records("north", "243.3.0.0/16")),
+				with(member("north", "east", "west"), owns("243.3.0.0/16"), records("west", "243.2.0.0/16")),
+			},
+			want: []string{"north RecordCIDRs 243.1.0.0/16east", "east WaitForMembers west,north", "west WaitForMembers east,north", "north WaitForMembers east,west"},
+		},
+		{
+			// R288: it is unclear whose they are.
+			name: "overlapping allocation CIDRs", clusters: []Cluster{with(member("east", "west"), owns("243.1.0.0/16")), with(member("west", "east"), owns("243.1.1.0/24"))},
 		},
 		{
 			// R102, R107: a cluster that left can join again with another ID.
@@ -207,7 +233,7 @@ func TestStepsAreStructured(t *testing.T) {
 // Every step has a description of its own that names the value or the peers.
 func TestStepDescriptions(t *testing.T) {
 	described := map[string]Action{}
-	for _, action := range []Action{SetClusterID, GrantAccess, AddMembers, AssignCIDRs, JoinClusterSet, RecordJoinTimes, WaitForMembers, LeaveClusterSet, RemoveMembers, RevokeAccess} {
+	for _, action := range []Action{SetClusterID, GrantAccess, AddMembers, AssignCIDRs, JoinClusterSet, RecordJoinTimes, RecordCIDRs, WaitForMembers, LeaveClusterSet, RemoveMembers, RevokeAccess} {
 		step, about := Step{Action: action, Peers: []string{"west", "north"}}, "west, north"
 		if action == SetClusterID || action == JoinClusterSet || action == LeaveClusterSet {
 			step, about = Step{Action: action, Value: "it"}, `"it"`

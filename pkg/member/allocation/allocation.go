@@ -28,20 +28,28 @@ type Claim struct {
 	// ClaimedAt is when the cluster joined the ClusterSet.
 	ClaimedAt time.Time
 	CIDRs     []string
+	// Relayed is true if only a hub says so. It may say anything, also about ClaimedAt.
+	Relayed bool
 }
 
 // Equal reports whether two claims are the same.
 func (c Claim) Equal(other Claim) bool {
-	return c.Cluster == other.Cluster && c.ClaimedAt.Equal(other.ClaimedAt) && slices.Equal(c.CIDRs, other.CIDRs)
+	return c.Cluster == other.Cluster && c.ClaimedAt.Equal(other.ClaimedAt) && slices.Equal(c.CIDRs, other.CIDRs) && c.Relayed == other.Relayed
 }
 
 // Conflicts returns, by cluster, a claim that overlaps the cluster's own and
-// takes precedence: the cluster that joined first may allocate. It takes
-// O(n log n) for n claims. Claims that are invalid allocate nothing and conflict
-// with none.
+// takes precedence: the cluster that joined first may allocate, but one that a hub
+// relays only after this cluster and all direct members. It takes O(n log n) for n
+// claims. Claims that are invalid allocate nothing and conflict with none.
 func Conflicts(claims []Claim) map[string]Claim {
 	claims = slices.Clone(claims)
 	slices.SortFunc(claims, func(a, b Claim) int {
+		switch {
+		case !a.Relayed && b.Relayed:
+			return -1
+		case a.Relayed && !b.Relayed:
+			return 1
+		}
 		return cmp.Or(identity.CompareAge(a.ClaimedAt, b.ClaimedAt), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	conflicts := map[string]Claim{}
@@ -140,6 +148,30 @@ func Problem(claim Claim, ranges []netip.Prefix) string {
 			"set --clusterset-ip-range to the same value in all clusters", outside, claim.Cluster, ranges)
 	}
 	return ""
+}
+
+// Unassigned describes why a member may not allocate from the CIDRs that it claims: its
+// Secret does not assign all of them to it. It is empty if the member may, or if assigned is nil
+// because the Secret does not say. Otherwise, a member that joined early could claim
+// the CIDR that another one allocates from.
+func Unassigned(claim Claim, assigned []netip.Prefix) string {
+	cidrs, err := clustersetip.ParseCIDRs(claim.CIDRs)
+	if assigned == nil || err != nil {
+		return ""
+	}
+	outside := clustersetip.Outside(cidrs, assigned)
+	if len(outside) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("cluster %q claims allocation CIDRs %v that its member Secret does not assign to it, and has no allocation CIDR in the view of this cluster: "+
+		"shared ClusterSet IPs of it in the allocation CIDRs of other clusters are not believed, those in no allocation CIDR are; "+
+		"correct its ClusterClaim %s or its flag --clusterset-ip-cidr, or, if it should have them, add them to %s in the member Secret",
+		claim.Cluster, outside, multicluster.ClusterSetIPCIDRClaim, clusterset.MemberSecretAllocationCIDRs)
+}
+
+// NotAssigned returns the condition of a cluster whose claim is [Unassigned].
+func NotAssigned(message string) *metav1.Condition {
+	return &metav1.Condition{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionFalse, Reason: clusterset.ReasonNotAssigned, Message: message}
 }
 
 // Condition returns whether a cluster can allocate shared ClusterSet IPs, nil if

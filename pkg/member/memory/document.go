@@ -155,7 +155,10 @@ func decodeContact(data []byte) (recorded, error) {
 		if err != nil {
 			return recorded{}, err
 		}
-		contact.Relayed = entries
+		contact.Relayed = entries.Members
+	}
+	if !response.CIDRsFit(contact.CIDRs) { // recorded by an earlier release
+		contact.CIDRs = nil
 	}
 	return contact, nil
 }

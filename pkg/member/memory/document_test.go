@@ -83,9 +83,9 @@ func TestEntriesOfAHubAreRemembered(t *testing.T) {
 		entry := membertest.RelayedEntry("x", func(s *clustersetv1alpha1.MemberStatus) {
 			s.ClusterSetIPCIDRs, s.IDClaimedAt, s.TTLSeconds = []string{"243.2.0.0/16"}, &seen, 60
 		}, change)
-		members, err := response.Members(&clustersetv1alpha1.MemberList{Items: []clustersetv1alpha1.Member{entry}})
+		read, err := response.Members(&clustersetv1alpha1.MemberList{Items: []clustersetv1alpha1.Member{entry}})
 		membertest.Must(t, err)
-		return members
+		return read.Members
 	}
 	volatile := func(s *clustersetv1alpha1.MemberStatus) {
 		s.LastSeen, s.Exports, s.Endpoints, s.Synced = &seen, 3, 4, true

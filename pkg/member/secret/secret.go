@@ -28,6 +28,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
@@ -56,6 +57,9 @@ type Spec struct {
 	// JoinedAt is when the member joined the ClusterSet; zero if the Secret does not
 	// say.
 	JoinedAt time.Time
+	// AllocationCIDRs are what the member may allocate shared ClusterSet IPs from; nil if
+	// the Secret does not say, and empty for nothing.
+	AllocationCIDRs []netip.Prefix
 	// Config leads to the member. It lacks the token, which may be renewed at any time.
 	Config *rest.Config
 	Token  string
@@ -103,6 +107,7 @@ func Parse(secret *corev1.Secret) *Spec {
 	errs = append(errs, parseCount(secret, clusterset.MemberSecretServiceLimit, data, &s.Limits.Services)...)
 	errs = append(errs, parseCount(secret, clusterset.MemberSecretEndpointLimit, data, &s.Limits.Endpoints)...)
 	errs = append(errs, s.parseJoinedAt(secret.Data[clusterset.MemberSecretJoinedAt], data)...)
+	errs = append(errs, s.parseAllocationCIDRs(secret.Data[clusterset.MemberSecretAllocationCIDRs], data)...)
 	errs = append(errs, s.parseRelay(secret.Data[clusterset.MemberSecretRelayFor], data)...)
 	errs = append(errs, s.parseAnnotations(secret.Annotations)...)
 	config, err := access.ClientConfig(secret.Data[clusterset.MemberSecretKubeconfig])
@@ -182,6 +187,22 @@ func (s *Spec) parseJoinedAt(value []byte, data *field.Path) []error {
 		return []error{fmt.Errorf("%s: %q must be a time of the form 2006-01-02T15:04:05Z", data.Key(clusterset.MemberSecretJoinedAt), text)}
 	}
 	s.JoinedAt = at.UTC()
+	return nil
+}
+
+func (s *Spec) parseAllocationCIDRs(value []byte, data *field.Path) []error {
+	texts := list(value)
+	if len(texts) == 0 {
+		return nil
+	}
+	if slices.Equal(texts, []string{clusterset.MemberSecretNoAllocationCIDRs}) {
+		texts = nil
+	}
+	cidrs, err := clustersetip.ParseCIDRs(texts)
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", data.Key(clusterset.MemberSecretAllocationCIDRs), err)}
+	}
+	s.AllocationCIDRs = cidrs
 	return nil
 }
 

@@ -4,6 +4,8 @@
 package secret
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,10 +61,24 @@ func TestUnsafeKubeconfigIsRejected(t *testing.T) {
 
 func TestAllProblemsOfASecretAreReported(t *testing.T) {
 	spec := Parse(membertest.Secret("B", membertest.Kubeconfig("server: http://b", "exec: {apiVersion: v1, command: sh}\ntokenFile: /token"),
-		membertest.With(clusterset.MemberSecretRelayFor, "c.d"), membertest.With(clusterset.MemberSecretJoinedAt, "1971"), annotated("soon")))
-	for _, want := range []string{"data[cluster-id]", "data[relay-for]", "data[joined-at]", "ttl", "https", "exec", "tokenFile"} {
+		membertest.With(clusterset.MemberSecretRelayFor, "c.d"), membertest.With(clusterset.MemberSecretJoinedAt, "1971"),
+		membertest.With(clusterset.MemberSecretAllocationCIDRs, "243.1.0.7/16"), annotated("soon")))
+	for _, want := range []string{"data[cluster-id]", "data[relay-for]", "data[joined-at]", "data[allocation-cidrs]", "243.1.0.0/16", "ttl", "https", "exec", "tokenFile"} {
 		if !strings.Contains(spec.Problem.Error(), want) {
 			t.Errorf("%q is missing in %v", want, spec.Problem)
+		}
+	}
+}
+
+// R288: a Secret may say from which CIDRs a member allocates, also that it does from none.
+func TestAllocationCIDRsOfASecret(t *testing.T) {
+	for text, want := range map[string][]netip.Prefix{
+		"": nil, " \n": nil, "none": {},
+		"243.1.0.0/16, fd00:243::1:0/112\n": {netip.MustParsePrefix("243.1.0.0/16"), netip.MustParsePrefix("fd00:243::1:0/112")},
+	} {
+		spec := Parse(membertest.Secret("b", membertest.ValidKubeconfig(), membertest.With(clusterset.MemberSecretAllocationCIDRs, text)))
+		if got := spec.AllocationCIDRs; spec.Problem != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%q: got %v (%v), want %v", text, got, spec.Problem, want)
 		}
 	}
 }

@@ -31,13 +31,13 @@ func hasNorth(decidedBy string) func(objects map[string]any) {
 		})
 		objects["/apis/multicluster.x-k8s.io/v1beta1/serviceexports"] = commandtest.List("multicluster.x-k8s.io/v1beta1", "ServiceExport", map[string]any{
 			"metadata": map[string]any{"namespace": "shop", "name": "web", "annotations": map[string]string{
-				multicluster.ClusterSetIPDecisionAnnotation: `{"ips":["243.1.0.1"],"decidedBy":"` + decidedBy + `"}`,
+				multicluster.ClusterSetIPDecisionAnnotation: `{"ips":["243.1.0.1"],"decidedBy":` + decidedBy + `}`,
 			}},
 		})
 	}
 }
 
-// R249: a cluster that others are connected to is expelled without being contacted, and
+// R249, R287: a cluster that others are connected to is expelled without being contacted, and
 // removed only when its decisions are given up.
 func TestExpelRemovesAMemberWhoseDecisionsAreGivenUp(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -45,8 +45,9 @@ func TestExpelRemovesAMemberWhoseDecisionsAreGivenUp(t *testing.T) {
 		changes   []string
 		want      string
 	}{
-		"given up":     {"east", []string{"PATCH member-north", "DELETE secrets"}, ""},
-		"not given up": {"north", []string{"PATCH member-north"}, `1 ServiceExports still have a shared ClusterSet IP decided by "north", the first is shop/web`},
+		"given up":              {`"east"`, []string{"PATCH member-north", "DELETE secrets"}, ""},
+		"not given up":          {`"north"`, []string{"PATCH member-north"}, `1 ServiceExports still have a shared ClusterSet IP decided by or adopted from "north", the first is shop/web`},
+		"adopted, not given up": {`"unknown","adoptedFrom":["east","north"]`, []string{"PATCH member-north"}, `decided by or adopted from "north"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			east := commandtest.NewAPIServer(t, "east", hasNorth(test.decidedBy))

@@ -19,6 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
@@ -175,6 +176,9 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 		return rollbacks, err
 	case plan.LeaveClusterSet:
 		return nil, deleteIfExists(ctx, c.MCS.MulticlusterV1().ClusterClaims(), multicluster.ClusterSetClaim)
+	case plan.RecordCIDRs:
+		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllocationCIDRs, step.Value)
+		return rollback.list(), err
 	case plan.WaitForMembers:
 		return nil, c.waitForMembers(ctx, step.Peers, e.Timeout)
 	}
@@ -206,7 +210,7 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 			if err != nil {
 				return nil, other.WrapError(err, cluster.MCSAdminAdvice)
 			}
-			rollback, err := c.recordJoinTime(ctx, peer, at)
+			rollback, err := c.recordInSecret(ctx, peer, clusterset.MemberSecretJoinedAt, at.UTC().Format(time.RFC3339))
 			return rollback.list(), err
 		}
 		return nil, errors.New("no context refers to a cluster with this ID")

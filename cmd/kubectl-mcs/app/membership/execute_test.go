@@ -227,7 +227,8 @@ func TestJoinIsIdempotent(t *testing.T) {
 			if got := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Token; got != "peer-"+s.Context+"@"+peer.Context {
 				t.Errorf("%s: token for %s is %q", s.Context, peer.Context, got)
 			}
-			if secret.Type != clusterset.MemberSecretType || string(secret.Data[clusterset.MemberSecretClusterID]) != peer.Context || secret.Labels[clusterset.PeerLabel] != peer.Context {
+			if secret.Type != clusterset.MemberSecretType || string(secret.Data[clusterset.MemberSecretClusterID]) != peer.Context || secret.Labels[clusterset.PeerLabel] != peer.Context ||
+				string(secret.Data[clusterset.MemberSecretAllocationCIDRs]) != map[string]string{"east": "243.1.0.0/16", "west": "243.2.0.0/16", "north": "243.3.0.0/16"}[peer.Context] { // R288
 				t.Errorf("%s: member Secret for %s is %+v", s.Context, peer.Context, secret)
 			}
 		}

@@ -33,7 +33,7 @@ func (c *Cluster) expelMember(ctx context.Context, id string) error {
 }
 
 // waitForDecisions waits until no ServiceExport of this cluster has a decision of an
-// expelled cluster.
+// expelled cluster, or one that was adopted from it.
 func (c *Cluster) waitForDecisions(ctx context.Context, id string, timeout time.Duration) error {
 	var remaining []string
 	err := wait.PollUntilContextTimeout(ctx, decisionsInterval, timeout, true, func(context.Context) (bool, error) { // what was begun is completed
@@ -43,14 +43,14 @@ func (c *Cluster) waitForDecisions(ctx context.Context, id string, timeout time.
 		}
 		remaining = nil
 		for i := range exports.Items {
-			if export.DecidedBy(&exports.Items[i]) == id {
+			if export.DependsOn(&exports.Items[i], id) {
 				remaining = append(remaining, exports.Items[i].Namespace+"/"+exports.Items[i].Name)
 			}
 		}
 		return len(remaining) == 0, nil
 	})
 	if wait.Interrupted(err) && len(remaining) > 0 && ctx.Err() == nil {
-		return fmt.Errorf("after %s, %d ServiceExports still have a shared ClusterSet IP decided by %q, the first is %s: check that mcs-controller is running", timeout, len(remaining), id, remaining[0])
+		return fmt.Errorf("after %s, %d ServiceExports still have a shared ClusterSet IP decided by or adopted from %q, the first is %s: check that mcs-controller is running", timeout, len(remaining), id, remaining[0])
 	}
 	return err
 }

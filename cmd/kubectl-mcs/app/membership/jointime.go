@@ -61,15 +61,13 @@ func (e *Execution) recordedJoinTime(id string) time.Time {
 	return latest
 }
 
-// recordJoinTime records in the member Secret of a peer when the peer joined.
-func (c *Cluster) recordJoinTime(ctx context.Context, peerID string, at time.Time) (rollback, error) {
+// recordInSecret records something about a peer in its member Secret.
+func (c *Cluster) recordInSecret(ctx context.Context, peerID, key, value string) (rollback, error) {
 	existing, err := c.Kubernetes.CoreV1().Secrets(c.Namespace).Get(ctx, c.memberSecret(peerID), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return c.updateSecret(ctx, existing, func(secret *corev1.Secret) {
-		secret.Data[clusterset.MemberSecretJoinedAt] = []byte(at.UTC().Format(time.RFC3339))
-	})
+	return c.updateSecret(ctx, existing, func(secret *corev1.Secret) { secret.Data[key] = []byte(value) })
 }
 
 // memberSecret returns the name of the member Secret of a peer, which may not exist

@@ -216,7 +216,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		}
 		// If there are several, join updates the one with the default name.
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
-			c.Observed.Members[id] = plan.Member{Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt])}
+			c.Observed.Members[id] = plan.Member{Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]), AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs])}
 			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {
 			c.memberSecrets[id] = append(c.memberSecrets[id], secret.Name)
@@ -243,7 +243,9 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 			member.Rejected = true
 			c.Observed.Members[status.ClusterID] = member
 		}
-		c.Observed.Taken[status.ClusterUID] = append(c.Observed.Taken[status.ClusterUID], status.ClusterSetIPCIDRs...)
+		if claimCounts(status) && c.Observed.Members[status.ClusterID].AllocationCIDRs == "" {
+			c.Observed.Taken[status.ClusterUID] = append(c.Observed.Taken[status.ClusterUID], status.ClusterSetIPCIDRs...)
+		}
 		switch status.State {
 		case clustersetv1alpha1.MemberLocal:
 			c.Observed.Unlisted = false
@@ -256,6 +258,19 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// claimCounts reports whether the allocation CIDRs that a cluster claims count in the view
+// of another one: it is accepted, and they are not refused.
+func claimCounts(status *clustersetv1alpha1.MemberStatus) bool {
+	switch status.State {
+	case clustersetv1alpha1.MemberLocal:
+		return true
+	case clustersetv1alpha1.MemberConnecting, clustersetv1alpha1.MemberRefused:
+		return false
+	}
+	condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberClusterSetIP)
+	return condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != clusterset.ReasonNotAssigned
 }
 
 // ObserveSharedIPs reads the shared ClusterSet IPs that members hold, in all clusters

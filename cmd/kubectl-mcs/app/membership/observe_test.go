@@ -135,14 +135,25 @@ func TestRejectedCredentialsAreObserved(t *testing.T) {
 }
 
 func TestAllocationCIDRsAreObserved(t *testing.T) {
-	withCIDR := func(name string, state clustersetv1alpha1.MemberState, cidr string) *clustersetv1alpha1.Member {
-		member := clustertest.NewMember(name, state)
+	withCIDR := func(name string, state clustersetv1alpha1.MemberState, cidr string, changes ...func(*clustersetv1alpha1.MemberStatus)) *clustersetv1alpha1.Member {
+		member := clustertest.NewMember(name, state, changes...)
 		member.Status.ClusterUID, member.Status.ClusterSetIPRanges, member.Status.ClusterSetIPCIDRs = types.UID("uid-"+name), []string{"243.0.0.0/8"}, []string{cidr}
 		return member
 	}
 	claim := &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterSetIPCIDRClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "243.9.0.0/16, fd00::/112"}}
 	s := newCluster("east", "")
-	s.Observed, s.MCS = newObserved("east"), mcsfake.NewSimpleClientset(claim, withCIDR("east", clustersetv1alpha1.MemberLocal, "243.1.0.0/16"), withCIDR("west", clustersetv1alpha1.MemberRefused, "243.2.0.0/16"))
+	s.Observed, s.MCS = newObserved("east"), mcsfake.NewSimpleClientset(claim,
+		withCIDR("east", clustersetv1alpha1.MemberLocal, "243.1.0.0/16", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", "")),
+		withCIDR("west", clustersetv1alpha1.MemberLost, "243.2.0.0/16"),
+		withCIDR("overlapping", clustersetv1alpha1.MemberStale, "243.1.0.0/17", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", "")),
+		// A member cannot prevent others from joining with what is not believed.
+		withCIDR("refused", clustersetv1alpha1.MemberRefused, "243.0.0.0/8"),
+		withCIDR("connecting", clustersetv1alpha1.MemberConnecting, "243.0.0.0/8"),
+		withCIDR("unassigned", clustersetv1alpha1.MemberConnected, "243.0.0.0/8", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, clusterset.ReasonNotAssigned, "")),
+		withCIDR("recorded", clustersetv1alpha1.MemberConnected, "243.0.0.0/8"),
+	)
+	recorded := map[string]plan.Member{"recorded": {AllocationCIDRs: "243.3.0.0/16"}}
+	s.Observed.Members = recorded
 	for _, err := range []error{s.observeClaims(t.Context()), s.observeMembers(t.Context())} {
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +161,9 @@ func TestAllocationCIDRsAreObserved(t *testing.T) {
 	}
 	want := newObserved("east")
 	want.Ranges, want.CIDRs, want.Claimed = []string{"243.0.0.0/8"}, []string{"243.1.0.0/16"}, []string{"243.9.0.0/16", "fd00::/112"}
-	want.Taken = map[types.UID][]string{"uid-east": {"243.1.0.0/16"}, "uid-west": {"243.2.0.0/16"}}
+	want.Members, want.Connected = recorded, map[string]bool{"unassigned": true, "recorded": true}
+	want.Known = map[string]types.UID{"west": "uid-west", "overlapping": "uid-overlapping", "unassigned": "uid-unassigned", "recorded": "uid-recorded"}
+	want.Taken = map[types.UID][]string{"uid-east": {"243.1.0.0/16"}, "uid-west": {"243.2.0.0/16"}, "uid-overlapping": {"243.1.0.0/17"}}
 	if diff := cmp.Diff(want, s.Observed); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}

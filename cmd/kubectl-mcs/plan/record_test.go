@@ -1,0 +1,108 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// R288: neither what a member claims by now nor what it has in its Secrets changes what
+// others record.
+func TestRecordedCIDRsAreThoseThatMembersAgreeOn(t *testing.T) {
+	const advice = " and is not recorded in member Secrets: assign another one with --clusterset-ip-cidr or ClusterClaim clusterset-ip-cidr.mcs-apiserver.io, and run join again"
+	for _, test := range []struct {
+		name     string
+		clusters []Cluster
+		assigned []Step
+		want     []string
+		warnings []string
+	}{
+		{
+			name: "a member claims those of another, and nothing was recorded", clusters: []Cluster{
+				with(member("east", "west"), owns("243.1.0.0/16")), with(member("west", "east"), owns("243.1.1.0/24")),
+			},
+			warnings: []string{
+				`context "east": allocation CIDR 243.1.0.0/16 overlaps that of context "west"` + advice,
+				`context "west": allocation CIDR 243.1.1.0/24 overlaps that of context "east"` + advice,
+			},
+		},
+		{
+			name: "a member claims those of another, which were recorded", clusters: []Cluster{
+				with(member("east", "west", "mallory"), owns("243.1.0.0/16"), records("west", "243.2.0.0/16")),
+				with(member("west", "east", "mallory"), owns("243.2.0.0/16"), records("east", "243.1.0.0/16")),
+				with(member("mallory", "east", "west"), owns("243.2.0.0/16"), records("east", "243.1.0.0/16")),
+			},
+			want:     []string{"mallory RecordCIDRs 243.2.0.0/16west"},
+			warnings: []string{`context "mallory": allocation CIDR 243.2.0.0/16 overlaps that of context "west"` + advice},
+		},
+		{
+			name: "a member claims those of another instead of its own", clusters: []Cluster{
+				with(member("east", "west", "mallory"), records("west", "243.2.0.0/16"), records("mallory", "243.3.0.0/16")),
+				with(member("west", "east", "mallory"), owns("243.2.0.0/16"), records("mallory", "243.3.0.0/16")),
+				with(member("mallory", "east", "west"), owns("243.2.0.0/16"), records("west", "243.2.0.0/16")),
+				newCluster("north", owns("243.4.0.0/16")),
+			},
+			want: []string{
+				"east RecordCIDRs 243.4.0.0/16north", "west RecordCIDRs 243.4.0.0/16north", "mallory RecordCIDRs 243.4.0.0/16north",
+				"north RecordCIDRs 243.2.0.0/16west", "north RecordCIDRs 243.3.0.0/16mallory",
+			},
+		},
+		{
+			name: "a member contradicts what others recorded, and claims it", clusters: []Cluster{
+				with(member("mallory", "east", "west"), owns("243.2.0.0/16"), records("west", "243.9.0.0/16")),
+				with(member("east", "mallory", "west"), records("west", "243.2.0.0/16")),
+				with(member("south", "mallory", "east", "west"), records("west", "243.2.0.0/16")),
+				with(member("west", "mallory", "east"), owns("243.2.0.0/16"), records("west", "243.7.0.0/16")),
+				newCluster("north"),
+			},
+			warnings: []string{
+				`context "mallory": allocation CIDR 243.2.0.0/16 overlaps that of context "west"` + advice,
+				`context "west": member Secrets of other contexts have different allocation CIDRs of cluster "west" (243.2.0.0/16 in east, south; 243.9.0.0/16 in mallory), ` +
+					"and none is recorded in further ones: correct allocation-cidrs in the Secrets that are wrong, or leave out contexts that are not trusted, and run join again",
+			},
+		},
+		{
+			name: "a member contradicts with those of another", clusters: []Cluster{
+				with(member("mallory", "east", "west"), records("west", "243.1.0.0/16"), records("east", "243.1.0.0/16")),
+				with(member("east", "mallory", "west"), owns("243.1.0.0/16"), records("west", "243.2.0.0/16")),
+				with(member("west", "mallory", "east"), owns("243.2.0.0/16")),
+			},
+			want: []string{"west RecordCIDRs 243.1.0.0/16east"},
+			warnings: []string{
+				`context "west": member Secrets of other contexts have different allocation CIDRs of cluster "west" (243.1.0.0/16 in mallory; 243.2.0.0/16 in east), ` +
+					"and none is recorded in further ones: correct allocation-cidrs in the Secrets that are wrong, or leave out contexts that are not trusted, and run join again",
+			},
+		},
+		{
+			name: "the same in another order", clusters: []Cluster{
+				with(member("east", "west"), records("west", "243.2.0.0/16,fd00::/112")), with(member("south", "west"), records("west", "fd00::/112, 243.2.0.0/16")),
+				member("west", "east"), newCluster("north"),
+			},
+			want: []string{"north RecordCIDRs 243.2.0.0/16,fd00::/112west"},
+		},
+		{
+			name: "a joining cluster has records", clusters: []Cluster{
+				newCluster("mallory", records("west", "243.9.0.0/16")), member("east", "west"), with(member("west", "east"), owns("243.2.0.0/16")),
+			},
+			want: []string{"east RecordCIDRs 243.2.0.0/16west"},
+		},
+		{
+			name: "a cluster is assigned others than recorded", clusters: []Cluster{with(member("east", "west"), records("west", "243.9.0.0/16")), member("west", "east")},
+			assigned: []Step{{Context: "west", Action: AssignCIDRs, Value: "243.2.0.0/16"}},
+			want:     []string{"east RecordCIDRs 243.2.0.0/16west"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			planned, warnings := recordCIDRs(test.clusters, test.assigned)
+			if diff := cmp.Diff(test.want, steps(Plan{Steps: planned})); diff != "" {
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.warnings, warnings); diff != "" {
+				t.Errorf("unexpected warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
