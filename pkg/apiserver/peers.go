@@ -196,10 +196,13 @@ func unknownView(err error) error {
 }
 
 // review reviews the access of an open watch until the context ends. It calls revoked
-// or changed, once, if the access is not what it was when the watch began.
+// if the peer may no longer watch, and changed, once, if its view is not what it was when
+// the watch began. What is watched may be the same in both views, as ClusterClaims are, so
+// that the watch goes on and can be revoked.
 func (r *peerRequest) review(ctx context.Context, view peerview.View, revoked, changed func()) {
 	ticker := r.clock.NewTicker(reviewInterval)
 	defer ticker.Stop()
+	var notify sync.Once
 	for {
 		select {
 		case <-ctx.Done():
@@ -213,8 +216,7 @@ func (r *peerRequest) review(ctx context.Context, view peerview.View, revoked, c
 		}
 		r.observeReads()
 		if now, err := r.view(ctx); err == nil && now.view != view {
-			changed()
-			return
+			notify.Do(changed)
 		}
 	}
 }

@@ -166,6 +166,7 @@ func TestWatchesOfPeersAreReviewed(t *testing.T) {
 		{"binding is deleted", "uid", func(g *grants) { g.watch = false }, ends},
 		{"binding cannot be reviewed", "uid", func(g *grants) { g.watch, g.err = false, errors.New("unreachable") }, goesOn},
 		{"relaying is granted", "uid", func(g *grants) { g.relay = true }, changes},
+		{"relaying is granted, and the binding deleted", "uid", func(g *grants) { g.relay, g.watch = true, false }, ends},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -194,6 +195,33 @@ func TestWatchesOfPeersAreReviewed(t *testing.T) {
 				if !slices.Equal(g.observed[:2], []string{"west", "west"}) { // at the beginning and with each review
 					t.Errorf("observed %v", g.observed)
 				}
+			})
+		})
+	}
+}
+
+// R283: if a view changes, watches are told at the next review, whether relaying was
+// granted or revoked. A watch that goes on, because it does not depend on the view, still
+// ends when the access is revoked.
+func TestWatchIsReviewedAfterItsViewChanged(t *testing.T) {
+	for _, relayed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &grants{watch: true, account: "uid", relay: relayed}
+			send(t, g.handle(), &user.DefaultInfo{Name: peerWest, UID: "uid"}, "/apis/multicluster.k8s.io/v1/clusterclaims?watch=true", func(_ http.ResponseWriter, r *http.Request) {
+				access, _ := peerview.AccessFrom(r.Context())
+				next := func(what string, signal <-chan struct{}) {
+					select {
+					case <-signal:
+					case <-time.After(reviewInterval + time.Second):
+						t.Errorf("relayed before: %v: the watch was not told that %s", relayed, what)
+					}
+				}
+				g.change(func() { g.relay = !relayed })
+				next("the view changed", access.Changed)
+				g.change(func() { g.relay = relayed }) // and back
+				time.Sleep(2 * reviewInterval)
+				g.change(func() { g.watch = false })
+				next("access was revoked", r.Context().Done())
 			})
 		})
 	}

@@ -52,7 +52,7 @@ func clientset(t *testing.T, config *rest.Config) versioned.Interface {
 	return client
 }
 
-// R250, R251, R252: a reader with the credential of west sees what east exports, and of
+// R250, R251, R252, R284: a reader with the credential of west sees what east exports, and of
 // north the identity only, whatever the request says and whichever way it takes.
 func TestPeersSeeNothingOfThirdClusters(t *testing.T) {
 	join(t, "east", "west", "north")
@@ -112,6 +112,9 @@ func expectIdentities(t *testing.T, members *clustersetv1alpha1.MemberList) {
 	for _, member := range members.Items {
 		names = append(names, member.Name)
 		status := member.Status
+		if metadata := (metav1.ObjectMeta{Name: member.Name, ResourceVersion: member.ResourceVersion}); member.Name != "east" && text(t, member.ObjectMeta) != text(t, metadata) {
+			t.Errorf("a peer sees %s with %s", member.Name, text(t, member.ObjectMeta))
+		}
 		if member.Name == "east" {
 			if status.State != clustersetv1alpha1.MemberLocal || status.Exports == 0 || !slices.Equal(status.Peers, []string{"north", "west"}) {
 				t.Errorf("a peer sees east as %s", text(t, status))
@@ -142,8 +145,18 @@ const revocationLimit = 30 * time.Second
 // It returns the last event when the watch ends.
 func followAsPeer(t *testing.T, reader, read *fleet.Cluster, through string) <-chan watch.Event {
 	t.Helper()
-	watcher, err := clientset(t, peerConfigs(t, reader, read)[through]).ClusterSetV1alpha1().ExportedServices("").Watch(t.Context(), metav1.ListOptions{})
-	expect.NoError(t, err)
+	return lastEvent(t, expect.Must(clientset(t, peerConfigs(t, reader, read)[through]).ClusterSetV1alpha1().ExportedServices("").Watch(t.Context(), metav1.ListOptions{}))(t))
+}
+
+// followClaimsAsPeer is followAsPeer for ClusterClaims.
+func followClaimsAsPeer(t *testing.T, reader, read *fleet.Cluster) <-chan watch.Event {
+	t.Helper()
+	return lastEvent(t, expect.Must(clientset(t, peerConfigs(t, reader, read)["kube-apiserver"]).MulticlusterV1().ClusterClaims().Watch(t.Context(), metav1.ListOptions{}))(t))
+}
+
+// lastEvent returns the last event of a watch when it ends.
+func lastEvent(t *testing.T, watcher watch.Interface) <-chan watch.Event {
+	t.Helper()
 	t.Cleanup(watcher.Stop)
 	ended := make(chan watch.Event, 1)
 	go func() {
@@ -177,7 +190,7 @@ func accessChanges() []accessChange {
 	}
 }
 
-// R253, R254: an open watch ends within the documented time after the account of the peer
+// R253, R254, R283: an open watch ends within the documented time after the account of the peer
 // or its permissions were deleted. If what is relayed to the peer changes, it is told to
 // list again.
 func TestOpenWatchesEndWhenAccessChanges(t *testing.T) {
@@ -194,33 +207,59 @@ func TestOpenWatchesEndWhenAccessChanges(t *testing.T) {
 		return err
 	})
 	unchanged := followAsPeer(t, west(), east(), "kube-apiserver")
+	claims, claimsToBeRevoked := followClaimsAsPeer(t, west(), north()), followClaimsAsPeer(t, east(), north())
 	t.Run("changed", func(t *testing.T) {
 		for _, change := range accessChanges() {
 			t.Run(change.name, func(t *testing.T) {
 				t.Parallel()
-				watches := []<-chan watch.Event{followAsPeer(t, change.reader, change.read, "kube-apiserver"), followAsPeer(t, change.reader, change.read, "mcs-apiserver")}
-				expect.NoError(t, change.change(t.Context()))
-				begin := time.Now()
-				for _, ended := range watches {
-					select {
-					case event := <-ended:
-						t.Logf("ended after %s", time.Since(begin).Round(100*time.Millisecond))
-						if expired := event.Type == watch.Error && apierrors.IsResourceExpired(apierrors.FromObject(event.Object)); expired != (change.sees != nil) {
-							t.Errorf("the last event is %s %s", event.Type, text(t, event.Object))
-						}
-					case <-time.After(revocationLimit):
-						t.Fatalf("the watch is open after %s", revocationLimit)
-					}
-				}
-				expectSees(t, change, ns)
+				expectWatchesEnd(t, change, ns)
 			})
 		}
 	})
-	select {
-	case event := <-unchanged:
-		t.Errorf("the watch of a peer whose access did not change ended: %s", text(t, event))
-	default:
+	t.Run("relaying is revoked", func(t *testing.T) {
+		expectWatchesEnd(t, accessChange{"", west(), north(), func(ctx context.Context) error {
+			return north().Kubernetes.RbacV1().ClusterRoleBindings().Delete(ctx, clusterset.RelayBindingName("west"), metav1.DeleteOptions{})
+		}, []string{"web.north"}}, ns)
+	})
+	expectEnd(t, claimsToBeRevoked, time.Now())
+	for _, open := range []<-chan watch.Event{unchanged, claims} {
+		select {
+		case event := <-open:
+			t.Errorf("a watch of a peer that does not depend on what changed ended: %s", text(t, event))
+		default:
+		}
 	}
+	expect.NoError(t, north().Kubernetes.RbacV1().ClusterRoleBindings().Delete(t.Context(), clusterset.PeerBindingName("west"), metav1.DeleteOptions{}))
+	expectEnd(t, claims, time.Now())
+}
+
+// expectWatchesEnd changes access, and fails unless open watches of the reader end in time.
+func expectWatchesEnd(t *testing.T, change accessChange, ns string) {
+	t.Helper()
+	watches := []<-chan watch.Event{followAsPeer(t, change.reader, change.read, "kube-apiserver"), followAsPeer(t, change.reader, change.read, "mcs-apiserver")}
+	expect.NoError(t, change.change(t.Context()))
+	begin := time.Now()
+	for _, ended := range watches {
+		event := expectEnd(t, ended, begin)
+		if expired := event.Type == watch.Error && apierrors.IsResourceExpired(apierrors.FromObject(event.Object)); expired != (change.sees != nil) {
+			t.Errorf("the last event is %s %s", event.Type, text(t, event.Object))
+		}
+	}
+	expectSees(t, change, ns)
+}
+
+// expectEnd waits until a watch ends, for as long as is documented after access changed, and
+// returns its last event.
+func expectEnd(t *testing.T, ended <-chan watch.Event, changed time.Time) watch.Event {
+	t.Helper()
+	select {
+	case event := <-ended:
+		t.Logf("ended after %s", time.Since(changed).Round(100*time.Millisecond))
+		return event
+	case <-time.After(time.Until(changed.Add(revocationLimit))):
+		t.Fatalf("the watch is open after %s", revocationLimit)
+	}
+	return watch.Event{}
 }
 
 // expectSees fails unless the reader sees what it should after the change.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -24,6 +25,7 @@ func redact(view peerview.View, object runtime.Object) runtime.Object {
 	}
 	redacted := *member
 	if member.Status.State != clusterset.MemberLocal && !view.Relayed {
+		redacted.ObjectMeta = metav1.ObjectMeta{Name: member.Name, ResourceVersion: member.ResourceVersion}
 		redacted.Status = identityOf(member.Status)
 		return &redacted
 	}

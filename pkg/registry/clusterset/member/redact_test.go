@@ -19,7 +19,9 @@ import (
 func fullEntry(id string, state clusterset.MemberState) *clusterset.Member {
 	seen := ptr.To(metav1.NewTime(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
 	return &clusterset.Member{
-		ObjectMeta: metav1.ObjectMeta{Name: id, UID: "secret", ResourceVersion: "7"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: id, UID: "secret", ResourceVersion: "7", CreationTimestamp: *seen, Labels: map[string]string{"app.kubernetes.io/managed-by": "mcs-apiserver"},
+		},
 		Status: clusterset.MemberStatus{
 			ClusterID: id, ClusterUID: "uid", ClusterSet: "everywhere", State: state, LastSeen: seen, TTLSeconds: 60,
 			LostPolicy: clusterset.LostPolicyKeep, Exports: 3, Endpoints: 4, Synced: true, IDClaimedAt: seen,
@@ -29,7 +31,7 @@ func fullEntry(id string, state clusterset.MemberState) *clusterset.Member {
 	}
 }
 
-// R251, R252: peers see no messages, and of third clusters the identity only, unless
+// R251, R252, R284: peers see no messages, and of third clusters the identity only, unless
 // these are relayed to them.
 func TestWhatPeersSeeOfMembers(t *testing.T) {
 	withoutMessage := func(member *clusterset.Member) *clusterset.Member {
@@ -37,8 +39,7 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 		return member
 	}
 	only := func(member *clusterset.Member, status clusterset.MemberStatus) *clusterset.Member {
-		member.Status = status
-		return member
+		return &clusterset.Member{ObjectMeta: metav1.ObjectMeta{Name: member.Name, ResourceVersion: "7"}, Status: status}
 	}
 	accepted := clusterset.MemberStatus{ClusterID: "north", ClusterUID: "uid", ClusterSet: "everywhere"}
 	for _, test := range []struct {
