@@ -24,6 +24,9 @@ type Target struct {
 	Services  []string
 	// Own are addresses of Nodes, Services and Pods of the importer.
 	Own []string
+	// SharedIP is the shared ClusterSet IP of a service of the importer, and FreeIP is one
+	// that the importer could allocate.
+	SharedIP, FreeIP string
 	// Elsewhere is the URL of a server that must not receive any request.
 	Elsewhere string
 }
@@ -54,7 +57,7 @@ type Report struct {
 
 // Attacks returns all attacks.
 func Attacks() []Attack {
-	return slices.Concat(connectionAttacks(), sizeAttacks(), floodAttacks(), contentAttacks(), identityAttacks())
+	return slices.Concat(connectionAttacks(), sizeAttacks(), floodAttacks(), contentAttacks(), identityAttacks(), tokenAttacks(), DecisionAttacks())
 }
 
 // refused is the report of objects that are refused for a reason.
@@ -90,6 +93,9 @@ func (t Target) slice(service int, addresses []string, changes ...func(*clusters
 	name := fmt.Sprintf("service-%d", service)
 	return Slice(t.Namespace, name, name, t.ID, addresses, changes...)
 }
+
+// PodCIDRs returns the CIDRs of all addresses that Pods of the member may have.
+func PodCIDRs() []string { return []string{"10.20.0.0/14", "10.24.0.0/13", "10.32.0.0/14"} }
 
 // podAddress returns an address that a Pod of the member may have.
 func podAddress(number int) string {

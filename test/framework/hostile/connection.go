@@ -140,7 +140,7 @@ func connectionAttacks() []Attack {
 			},
 		},
 		{
-			Name: "never-before-next-week",
+			Name: "never-before-next-week", Sent: 2, Reported: unsynced("Refused"),
 			Behavior: func(Target) Behavior {
 				return both(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Retry-After", "604800")
@@ -178,7 +178,7 @@ func repeated(object string) func(func(string) bool) {
 }
 
 // bombSize is how large the response of bomb is once it is decompressed.
-const bombSize = 2 << 30
+const bombSize = 512 << 20
 
 // compressed is a list whose only item has a name of bombSize spaces.
 var compressed = sync.OnceValue(func() []byte {

@@ -107,6 +107,18 @@ func contentAttacks() []Attack {
 			},
 		},
 		{
+			// In a namespace that it may export into, it receives most of the traffic.
+			Name: "endpoints-for-services-of-others", Imported: -1,
+			Behavior: func(target Target) Behavior {
+				var services, endpoints []string
+				for number, name := range target.Services {
+					services = append(services, Service(target.Namespace, name, target.ID))
+					endpoints = append(endpoints, Slice(target.Namespace, name, name, target.ID, podAddresses(number*100, 100)))
+				}
+				return Behavior{Services: {Objects: slices.Values(services)}, Slices: {Objects: slices.Values(endpoints)}}
+			},
+		},
+		{
 			Name: "forbidden-namespaces", Reported: refused("ForbiddenNamespace", "may not export into namespace"),
 			Behavior: func(target Target) Behavior {
 				var services, endpoints []string

@@ -19,13 +19,15 @@ import (
 const (
 	flapping         = 1000
 	flappingServices = 20
+	// largeServices with 1,000 endpoints each are as many endpoints as a member may export.
+	largeServices = 50
 )
 
 // floodAttacks are about how often things change.
 func floodAttacks() []Attack {
 	return []Attack{
 		{
-			Name: "flapping-endpoints", Imported: flappingServices, Sent: flapping,
+			Name: "flapping-endpoints", Imported: flappingServices, Sent: 5 * flapping,
 			Behavior: func(target Target) Behavior {
 				slice := func(number int) string {
 					ready := number/flappingServices%2 == 0
@@ -42,6 +44,24 @@ func floodAttacks() []Attack {
 			},
 		},
 		{
+			// Everything that it may export, again and again.
+			Name: "flapping-large-endpoint-slices", Imported: largeServices, Sent: 2 * largeServices,
+			Behavior: func(target Target) Behavior {
+				var objects []string // ready and not ready in turns
+				for number := range 2 * largeServices {
+					objects = append(objects, target.slice(number%largeServices, podAddresses(1000*(number%largeServices), 1000), func(slice *clustersetv1alpha1.ExportedEndpointSlice) {
+						for i := range slice.Spec.Endpoints {
+							slice.Spec.Endpoints[i].Conditions.Ready = ptr.To(number < largeServices)
+						}
+					}))
+				}
+				return Behavior{Services: target.services(largeServices), Slices: {
+					Objects: slices.Values(objects[:largeServices]),
+					Then:    func(number int) string { return Event("MODIFIED", Slices, objects[number%len(objects)]) },
+				}}
+			},
+		},
+		{
 			// Each of them has a new import and a new derived Service every time.
 			Name: "flapping-services", Imported: -1, Sent: flapping,
 			Behavior: func(target Target) Behavior {
@@ -52,7 +72,7 @@ func floodAttacks() []Attack {
 		},
 		{
 			// The imports of the honest member change with every event.
-			Name: "flapping-conflicts", Imported: -1, Sent: flapping,
+			Name: "flapping-conflicts", Imported: -1, Sent: 5 * flapping,
 			Behavior: func(target Target) Behavior {
 				return Behavior{Services: {Rate: flapping, Then: func(number int) string {
 					return Event("MODIFIED", Services, Service(target.Namespace, target.Services[number%len(target.Services)], target.ID, func(service *clustersetv1alpha1.ExportedService) {
@@ -94,6 +114,26 @@ func floodAttacks() []Attack {
 				return Behavior{Services: target.services(flappingServices), Claims: {Objects: slices.Values(claims), Rate: flapping, Then: func(number int) string {
 					return Event("MODIFIED", Claims, ClaimsOf([]string{"another", target.ID}[number%2], target.ClusterSet)[0])
 				}}}
+			},
+		},
+		{
+			// All members are evaluated with every change of either.
+			Name: "flapping-cidrs", Imported: -1, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				var probes atomic.Int32
+				claims := ClaimsOf(target.ID, target.ClusterSet)
+				return Behavior{
+					Services: target.services(flappingServices),
+					Claims: {Objects: slices.Values(claims), Rate: flapping, Then: func(number int) string {
+						return Event("MODIFIED", Claims, ClaimsOf(target.ID, []string{"another", target.ClusterSet}[number%2])[1])
+					}},
+					Members: {Objects: func(yield func(string) bool) {
+						number := int(probes.Add(1))
+						yield(Entry(target.ID, target.ClusterSet, []string{target.Importer}, func(entry *clustersetv1alpha1.Member) {
+							entry.Status.ClusterSetIPCIDRs = slices.Repeat([]string{"0.0.0.0/0", "128.0.0.0/1"}, 8)[number%2 : 15+number%2]
+						}))
+					}},
+				}
 			},
 		},
 		{

@@ -10,6 +10,9 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
+// Stranger is the ID of a cluster that no member may relay. Nothing of it is imported.
+const Stranger = "stranger"
+
 // identityAttacks are about who the member claims to be, or to speak for.
 func identityAttacks() []Attack {
 	claiming := func(name string, id func(Target) string) Attack {
@@ -56,9 +59,14 @@ func identityAttacks() []Attack {
 			// It may relay another cluster only.
 			Name: "relayed-lies-without-permission", Secret: map[string]string{clusterset.MemberSecretRelayFor: "another"},
 			Behavior: func(target Target) Behavior {
+				stranger := Service(target.Namespace, "strange", Stranger, func(service *clustersetv1alpha1.ExportedService) { service.Spec.Path = []string{Stranger} })
 				return Behavior{
-					Services: {Objects: slices.Values(target.lies(target.Honest, target.Honest))},
+					Services: {Objects: slices.Values(append(target.lies(target.Honest, target.Honest), stranger))},
 					Slices:   {Objects: slices.Values(target.lyingEndpoints(target.Honest, target.Honest))},
+					Members: {Objects: slices.Values([]string{
+						Entry(target.ID, target.ClusterSet, []string{target.Importer, target.Honest, Stranger}),
+						Entry(Stranger, target.ClusterSet, nil, func(entry *clustersetv1alpha1.Member) { entry.Status.State = clustersetv1alpha1.MemberConnected }),
+					})},
 				}
 			},
 		},

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -70,6 +72,8 @@ type Config struct {
 	Peers []string
 	// Behavior is how it answers.
 	Behavior Behavior
+	// Listener is where it listens, by default on this machine.
+	Listener net.Listener
 }
 
 // Member is a running member.
@@ -82,10 +86,9 @@ type Member struct {
 	// sent are the numbers of objects and events that were sent, or of requests to a
 	// Handler, by resource.
 	sent map[string]int
+	// bytes is how many bytes were sent.
+	bytes atomic.Int64
 }
-
-// address is where members listen.
-const address = "127.0.0.1"
 
 // Start starts a member. It must be closed.
 func Start(config Config) (*Member, error) {
@@ -94,7 +97,12 @@ func Start(config Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := authority.Issue(pki.Subject{Name: config.ID, IPs: []net.IP{net.ParseIP(address)}})
+	if config.Listener == nil {
+		if config.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := authority.Issue(pki.Subject{Name: config.ID, IPs: []net.IP{config.Listener.Addr().(*net.TCPAddr).IP}})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +112,10 @@ func Start(config Config) (*Member, error) {
 	}
 	m.authority = authority.Cert
 	m.server = httptest.NewUnstartedServer(m)
+	m.server.Listener.Close()
+	m.server.Listener = countingListener{config.Listener, &m.bytes}
 	m.server.EnableHTTP2 = true // as a kube-apiserver does
+	m.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	m.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	m.server.StartTLS()
 	return m, nil
@@ -120,7 +131,7 @@ func (m *Member) Close() {
 func (m *Member) Secret(keys map[string]string) (map[string][]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[m.config.ID] = &clientcmdapi.Cluster{Server: m.server.URL, CertificateAuthorityData: m.authority}
-	config.AuthInfos["peer"] = &clientcmdapi.AuthInfo{Token: "anything"}
+	config.AuthInfos["peer"] = &clientcmdapi.AuthInfo{Token: m.config.token()}
 	config.Contexts[m.config.ID] = &clientcmdapi.Context{Cluster: m.config.ID, AuthInfo: "peer"}
 	config.CurrentContext = m.config.ID
 	kubeconfig, err := clientcmd.Write(*config)
@@ -140,6 +151,46 @@ func (m *Member) Sent(resource string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sent[resource]
+}
+
+// Bytes returns how many bytes were sent over all connections.
+func (m *Member) Bytes() int64 { return m.bytes.Load() }
+
+// countingListener counts what is sent over its connections.
+type countingListener struct {
+	net.Listener
+	bytes *atomic.Int64
+}
+
+// Accept implements net.Listener.
+func (l countingListener) Accept() (net.Conn, error) {
+	connection, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return countingConnection{connection, l.bytes}, nil
+}
+
+type countingConnection struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+// Write implements net.Conn.
+func (c countingConnection) Write(data []byte) (int, error) {
+	n, err := c.Conn.Write(data)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// Begun reports whether anything was sent that the behavior is about.
+func (m *Member) Begun() bool {
+	for resource := range m.config.Behavior {
+		if m.Sent(resource) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Member) count(resource string, number int) {

@@ -5,6 +5,7 @@ package hostile
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -42,10 +43,10 @@ func sizeAttacks() []Attack {
 			// 200 Services with 2,000 endpoints each.
 			Name: "endpoints-beyond-the-limit", Reported: refused("EndpointLimit", "raise endpoint-limit"), Imported: 200,
 			Behavior: func(target Target) Behavior {
-				return Behavior{Services: target.services(200), Slices: {Objects: numbered(400, func(number int) string {
-					service := fmt.Sprintf("service-%d", number/2)
-					return Slice(target.Namespace, service, fmt.Sprintf("%s-%d", service, number%2), target.ID, podAddresses(number*1000, 1000))
-				})}}
+				slice := func(number int) string {
+					return Slice(target.Namespace, "service-0", fmt.Sprintf("service-0-%d", number), target.ID, podAddresses(number*1000, 1000))
+				}
+				return Behavior{Services: target.services(200), Slices: {Objects: copies(200, slice(0), slice(1))}}
 			},
 		},
 		{
@@ -59,17 +60,13 @@ func sizeAttacks() []Attack {
 			// Each would decode to several MiB.
 			Name: "large-endpoint-slices", Reported: refused("ObjectTooLarge", "bytes of memory"),
 			Behavior: func(target Target) Behavior {
-				return Behavior{Slices: {Objects: numbered(60, func(number int) string {
-					return target.slice(number, podAddresses(0, 1000), manyAddresses)
-				})}}
+				return Behavior{Slices: {Objects: copies(60, target.slice(0, podAddresses(0, 1000), manyAddresses))}}
 			},
 		},
 		{
 			Name: "large-endpoint-slices-with-bad-addresses", Reported: refused("Invalid"),
 			Behavior: func(target Target) Behavior {
-				return Behavior{Slices: {Objects: numbered(60, func(number int) string {
-					return target.slice(number, slices.Repeat([]string{"bad"}, 1000), manyAddresses)
-				})}}
+				return Behavior{Slices: {Objects: copies(60, target.slice(0, slices.Repeat([]string{"bad"}, 1000), manyAddresses))}}
 			},
 		},
 		{
@@ -85,11 +82,31 @@ func sizeAttacks() []Attack {
 			},
 		},
 		{
-			// It fits, and is read again with every probe.
-			Name: "many-peers", Reported: &Report{"Mutual", "ListsOthers", []string{"peer-0"}},
+			// It fits into a response, and is read again with every probe.
+			Name: "many-peers", Reported: refused("InvalidMember", "status.peers has 60001 items"),
 			Behavior: func(target Target) Behavior {
 				peers := slices.Collect(numbered(60_000, func(number int) string { return fmt.Sprintf("peer-%d", number) }))
 				return Behavior{Members: {Objects: slices.Values([]string{Entry(target.ID, target.ClusterSet, append(peers, target.Importer))})}}
+			},
+		},
+		{
+			Name: "many-cidrs", Reported: refused("InvalidMember", "status.clusterSetIPCIDRs has 100000 items"), Imported: 1,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: target.services(1), Members: target.manyCIDRs(100_000, 0)}
+			},
+		},
+		{
+			// The Member is computed again with every event.
+			Name: "many-cidrs-with-events", Reported: refused("InvalidMember", "status.clusterSetIPRanges has 50000 items"), Imported: 1, Sent: flapping,
+			Behavior: func(target Target) Behavior {
+				return Behavior{
+					Services: {Objects: target.services(1).Objects, Rate: flapping, Then: func(number int) string {
+						return Event("MODIFIED", Services, target.service(0, func(service *clustersetv1alpha1.ExportedService) {
+							service.Spec.Ports[0].Port = int32(1 + number%60_000) //nolint:gosec // a port
+						}))
+					}},
+					Members: target.manyCIDRs(50_000, 50_000),
+				}
 			},
 		},
 		{
@@ -101,6 +118,27 @@ func sizeAttacks() []Attack {
 			},
 		},
 	}
+}
+
+// copies returns copies of objects of service-0 for service-0, service-1 and so on:
+// encoding each of them would take longer than the attack.
+func copies(services int, objects ...string) iter.Seq[string] {
+	return numbered(services*len(objects), func(number int) string {
+		return strings.ReplaceAll(objects[number%len(objects)], "service-0", fmt.Sprintf("service-%d", number/len(objects)))
+	})
+}
+
+// manyCIDRs returns an entry with many allocation CIDRs and ClusterSet IP ranges, each
+// before those that precede it.
+func (t Target) manyCIDRs(cidrs, ranges int) Resource {
+	addresses := func(count int) []string {
+		return slices.Collect(numbered(count, func(number int) string {
+			return fmt.Sprintf("243.%d.%d.%d/32", 250-number>>16, 255-number>>8&0xff, 255-number&0xff)
+		}))
+	}
+	return Resource{Objects: slices.Values([]string{Entry(t.ID, t.ClusterSet, []string{t.Importer, t.Honest}, func(entry *clustersetv1alpha1.Member) {
+		entry.Status.ClusterSetIPCIDRs, entry.Status.ClusterSetIPRanges = addresses(cidrs), addresses(ranges)
+	})})}
 }
 
 // annotated adds an exported annotation of a size.

@@ -42,6 +42,9 @@ const (
 
 	port       = 6444
 	healthPort = 8081
+	// metricsOffset is the difference between the ports for metrics and health of an
+	// mcs-controller.
+	metricsOffset = 100
 
 	patience     = time.Minute
 	stopPatience = time.Minute
@@ -231,6 +234,11 @@ func (i *Installation) HealthURL() string {
 	return "http://" + net.JoinHostPort(i.address(), strconv.Itoa(healthPort))
 }
 
+// MetricsURL returns the URL of mcs-controller's metrics.
+func (i *Installation) MetricsURL() string {
+	return "https://" + net.JoinHostPort(i.address(), strconv.Itoa(healthPort+metricsOffset)) + "/metrics"
+}
+
 // StartController starts mcs-controller and returns when it is live.
 func (i *Installation) StartController(ctx context.Context) error {
 	var err error
@@ -249,7 +257,7 @@ func (i *Installation) StartStandby(ctx context.Context) (*process.Process, erro
 		return standby, err
 	}
 	return standby, standby.Await(ctx, patience, func(context.Context) error {
-		if !strings.Contains(standby.LogTail(math.MaxInt), `lock="`+Namespace+`/mcs-controller"`) {
+		if !strings.Contains(standby.LogTail(math.MaxInt), `lease="`+Namespace+`/mcs-controller"`) {
 			return errors.New("does not campaign yet")
 		}
 		return nil
@@ -264,6 +272,7 @@ func (i *Installation) startController(ctx context.Context, name string, port in
 		Args: append([]string{
 			"--kubeconfig=" + i.kubeconfig(), "--namespace=" + Namespace,
 			"--serving-cert-dir=" + certificates, "--apiserver=" + server.URL(), "--health-address=" + health,
+			"--metrics-address=" + net.JoinHostPort(i.address(), strconv.Itoa(port+metricsOffset)),
 		}, i.ControllerFlags...),
 		Env: []string{"POD_NAME=" + name},
 		Log: filepath.Join(i.Dir, name+".log"),

@@ -5,7 +5,9 @@ package hostile
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,9 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/hostile"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
@@ -33,9 +37,19 @@ const (
 	recentChanges = 8 * usualChanges
 	// patience is how long an attack, and what reports it, may take to begin.
 	patience = 30 * time.Second
-	// floor is what a change may always take: the machine may be busy, also with what
-	// attacks cost the test itself. What attacks did before they were limited took seconds.
-	floor = 250 * time.Millisecond
+	// medianFloor and tailFloor are what half and nine tenths of all changes may always
+	// take: the machine may be busy, also with what attacks cost the test itself. Before
+	// attacks were limited, all changes took many seconds.
+	medianFloor, tailFloor = 250 * time.Millisecond, 1500 * time.Millisecond
+	// maxCIDRs and maxMember are how many CIDRs a Member may show, and how large it may be.
+	maxCIDRs, maxMember = 16, 32 << 10
+	// memoryLimit is how much the exports of a member may take. So much is read from it at
+	// once, and an eighth of it every second; in addition, what the kernel buffers for each
+	// of the connections.
+	memoryLimit, buffered = 64 << 20, 64 << 20
+	// burst is how often something may change at once. If it keeps changing, it may do so
+	// once a second.
+	burst = 10
 )
 
 // R270, R271, R272, R273, R274, R275: whatever a hostile member does, what the honest member changes arrives
@@ -49,7 +63,7 @@ func TestHostileMemberAffectsNobodyElse(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	target := hostile.Target{
 		Importer: "importer", Honest: "honest", ClusterSet: clusterSet, Namespace: clusters.CreateNamespace(t, "shop"),
-		Own: createNode(t), Elsewhere: elsewhere.URL,
+		Own: createNode(t), SharedIP: sharedIPs + "0.1", FreeIP: sharedIPs + "0.2", Elsewhere: elsewhere.URL,
 	}
 	for number := range honestServices {
 		target.Services = append(target.Services, fmt.Sprintf("honest-%d", number))
@@ -61,16 +75,24 @@ func TestHostileMemberAffectsNobodyElse(t *testing.T) {
 	var usual []time.Duration // in quiet times, the latest last
 	for _, attack := range hostile.Attacks() {
 		t.Run(attack.Name, func(t *testing.T) {
-			begun := time.Now()
-			observed.awaitChanges(t, begun, usualChanges)
-			usual = append(usual, observed.delays(begun, time.Now())...)
-			usage.reset(t)
-			from := time.Now()
-			play(t, target, attack, func() { observed.awaitChanges(t, time.Now(), attackedChanges) })
-			to := time.Now()
-			observed.check(t)
-			usage.check(t)
-			compare(t, slices.Sorted(slices.Values(usual[max(0, len(usual)-recentChanges):])), observed.delays(from, to))
+			measure := func() error {
+				begun := time.Now()
+				observed.awaitChanges(t, begun, usualChanges)
+				usual = append(usual, observed.delays(begun, time.Now())...)
+				usage.reset(t)
+				from := time.Now()
+				play(t, target, attack, observed, func() { observed.awaitChanges(t, time.Now(), attackedChanges) })
+				to := time.Now()
+				observed.check(t)
+				usage.check(t)
+				return compare(t, slices.Sorted(slices.Values(usual[max(0, len(usual)-recentChanges):])), observed.delays(from, to))
+			}
+			err := measure()
+			if err != nil {
+				t.Logf("%v; again, since something else may have taken the processors", err)
+				err = measure()
+			}
+			expect.NoError(t, err)
 		})
 	}
 	t.Run("after-a-restart", func(t *testing.T) {
@@ -79,26 +101,29 @@ func TestHostileMemberAffectsNobodyElse(t *testing.T) {
 		expect.NoError(t, replica.Start())
 		expect.NoError(t, importer().AwaitAvailable(t.Context()))
 		for _, attack := range hostile.Attacks() {
-			awaitNothing(t, attack.Name, true)
+			observed.awaitNothing(t, attack.Name, true)
 		}
 		observed.check(t)
 	})
 }
 
-// compare compares how long changes took.
-func compare(t *testing.T, usual, attacked []time.Duration) {
+// compare returns an error if changes took longer than usual during an attack.
+func compare(t *testing.T, usual, attacked []time.Duration) error {
 	t.Helper()
 	report := func(delays []time.Duration) string {
 		return fmt.Sprintf("%s (90%% in %s, all in %s)", quantile(delays, 0.5), quantile(delays, 0.9), quantile(delays, 1))
 	}
 	t.Logf("changes took %s, usually %s", report(attacked), report(usual))
-	if median, limit := quantile(attacked, 0.5), max(floor, 2*quantile(usual, 0.5)); median > limit {
-		t.Errorf("changes of the honest member took %s, at most %s are allowed", median, limit)
+	for share, floor := range map[float64]time.Duration{0.5: medianFloor, 0.9: tailFloor} {
+		if took, limit := quantile(attacked, share), max(floor, 2*quantile(usual, share)); took > limit {
+			return fmt.Errorf("%.0f%% of the changes of the honest member took up to %s, at most %s are allowed", share*100, took, limit)
+		}
 	}
+	return nil
 }
 
 // play lets a member attack until wait returns, and then expels it.
-func play(t *testing.T, target hostile.Target, attack hostile.Attack, wait func()) {
+func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *observation, wait func()) {
 	t.Helper()
 	target.ID = attack.Name
 	behavior := attack.Behavior(target)
@@ -110,6 +135,8 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, wait func(
 	}
 	secrets := importer().Kubernetes.CoreV1().Secrets(installation.Namespace)
 	name := clusterset.MemberSecretName(attack.Name)
+	begun := time.Now()
+	events := countEvents(t, attack.Name)
 	expect.Must(secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: clusterset.MemberSecretType, Data: expect.Must(member.Secret(keys))(t),
 	}, metav1.CreateOptions{}))(t)
@@ -117,22 +144,30 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, wait func(
 	t.Cleanup(func() { _ = expel() }) // if the test fails
 	awaitSent(t, member, behavior, attack.Sent)
 	awaitMember(t, attack.Name, func(found *clustersetv1alpha1.Member) error { return reported(found, attack.Reported) })
-	expect.Within(t, patience, "imports from "+attack.Name, func(ctx context.Context) error {
-		found, err := imported(ctx, target)
-		if err == nil && found < attack.Imported {
-			err = fmt.Errorf("%d of %d", found, attack.Imported)
+	expect.Within(t, patience, "imports from "+attack.Name, func(context.Context) error {
+		if found := observed.from(attack.Name); found < attack.Imported {
+			return fmt.Errorf("%d of %d", found, attack.Imported)
 		}
-		return err
+		return nil
 	})
 	wait()
-	if found := expect.Must(imported(t.Context(), target))(t); found > 0 && attack.Imported == 0 {
+	if found := observed.from(attack.Name); found > 0 && attack.Imported == 0 {
 		t.Errorf("%d services of the member are imported", found)
 	}
+	if found := observed.from(hostile.Stranger); found > 0 {
+		t.Errorf("%d services of a cluster are imported that the member may not relay", found)
+	}
 	awaitMember(t, attack.Name, harmless)
+	expectCalm(t, member, expect.Must(secrets.Get(t.Context(), name, metav1.GetOptions{}))(t))
 	expectNoForbiddenAddress(t, target)
-	begun := time.Now()
+	expectPaced(t, attack.Name, events(), time.Since(begun))
+	period, bytes := time.Since(begun), member.Bytes()
+	if allowed := memoryLimit + buffered + int64(period.Seconds()*memoryLimit/8); bytes > allowed {
+		t.Errorf("%d MiB were read from the member in %s, at most %d are allowed", bytes>>20, period, allowed>>20)
+	}
+	begun = time.Now()
 	expect.NoError(t, expel())
-	awaitNothing(t, attack.Name, false)
+	observed.awaitNothing(t, attack.Name, false)
 	t.Logf("nothing was left after %s", time.Since(begun).Round(time.Millisecond))
 }
 
@@ -168,17 +203,20 @@ func reported(found *clustersetv1alpha1.Member, want *hostile.Report) error {
 // harmless returns an error if a Member is large, or contains characters that could
 // mislead who reads it.
 func harmless(found *clustersetv1alpha1.Member) error {
-	size := 0
 	for _, condition := range found.Status.Conditions {
-		size += len(condition.Message)
 		if at := strings.IndexFunc(condition.Message, func(r rune) bool { return !unicode.IsPrint(r) }); at >= 0 {
 			return fmt.Errorf("message of condition %s has a control character at %d: %q", condition.Type, at, condition.Message)
 		}
 	}
-	if size += len(strings.Join(found.Status.Peers, "")); size > 64<<10 {
-		return fmt.Errorf("Member takes %d bytes", size)
+	status := &found.Status
+	if cidrs, ranges := len(status.ClusterSetIPCIDRs), len(status.ClusterSetIPRanges); cidrs > maxCIDRs || ranges > maxCIDRs || len(status.Peers) > 0 {
+		return fmt.Errorf("Member has %d allocation CIDRs, %d ClusterSet IP ranges and %d peers", cidrs, ranges, len(status.Peers))
 	}
-	return nil
+	text, err := json.Marshal(found)
+	if err == nil && len(text) > maxMember {
+		err = fmt.Errorf("Member takes %d bytes", len(text))
+	}
+	return err
 }
 
 // awaitSent waits until everything was sent once, and something as often as given.
@@ -199,18 +237,54 @@ func awaitSent(t *testing.T, member *hostile.Member, behavior hostile.Behavior, 
 	})
 }
 
-// imported returns how many services of the member are imported.
-func imported(ctx context.Context, target hostile.Target) (count int, err error) {
-	list, err := importer().Clientset.MulticlusterXV1beta1().ServiceImports(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return 0, err
+// countEvents counts how often ExportedServices of a member change in the importer. It
+// returns a function that ends this, and returns how often the one changed that did most.
+func countEvents(t *testing.T, member string) (most func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	counts, done := map[string]int{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		// mcs-apiserver ends watches that do not keep up.
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			watcher, err := importer().Clientset.ClusterSetV1alpha1().ExportedServices(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{
+				LabelSelector: multicluster.SourceClusterLabel + "=" + member,
+			})
+			if err != nil {
+				return
+			}
+			defer watcher.Stop()
+			for event := range watcher.ResultChan() {
+				if exported, ok := event.Object.(*clustersetv1alpha1.ExportedService); ok {
+					counts[exported.Namespace+"/"+exported.Name]++
+				}
+			}
+		}, 10*time.Millisecond)
+	}()
+	return func() int {
+		cancel()
+		<-done
+		return slices.Max(append(slices.Collect(maps.Values(counts)), 0))
 	}
-	for i := range list.Items {
-		if slices.Contains(exporters(&list.Items[i]), target.ID) {
-			count++
+}
+
+// expectPaced fails if the exports of a member changed, or EndpointSlices were written, as
+// often as it changed something in a period.
+func expectPaced(t *testing.T, member string, events int, period time.Duration) {
+	t.Helper()
+	allowed := burst + int(period.Seconds()) + 1
+	// It also changes with the Service, and with what other clusters export.
+	if events > 3*allowed {
+		t.Errorf("an ExportedService changed %d times in %s, at most %d times are allowed", events, period, 3*allowed)
+	}
+	list := expect.Must(importer().Kubernetes.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(t.Context(), importedFrom(member)))(t)
+	most := int64(0)
+	for _, slice := range list.Items {
+		if most = max(most, slice.Generation); slice.Generation > int64(allowed) {
+			t.Errorf("EndpointSlice %s was written %d times in %s, at most %d times are allowed", slice.Name, slice.Generation, period, allowed)
 		}
 	}
-	return count, nil
+	t.Logf("an ExportedService changed %d times and an EndpointSlice was written %d times in %s, at most", events, most, period.Round(time.Millisecond))
 }
 
 // expectNoForbiddenAddress fails if an address was imported that no member may export.

@@ -26,8 +26,8 @@ import (
 // changeEvery is how often an endpoint of the honest member changes. Each service
 // changes less than once a second, so that its changes are not delayed.
 const (
-	changeEvery    = 100 * time.Millisecond
-	honestServices = 20
+	changeEvery    = 50 * time.Millisecond
+	honestServices = 40
 )
 
 // fixedAddress returns the address of an endpoint that a service always has.
@@ -50,6 +50,9 @@ type observation struct {
 	namespace string
 	services  []string
 
+	// imports are all imports of the importer, not only those from the honest member.
+	imports cache.Store
+
 	mu sync.Mutex
 	// changes are by the address that was added.
 	changes map[string]*change
@@ -71,25 +74,25 @@ func observe(t *testing.T, namespace string, services []string) *observation {
 		running.Wait()
 	})
 	slices := importer().Kubernetes.DiscoveryV1().EndpointSlices(namespace)
-	imports := importer().Clientset.MulticlusterXV1beta1().ServiceImports(namespace)
-	for _, informer := range []cache.Controller{
-		inform(&discoveryv1.EndpointSlice{}, &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				options.LabelSelector = importedFrom("honest").LabelSelector
-				return slices.List(ctx, options)
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				options.LabelSelector = importedFrom("honest").LabelSelector
-				return slices.Watch(ctx, options)
-			},
-		}, o.sawSlice, o.lostSlice),
-		inform(&multiclusterxv1beta1.ServiceImport{}, &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				return imports.List(ctx, options)
-			},
-			WatchFuncWithContext: imports.Watch,
-		}, o.sawImport, o.lostImport),
-	} {
+	imports := importer().Clientset.MulticlusterXV1beta1().ServiceImports(metav1.NamespaceAll)
+	_, imported := inform(&discoveryv1.EndpointSlice{}, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = importedFrom("honest").LabelSelector
+			return slices.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = importedFrom("honest").LabelSelector
+			return slices.Watch(ctx, options)
+		},
+	}, o.sawSlice, o.lostSlice)
+	store, all := inform(&multiclusterxv1beta1.ServiceImport{}, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return imports.List(ctx, options)
+		},
+		WatchFuncWithContext: imports.Watch,
+	}, o.sawImport, o.lostImport)
+	o.imports = store
+	for _, informer := range []cache.Controller{imported, all} {
 		running.Go(func() { informer.RunWithContext(ctx) })
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			t.Fatal("imports cannot be read")
@@ -99,10 +102,10 @@ func observe(t *testing.T, namespace string, services []string) *observation {
 	return o
 }
 
-// inform returns an informer that passes on objects that were added or modified, and
-// those that were deleted.
-func inform[T runtime.Object](example T, source *cache.ListWatch, saw, lost func(T)) cache.Controller {
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{ListerWatcher: source, ObjectType: example, Handler: cache.ResourceEventHandlerFuncs{
+// inform returns an informer, with its store, that passes on objects that were added or
+// modified, and those that were deleted.
+func inform[T runtime.Object](example T, source *cache.ListWatch, saw, lost func(T)) (cache.Store, cache.Controller) {
+	return cache.NewInformerWithOptions(cache.InformerOptions{ListerWatcher: source, ObjectType: example, Handler: cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { saw(object.(T)) },
 		UpdateFunc: func(_, object any) { saw(object.(T)) },
 		DeleteFunc: func(object any) {
@@ -111,7 +114,6 @@ func inform[T runtime.Object](example T, source *cache.ListWatch, saw, lost func
 			}
 		},
 	}})
-	return informer
 }
 
 // changeUntil changes one endpoint after the other until the context ends.
@@ -173,7 +175,7 @@ func (o *observation) lostSlice(slice *discoveryv1.EndpointSlice) {
 func (o *observation) sawImport(found *multiclusterxv1beta1.ServiceImport) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !slices.Contains(o.services, found.Name) {
+	if !o.honest(found) {
 		return
 	}
 	if uid, known := o.uids[found.Name]; known && uid != found.UID {
@@ -197,9 +199,25 @@ func exporters(found *multiclusterxv1beta1.ServiceImport) (ids []string) {
 func (o *observation) lostImport(found *multiclusterxv1beta1.ServiceImport) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if slices.Contains(o.services, found.Name) {
+	if o.honest(found) {
 		o.violations = append(o.violations, fmt.Sprintf("import %s was deleted", found.Name))
 	}
+}
+
+// honest reports whether an import is that of a service of the honest member.
+func (o *observation) honest(found *multiclusterxv1beta1.ServiceImport) bool {
+	return found.Namespace == o.namespace && slices.Contains(o.services, found.Name)
+}
+
+// from returns how many services of a cluster are imported, as last observed: asking for
+// all imports again and again would cost more than some attacks.
+func (o *observation) from(cluster string) (count int) {
+	for _, object := range o.imports.List() {
+		if slices.Contains(exporters(object.(*multiclusterxv1beta1.ServiceImport)), cluster) {
+			count++
+		}
+	}
+	return count
 }
 
 // delays returns how long the changes took that were written in a period, sorted.

@@ -1,0 +1,72 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// sharingServices is how many services claim one shared ClusterSet IP.
+const sharingServices = 1000
+
+// longAgo is older than all decisions and memberships.
+var longAgo = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// DecisionAttacks are about the shared ClusterSet IP of a service of the importer.
+func DecisionAttacks() []Attack {
+	return []Attack{
+		forging("decision-of-the-importer", func(target Target) string {
+			return target.service(0, deciding(target.SharedIP, target.Importer, longAgo))
+		}),
+		forging("decision-of-an-unknown-cluster", func(target Target) string {
+			return target.service(0, deciding(target.FreeIP, "unknown", longAgo))
+		}),
+		forging("decision-of-the-future", func(target Target) string {
+			return target.service(0, deciding(target.FreeIP, target.Importer, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)))
+		}),
+		{
+			// It joined before all others.
+			Name: "allocation-cidr-of-the-importer", Imported: 1, Reported: &Report{"ClusterSetIP", "NotAssigned", []string{"does not assign"}},
+			Secret: map[string]string{clusterset.MemberSecretJoinedAt: longAgo.Format(time.RFC3339), clusterset.MemberSecretAllocationCIDRs: "243.9.0.0/16"},
+			Behavior: func(target Target) Behavior {
+				return Behavior{
+					Services: {Objects: slices.Values([]string{target.service(0, deciding(target.SharedIP, target.ID, longAgo))})},
+					Members: {Objects: slices.Values([]string{Entry(target.ID, target.ClusterSet, []string{target.Importer}, func(entry *clustersetv1alpha1.Member) {
+						entry.Status.ClusterSetIPCIDRs = []string{target.SharedIP + "/32"}
+					})})},
+				}
+			},
+		},
+		{
+			Name: "one-ip-in-many-services", Imported: sharingServices / 5, Sent: sharingServices,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Objects: numbered(sharingServices, func(number int) string {
+					return target.service(number, deciding(target.SharedIP, target.Importer, longAgo))
+				})}}
+			},
+		},
+	}
+}
+
+// forging returns an attack in which a service has a shared ClusterSet IP that another
+// cluster is said to have decided.
+func forging(name string, service func(Target) string) Attack {
+	return Attack{Name: name, Imported: 1, Behavior: func(target Target) Behavior {
+		return Behavior{Services: {Objects: slices.Values([]string{service(target)})}}
+	}}
+}
+
+// deciding gives a service a shared ClusterSet IP.
+func deciding(ip, decidedBy string, since time.Time) func(*clustersetv1alpha1.ExportedService) {
+	return func(service *clustersetv1alpha1.ExportedService) {
+		service.Spec.UseClusterSetIP = true
+		service.Spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{IPs: []string{ip}, DecidedBy: decidedBy, Since: metav1.NewTime(since)}
+	}
+}
