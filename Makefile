@@ -49,8 +49,8 @@ build: ## Build mcs-apiserver, mcs-controller and kubectl-mcs into bin/.
 	install -m 755 cmd/kubectl-mcs/kubectl_complete-mcs bin/
 
 .PHONY: test-tools
-test-tools: ## Build the programs for managing test clusters into bin/test/.
-	go build -C test -o $(CURDIR)/bin/test/clusterset ./cmd/clusterset
+test-tools: ## Build the programs of test clusters into bin/test/.
+	go build -C test -o $(CURDIR)/bin/test/ ./cmd/...
 	go build -C test/nodeagent -o $(CURDIR)/bin/test/node-agent .
 
 .PHONY: kubernetes
@@ -95,7 +95,8 @@ STORAGE ?= cluster
 storage_tests := ServiceExportLifecycle|DeleteCollection|WrittenSeparately|Informers|NamespaceLifecycle|Frozen|ClusterClaims|SurviveKill
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
-	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/...
+	STORAGE=$(STORAGE) go test -C test -count=1 -p $$(($$(nproc) + 1)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
+	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/hostile # alone: delays are measured
 ifeq ($(STORAGE),cluster)
 	STORAGE=etcd go test -C test -count=1 -run '$(storage_tests)' ./integration/api
 	STORAGE=embedded go test -C test -count=1 -run '$(storage_tests)' ./integration/api ./integration/lifecycle
@@ -123,6 +124,11 @@ ROUNDS ?= 5
 .PHONY: chaos
 chaos: build kubernetes test-tools ## Let replicas fail under load, every way ROUNDS times (default 5), and print what clients notice.
 	go test -C test -count=1 -v -timeout 120m ./e2e/replicas -run TestFailingReplicaIsNotNoticed -rounds $(ROUNDS)
+
+DURATION ?= 3m
+.PHONY: attack
+attack: build kubernetes test-tools ## Let a hostile cluster attack two others for DURATION (default 3m), and print what clients notice.
+	go test -C test -count=1 -v -timeout 60m ./e2e -run TestHostileClusterDoesNotInterruptTraffic -attack $(DURATION)
 
 .PHONY: clean
 clean: down ## Stop all clusters and remove build output, except for Kubernetes.

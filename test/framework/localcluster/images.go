@@ -24,6 +24,7 @@ func (s *Set) linkImages() error {
 		"mcs-apiserver":  filepath.Join(s.Root, "bin", "mcs-apiserver"),
 		"mcs-controller": filepath.Join(s.Root, "bin", "mcs-controller"),
 		"coredns":        filepath.Join(s.Root, "bin", "kubernetes", "coredns"),
+		"traffic":        filepath.Join(s.Root, "bin", "test", "traffic"),
 	}
 	// The entry point of an image of upstream's conformance tests.
 	if socat, err := exec.LookPath("socat"); err == nil {

@@ -15,9 +15,38 @@ import (
 // Memory returns the memory of all components of the cluster, its Pods
 // included, in bytes. Shared memory is counted once.
 func (c *Cluster) Memory() (int, error) {
-	components, err := c.components.all()
+	pids, err := c.processes()
 	if err != nil {
 		return 0, err
+	}
+	total := 0
+	for _, pid := range pids {
+		total += proportionalSize(pid)
+	}
+	return total, nil
+}
+
+// LargestProcess returns the memory of the largest process of a program of the cluster, in bytes,
+// or 0 if there is none.
+func (c *Cluster) LargestProcess(program string) (int, error) {
+	pids, err := c.processes()
+	if err != nil {
+		return 0, err
+	}
+	largest := 0
+	for _, pid := range pids {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(name)) == program {
+			largest = max(largest, proportionalSize(pid))
+		}
+	}
+	return largest, nil
+}
+
+// processes returns the processes of all components of the cluster, its Pods included.
+func (c *Cluster) processes() ([]int, error) {
+	components, err := c.components.all()
+	if err != nil {
+		return nil, err
 	}
 	member := map[int]bool{}
 	for _, component := range components {
@@ -27,18 +56,18 @@ func (c *Cluster) Memory() (int, error) {
 	}
 	parents, err := parents()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	total := 0
+	var found []int
 	for pid := range parents {
 		for ancestor := pid; ancestor > 1; ancestor = parents[ancestor] {
 			if member[ancestor] {
-				total += proportionalSize(pid)
+				found = append(found, pid)
 				break
 			}
 		}
 	}
-	return total, nil
+	return found, nil
 }
 
 // parents returns the parent of every process of this machine.

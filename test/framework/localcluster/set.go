@@ -195,6 +195,17 @@ func (s *Set) Up(ctx context.Context, names ...string) error {
 	return s.writeKubeconfig(clusters)
 }
 
+// AddOutsider connects a node to the clusters that belongs to none of them, and to which they
+// route the given CIDRs in addition to its own. Programs of a test listen there as another
+// cluster would. It is removed with the clusters.
+func (s *Set) AddOutsider(name string, cidrs ...string) (*fabric.Node, error) {
+	state, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	return s.fabric(state.Subnet).AddOutsider(name, networksOf(s.clustersOf(state)), cidrs)
+}
+
 // addClusters adds clusters to the state that do not exist yet, and returns the state.
 func (s *Set) addClusters(names []string) (state, error) {
 	state, err := s.load()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,21 +51,25 @@ func runTests(ctx context.Context, m *testing.M, start func(context.Context, *Se
 	return code, nil
 }
 
-// keepLogs saves the logs of clusters that are about to be removed.
+// keepLogs saves the logs of clusters that are about to be removed: those of components and
+// of Pods.
 func keepLogs(dir string) {
 	kept := dir + "-logs"
-	logs, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
-	for _, log := range logs {
-		data, err := os.ReadFile(log)
-		if err != nil {
-			continue
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".log" {
+			return nil //nolint:nilerr // what can be read is kept
 		}
-		to := filepath.Join(kept, filepath.Base(filepath.Dir(log)), filepath.Base(log))
-		if os.MkdirAll(filepath.Dir(to), 0o755) == nil {
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		data, err := os.ReadFile(path)
+		if to := filepath.Join(kept, relative); err == nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
 			_ = os.WriteFile(to, data, 0o644)
 		}
-	}
-	fmt.Fprintln(os.Stderr, "component logs are in", kept)
+		return nil
+	})
+	fmt.Fprintln(os.Stderr, "logs of components and Pods are in", kept)
 }
 
 // MustKubectl is Kubectl for commands that must succeed: a failure ends the test.
