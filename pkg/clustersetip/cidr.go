@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -16,11 +15,6 @@ import (
 // allocationLength is the prefix length of an automatically assigned allocation CIDR:
 // about 65000 addresses.
 var allocationLength = map[corev1.IPFamily]int{corev1.IPv4Protocol: 16, corev1.IPv6Protocol: 112}
-
-// SplitCIDRs splits a list of CIDRs as ClusterClaims contain it.
-func SplitCIDRs(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-}
 
 // ParseCIDRs parses a list of CIDRs. It returns all errors; each names the text and, if
 // possible, the correct form. It accepts canonical CIDRs only, since clusters could

@@ -78,7 +78,7 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 // clusters that hubs relay claim, sorted by cluster. It leaves out what Secrets do not
 // assign to the claimant, whether it or a hub says so.
 func (r *roster) claimsLocked(peers map[string]*peer, routes map[string]route.Route[*peer]) []allocation.Claim {
-	own := allocation.Claim{Cluster: r.identity.ID, ClaimedAt: r.identity.IDClaimedAt, CIDRs: clustersetip.SplitCIDRs(r.identity.CIDRs)}
+	own := allocation.Claim{Cluster: r.identity.ID, ClaimedAt: r.identity.IDClaimedAt, CIDRs: clusterset.SplitList(r.identity.CIDRs)}
 	claims, assigned := map[string]allocation.Claim{own.Cluster: own}, map[string][][]netip.Prefix{}
 	for _, p := range peers {
 		claim := p.allocationLocked()
@@ -221,7 +221,7 @@ func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
 		Identity: r.identity, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
 		Previous: r.ownConditions,
 	}
-	claim := allocation.Claim{Cluster: r.identity.ID, CIDRs: clustersetip.SplitCIDRs(r.identity.CIDRs)}
+	claim := allocation.Claim{Cluster: r.identity.ID, CIDRs: clusterset.SplitList(r.identity.CIDRs)}
 	if len(claim.CIDRs) > 0 {
 		local.AllocationCIDRs = claim.CIDRs
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
@@ -96,7 +97,7 @@ func (c Config) identity(claims []*multiclusterv1.ClusterClaim, namespaces corev
 func (c Config) allocationCIDRs(claimed string) (cidrs, problem string) {
 	texts := c.ClusterSetIPCIDRs
 	if len(texts) == 0 {
-		texts = clustersetip.SplitCIDRs(claimed)
+		texts = clusterset.SplitList(claimed)
 	}
 	prefixes, err := clustersetip.ParseCIDRs(texts)
 	if err != nil {

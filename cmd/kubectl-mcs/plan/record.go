@@ -131,7 +131,7 @@ func joins(c Cluster, assigned []Step) bool {
 func recordedCIDRs(clusters []Cluster, of Cluster) map[string][]string {
 	contexts := map[string][]string{}
 	for _, c := range clusters {
-		texts := clustersetip.SplitCIDRs(c.Members[of.ID].AllocationCIDRs)
+		texts := clusterset.SplitList(c.Members[of.ID].AllocationCIDRs)
 		if len(texts) == 0 || c.Context == of.Context || c.ClusterSet == "" {
 			continue
 		}
@@ -158,7 +158,7 @@ func overlapping(holdings []holding, of int) (other int, found bool) {
 
 // parseAll parses CIDRs. Invalid ones are not used for allocation.
 func parseAll(cidrs string) []netip.Prefix {
-	prefixes, err := clustersetip.ParseCIDRs(clustersetip.SplitCIDRs(cidrs))
+	prefixes, err := clustersetip.ParseCIDRs(clusterset.SplitList(cidrs))
 	if err != nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ package clusterset
 
 import (
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -91,6 +92,12 @@ const (
 	RelayRole = "mcs-apiserver:relay"
 	RelayVerb = "relay"
 )
+
+// SplitList splits a list in a member Secret or in the value of a ClusterClaim: its items
+// are separated by commas or white space.
+func SplitList(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
 
 // MemberSecretSelector returns the field selector of member Secrets.
 func MemberSecretSelector() string {

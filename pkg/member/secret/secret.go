@@ -125,7 +125,7 @@ func Parse(secret *corev1.Secret) *Spec {
 }
 
 func (s *Spec) parseCIDRs(value []byte, data *field.Path) (errs []error) {
-	for _, text := range list(value) {
+	for _, text := range clusterset.SplitList(string(value)) {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", data.Key(clusterset.MemberSecretAllowedCIDRs), err))
@@ -137,7 +137,7 @@ func (s *Spec) parseCIDRs(value []byte, data *field.Path) (errs []error) {
 }
 
 func (s *Spec) parseNamespaces(value []byte, data *field.Path) (errs []error) {
-	for _, name := range list(value) {
+	for _, name := range clusterset.SplitList(string(value)) {
 		for _, problem := range apivalidation.ValidateNamespaceName(name, false) {
 			errs = append(errs, field.Invalid(data.Key(clusterset.MemberSecretAllowedNamespaces), name, problem))
 		}
@@ -191,7 +191,7 @@ func (s *Spec) parseJoinedAt(value []byte, data *field.Path) []error {
 }
 
 func (s *Spec) parseAllocationCIDRs(value []byte, data *field.Path) []error {
-	texts := list(value)
+	texts := clusterset.SplitList(string(value))
 	if len(texts) == 0 {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (s *Spec) parseAllocationCIDRs(value []byte, data *field.Path) []error {
 }
 
 func (s *Spec) parseRelay(value []byte, data *field.Path) (errs []error) {
-	for _, id := range list(value) {
+	for _, id := range clusterset.SplitList(string(value)) {
 		if id == "*" {
 			s.Relay.All = true
 			continue
@@ -243,11 +243,6 @@ func (s *Spec) parseAnnotations(annotations map[string]string) (errs []error) {
 		}
 	}
 	return errs
-}
-
-// list splits a value that lists several.
-func list(value []byte) []string {
-	return strings.FieldsFunc(string(value), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
 func digest(secret *corev1.Secret, token string) string {

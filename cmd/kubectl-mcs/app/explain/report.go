@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -155,7 +156,7 @@ func localFacts(facts serviceFacts) clustersetip.Local {
 	local := clustersetip.Local{Now: facts.now}
 	local.Cluster, _ = members.Identity(facts.members)
 	if facts.serviceImport != nil {
-		local.IPs = clustersetip.SplitCIDRs(facts.serviceImport.Annotations[multicluster.ClusterSetIPAnnotation])
+		local.IPs = clusterset.SplitList(facts.serviceImport.Annotations[multicluster.ClusterSetIPAnnotation])
 		local.Imported = len(facts.serviceImport.Spec.IPs) > 0
 	}
 	return local

@@ -27,7 +27,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
 // observeTimeout limits how long the observation of all clusters may take, unless
@@ -176,7 +175,7 @@ func (c *Cluster) observeClaims(ctx context.Context) error {
 		case multicluster.ClusterSetClaim:
 			c.Observed.ClusterSet = claim.Spec.Value
 		case multicluster.ClusterSetIPCIDRClaim:
-			c.Observed.Claimed = clustersetip.SplitCIDRs(claim.Spec.Value)
+			c.Observed.Claimed = clusterset.SplitList(claim.Spec.Value)
 		}
 	}
 	return nil
