@@ -120,6 +120,57 @@ func TestHubCannotClaimAllocationCIDRsForMembers(t *testing.T) {
 	}
 }
 
+// R278: what a hub says about a cluster does not take the allocation CIDRs of a cluster that
+// another hub relays, which joined earlier, whenever the cluster joined according to the
+// hub. The conflict is reported for both, and settled by a Secret.
+func TestHubCannotClaimAllocationCIDRsOfAnotherHub(t *testing.T) {
+	const cidr = "243.1.0.0/16"
+	longAgo := func(s *clustersetv1alpha1.MemberStatus) { s.IDClaimedAt = ptr.To(metav1.Unix(0, 0)) }
+	w := newFixture(t, nil)
+	w.config.Ranges = []netip.Prefix{netip.MustParsePrefix("243.0.0.0/8")}
+	h, g := w.join("h", hubFor("*")), w.add("g", hubFor("*"))
+	g.ClaimsRead(identity.Claims{ID: "g", ClusterSet: "set", ClaimedAt: epoch.Add(time.Hour)})
+	w.probe(g, ownEntry("g"), relayedEntry("liar", claiming(cidr), longAgo))
+	expectUsable(t, w, "liar", cidr)
+	w.probe(h, ownEntry("h"), relayedEntry("x", claiming(cidr)))
+	expectUsable(t, w, "x", cidr)
+	expectUsable(t, w, "liar", "")
+	expectCondition(t, w.Entry("x"), clusterset.MemberClusterSetIP, "True", "Contested", `of cluster "liar" (relayed by hub "g") overlap`)
+	expectCondition(t, w.Entry("liar"), clusterset.MemberClusterSetIP, "False", "Overlaps", `of cluster "x" (relayed by hub "h"), which takes precedence`)
+
+	w.add("liar", func(spec *secret.Spec) { spec.AllocationCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)} })
+	expectUsable(t, w, "liar", cidr) // it was none: somebody recorded that
+	expectUsable(t, w, "x", "")
+	expectCondition(t, w.Entry("x"), clusterset.MemberClusterSetIP, "False", "Overlaps", "takes precedence because it is not relayed")
+}
+
+// R278: a cluster has no allocation CIDR if the hub that relays it refused its claim, also
+// after a restart. That the claim overlaps others in the view of the hub is for this
+// cluster to decide.
+func TestClaimThatAHubRefusesIsNotUsed(t *testing.T) {
+	const cidr = "243.1.0.0/16"
+	for reason, usable := range map[string]string{clusterset.ReasonNotAssigned: "", "Overlaps": cidr} {
+		t.Run(reason, func(t *testing.T) {
+			recorded := newHost()
+			w := newFixture(t, recorded)
+			h := w.join("h", hubFor("*"))
+			w.replace(t, h, exports.Services)
+			w.probe(h, ownEntry("h"), relayedEntry("x", claiming(cidr), func(s *clustersetv1alpha1.MemberStatus) {
+				s.Conditions = []metav1.Condition{{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionFalse, Reason: reason, Message: "any"}}
+			}))
+			w.persist(t)
+			after := restart(t, recorded, time.Second)
+			after.add("h", hubFor("*"))
+			for _, set := range []*fixture{w, after} {
+				expectUsable(t, set, "x", usable)
+				if usable == "" {
+					expectCondition(t, set.Entry("x"), clusterset.MemberClusterSetIP, "False", reason, `hub "h" refuses the allocation CIDRs that cluster "x" claims`)
+				}
+			}
+		})
+	}
+}
+
 func claiming(cidrs ...string) func(*clustersetv1alpha1.MemberStatus) {
 	return func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = cidrs }
 }

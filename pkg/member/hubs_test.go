@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,7 @@ func TestRelayedClusterHasItsOwnEntry(t *testing.T) {
 	w.replace(t, h, exports.Services, exported("h", "web"), exported("x", "web", "x"))
 	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
 	entry := relayedEntry("x", withExports(7))
+	entry.UID, entry.CreationTimestamp = "uid-of-the-hub", metav1.NewTime(epoch)
 	entry.Finalizers, entry.Annotations, entry.Namespace = []string{"x/y"}, map[string]string{"x": "y"}, "ns"
 	entry.Labels = map[string]string{"x": "y"}
 	w.probe(h, ownEntry("h"), entry)
@@ -74,6 +76,24 @@ func TestRelayedClusterHasItsOwnEntry(t *testing.T) {
 	w.probe(h, ownEntry("h"))
 	if w.Entry("x") != nil || w.exporters("web") != "h" {
 		t.Error("a cluster that the hub no longer lists still exists")
+	}
+}
+
+// R277: a hub has not seen a cluster after it was seen itself, whatever it says.
+func TestRelayedClusterIsNotSeenAfterItsHub(t *testing.T) {
+	w := newFixture(t, nil)
+	h := w.join("h", hubFor("*"))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	for _, seen := range []time.Duration{-time.Minute, 24 * time.Hour} {
+		at := metav1.NewTime(w.clock.Now().Add(seen))
+		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1), func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = &at }))
+		want := min(seen, 0)
+		if got := w.Entry("x").Status.LastSeen.Sub(w.clock.Now()); got != want {
+			t.Errorf("x was seen %s from now, want %s", got, want)
+		}
+		if got := w.Exports(types.NamespacedName{Namespace: "ns", Name: "web"})[0].LastSeen.Sub(w.clock.Now()); got != want {
+			t.Errorf("the exporter was seen %s from now, want %s", got, want)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *Set) Exports(service types.NamespacedName) []Export {
 		if export := route.Source.exports.Export(cluster, service); export != nil {
 			lastSeen := route.Source.lastSeenLocked()
 			if route.Entry != nil {
-				lastSeen = route.LastSeen()
+				lastSeen = lastRelayedLocked(route)
 			}
 			exports = append(exports, Export{*export, route.State, lastSeen})
 		}

@@ -6,7 +6,6 @@ package member
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/allocation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
 )
@@ -35,9 +35,9 @@ type roster struct {
 	changed []string
 	listing *view.Listing
 	// allocations are the allocation CIDRs of all clusters, sorted by cluster, and
-	// conflicts the overlapping ones that take precedence.
+	// conflicts those that overlap.
 	allocations []allocation.Claim
-	conflicts   map[string]allocation.Claim
+	conflicts   allocation.Conflicts
 	// usable are the allocation CIDRs without those of clusters with a conflict. It is
 	// replaced, never modified.
 	usable  clustersetip.Allocations
@@ -64,8 +64,8 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 	}
 	claims := r.claimsLocked(peers, routes)
 	if reallocated = !slices.EqualFunc(claims, r.allocations, allocation.Claim.Equal); reallocated {
-		r.allocations, r.conflicts = claims, allocation.Conflicts(claims)
-		r.usable = allocation.Usable(claims, r.conflicts)
+		r.allocations, r.conflicts = claims, allocation.NewConflicts(claims)
+		r.usable = r.conflicts.Usable(claims)
 	}
 	for _, p := range peers {
 		p.relateLocked(r.listing)
@@ -79,11 +79,11 @@ func (r *roster) relateLocked(peers map[string]*peer, routes map[string]route.Ro
 // assign to the claimant, whether it or a hub says so.
 func (r *roster) claimsLocked(peers map[string]*peer, routes map[string]route.Route[*peer]) []allocation.Claim {
 	own := allocation.Claim{Cluster: r.identity.ID, ClaimedAt: r.identity.IDClaimedAt, CIDRs: clusterset.SplitList(r.identity.CIDRs)}
-	claims, assigned := map[string]allocation.Claim{own.Cluster: own}, map[string][][]netip.Prefix{}
+	claims, secrets := map[string]allocation.Claim{own.Cluster: own}, map[string][]*peer{}
 	for _, p := range peers {
 		claim := p.allocationLocked()
 		p.unassigned = allocation.Unassigned(claim, p.spec.AllocationCIDRs)
-		assigned[p.id] = append(assigned[p.id], p.spec.AllocationCIDRs)
+		secrets[p.id] = append(secrets[p.id], p)
 		if p.acceptance.Accepted && p.unassigned == "" {
 			claims[p.id] = claim
 		}
@@ -92,13 +92,36 @@ func (r *roster) claimsLocked(peers map[string]*peer, routes map[string]route.Ro
 		if relayed.Entry == nil || len(claims[id].CIDRs) > 0 { // a hub may be used until a member has been read
 			continue
 		}
-		claim := allocation.Claim{Cluster: id, ClaimedAt: route.ClaimedAt(relayed.Entry), CIDRs: relayed.Entry.Status.ClusterSetIPCIDRs, Relayed: true}
-		refused := func(cidrs []netip.Prefix) bool { return allocation.Unassigned(claim, cidrs) != "" }
-		if !slices.ContainsFunc(assigned[id], refused) {
+		if claim, ok := relayedClaimLocked(relayed, secrets[id]); ok {
 			claims[id] = claim
 		}
 	}
 	return slices.SortedFunc(maps.Values(claims), func(a, b allocation.Claim) int { return cmp.Compare(a.Cluster, b.Cluster) })
+}
+
+// relayedClaimLocked returns the allocation CIDRs of a cluster that a hub relays. It
+// reports false if the hub itself refuses them, or a Secret of the cluster assigns others.
+// What a Secret assigns counts as that of a member: not only the hub says so.
+func relayedClaimLocked(relayed route.Route[*peer], secrets []*peer) (allocation.Claim, bool) {
+	claim := reportedClaimLocked(relayed)
+	for _, p := range secrets {
+		switch {
+		case p.spec.AllocationCIDRs == nil:
+		case allocation.Unassigned(claim, p.spec.AllocationCIDRs) != "":
+			return allocation.Claim{}, false
+		default:
+			claim.ClaimedAt, claim.Hub, claim.HubClaimedAt = p.joinedLocked(), "", time.Time{}
+		}
+	}
+	return claim, !response.AllocationRefused(relayed.Entry)
+}
+
+// reportedClaimLocked returns what a hub says about a cluster that it relays.
+func reportedClaimLocked(relayed route.Route[*peer]) allocation.Claim {
+	return allocation.Claim{
+		Cluster: relayed.Cluster, ClaimedAt: route.ClaimedAt(relayed.Entry), CIDRs: relayed.Entry.Status.ClusterSetIPCIDRs,
+		Hub: relayed.Source.id, HubClaimedAt: relayed.Source.joinedLocked(),
+	}
 }
 
 // allocateLocked computes the condition ClusterSetIP of a peer, unless nothing changed that
@@ -114,18 +137,20 @@ func (r *roster) allocateLocked(p *peer, reallocated bool) {
 		p.allocation = allocation.NotAssigned(p.unassigned)
 		return
 	}
-	conflict := conflictOf(r.conflicts, claim.Cluster)
+	conflict := r.conflicts.Of(claim.Cluster)
 	if !p.acceptance.Accepted && len(claim.CIDRs) > 0 { // not one of the claims
 		conflict = allocation.ConflictOf(claim, r.allocations)
 	}
 	p.allocation = allocation.Condition(claim, conflict, allocation.Problem(claim, r.config.Ranges))
 }
 
-func conflictOf(conflicts map[string]allocation.Claim, cluster string) *allocation.Claim {
-	if conflict, ok := conflicts[cluster]; ok {
-		return &conflict
+// relayedAllocationLocked returns the condition ClusterSetIP of a cluster that a hub relays.
+func (r *roster) relayedAllocationLocked(relayed route.Route[*peer]) *metav1.Condition {
+	claim := reportedClaimLocked(relayed)
+	if len(claim.CIDRs) > 0 && response.AllocationRefused(relayed.Entry) {
+		return allocation.NotAssigned(allocation.RefusedByHub(claim))
 	}
-	return nil
+	return allocation.Condition(claim, r.conflicts.Of(claim.Cluster), allocation.Problem(claim, r.config.Ranges))
 }
 
 // relateLocked computes the condition Mutual, unless nothing changed that it depends on.
@@ -161,8 +186,7 @@ func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.
 	}
 	for cluster, route := range routes {
 		if route.Entry != nil && entries[cluster] == nil {
-			exported, endpoints := route.Source.exports.Counts(cluster)
-			entries[cluster] = view.Relayed(route, exported, endpoints, route.Source.feedLocked().Complete())
+			entries[cluster] = r.relayedEntryLocked(route, now)
 		}
 	}
 	r.unlisted = r.readers.unlisted(r.identity.ID, r.listing.IDs, now)
@@ -216,6 +240,30 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 	return entry
 }
 
+func (r *roster) relayedEntryLocked(relayed route.Route[*peer], now time.Time) *clusterset.Member {
+	hub := relayed.Source
+	exported, endpoints := hub.exports.Counts(relayed.Cluster)
+	relay := view.Relay{
+		ClusterID: relayed.Cluster, Hub: hub.id, Path: relayed.Path, State: relayed.State, Entry: relayed.Entry, LastSeen: lastRelayedLocked(relayed),
+		TTL: hub.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(hub.spec.LostPolicy, r.config.LostPolicy),
+		Exports: exported, Endpoints: endpoints, Complete: hub.feedLocked().Complete(), Allocation: r.relayedAllocationLocked(relayed),
+	}
+	if before := r.entries[relayed.Cluster]; before != nil && len(before.Status.Path) > 0 {
+		relay.Previous = before.Status.Conditions
+	}
+	return view.Relayed(relay, now)
+}
+
+// lastRelayedLocked returns when a hub last saw a cluster that it relays: not after the
+// hub itself was seen, whatever it says.
+func lastRelayedLocked(relayed route.Route[*peer]) time.Time {
+	seen, hub := relayed.LastSeen(), relayed.Source.lastSeenLocked()
+	if seen.After(hub) {
+		return hub
+	}
+	return seen
+}
+
 func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
 	local := view.Local{
 		Identity: r.identity, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
@@ -228,7 +276,7 @@ func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
 	for _, prefix := range r.config.Ranges {
 		local.Ranges = append(local.Ranges, prefix.String())
 	}
-	local.Allocation = allocation.Condition(claim, conflictOf(r.conflicts, claim.Cluster), r.identity.CIDRProblem)
+	local.Allocation = allocation.Condition(claim, r.conflicts.Of(claim.Cluster), r.identity.CIDRProblem)
 	own := view.Own(local, now)
 	if own != nil {
 		r.ownConditions = own.Status.Conditions

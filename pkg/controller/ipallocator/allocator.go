@@ -357,8 +357,8 @@ func cannotAllocate(self *clustersetv1alpha1.Member) *export.Problem {
 	switch {
 	case condition == nil:
 		return &export.Problem{Reason: "NoClusterSetIPRange", Message: fmt.Sprintf(
-			"export requests a shared ClusterSet IP, but this cluster has no allocation CIDR; run `kubectl mcs join` again to assign one, "+
-				"create ClusterClaim %s, or opt out with annotation %s=false", multicluster.ClusterSetIPCIDRClaim, multicluster.UseClusterSetIPAnnotation)}
+			"export requests a shared ClusterSet IP, but this cluster has no allocation CIDR; run `kubectl mcs join` with all clusters to assign one, "+
+				"since other clusters may have recorded that it has none, or opt out with annotation %s=false", multicluster.UseClusterSetIPAnnotation)}
 	case condition.Status != metav1.ConditionTrue:
 		return &export.Problem{Reason: "ClusterSetIPRange" + condition.Reason,
 			Message: "export requests a shared ClusterSet IP, but none can be allocated: " + condition.Message}

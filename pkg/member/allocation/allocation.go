@@ -28,31 +28,54 @@ type Claim struct {
 	// ClaimedAt is when the cluster joined the ClusterSet.
 	ClaimedAt time.Time
 	CIDRs     []string
-	// Relayed is true if only a hub says so. It may say anything, also about ClaimedAt.
-	Relayed bool
+	// Hub is the hub that relays the cluster, and HubClaimedAt when the hub joined, if
+	// nothing but the hub says so: it may say anything, also about ClaimedAt.
+	Hub          string
+	HubClaimedAt time.Time
 }
 
 // Equal reports whether two claims are the same.
 func (c Claim) Equal(other Claim) bool {
-	return c.Cluster == other.Cluster && c.ClaimedAt.Equal(other.ClaimedAt) && slices.Equal(c.CIDRs, other.CIDRs) && c.Relayed == other.Relayed
+	return c.Cluster == other.Cluster && c.ClaimedAt.Equal(other.ClaimedAt) && slices.Equal(c.CIDRs, other.CIDRs) &&
+		c.Hub == other.Hub && c.HubClaimedAt.Equal(other.HubClaimedAt)
 }
 
-// Conflicts returns, by cluster, a claim that overlaps the cluster's own and
-// takes precedence: the cluster that joined first may allocate, but one that a hub
-// relays only after this cluster and all direct members. It takes O(n log n) for n
-// claims. Claims that are invalid allocate nothing and conflict with none.
-func Conflicts(claims []Claim) map[string]Claim {
-	claims = slices.Clone(claims)
-	slices.SortFunc(claims, func(a, b Claim) int {
-		switch {
-		case !a.Relayed && b.Relayed:
+// Relayed reports whether nothing but a hub says so.
+func (c Claim) Relayed() bool { return c.Hub != "" }
+
+// compare orders the claim that takes precedence first: that of the cluster that joined
+// first, but one that is relayed after all that are not. Of two relayed ones, it is the
+// one of the hub that joined first: a hub cannot date the clusters that it relays so that
+// they displace those of another hub.
+func compare(a, b Claim) int {
+	if a.Relayed() != b.Relayed() {
+		if b.Relayed() {
 			return -1
-		case a.Relayed && !b.Relayed:
-			return 1
 		}
-		return cmp.Or(identity.CompareAge(a.ClaimedAt, b.ClaimedAt), cmp.Compare(a.Cluster, b.Cluster))
-	})
-	conflicts := map[string]Claim{}
+		return 1
+	}
+	return cmp.Or(
+		identity.CompareAge(a.HubClaimedAt, b.HubClaimedAt), cmp.Compare(a.Hub, b.Hub),
+		identity.CompareAge(a.ClaimedAt, b.ClaimedAt), cmp.Compare(a.Cluster, b.Cluster),
+	)
+}
+
+// Conflicts are claims that overlap.
+type Conflicts struct {
+	// Lost has, by cluster, a claim that overlaps the cluster's own and takes precedence:
+	// the cluster may not allocate.
+	Lost map[string]Claim
+	// Contested has, by relayed cluster, a claim that overlaps the cluster's own and does
+	// not take precedence.
+	Contested map[string]Claim
+}
+
+// NewConflicts compares claims. It takes O(n log n) for n claims. Claims that are invalid
+// allocate nothing and conflict with none.
+func NewConflicts(claims []Claim) Conflicts {
+	claims = slices.Clone(claims)
+	slices.SortFunc(claims, compare)
+	conflicts := Conflicts{Lost: map[string]Claim{}, Contested: map[string]Claim{}}
 	var taken allocated
 	for _, claim := range claims {
 		cidrs, err := clustersetip.ParseCIDRs(claim.CIDRs)
@@ -60,10 +83,8 @@ func Conflicts(claims []Claim) map[string]Claim {
 			continue
 		}
 		for _, cidr := range cidrs {
-			if holder, ok := taken.overlapping(cidr); ok && holder.Cluster != claim.Cluster {
-				if _, known := conflicts[claim.Cluster]; !known {
-					conflicts[claim.Cluster] = holder
-				}
+			for _, holder := range taken.overlapping(cidr) {
+				conflicts.add(holder.claim, claim)
 			}
 		}
 		for _, cidr := range cidrs {
@@ -73,28 +94,51 @@ func Conflicts(claims []Claim) map[string]Claim {
 	return conflicts
 }
 
-// Usable returns the allocation CIDRs by cluster, none for clusters with a conflict:
-// those may not allocate.
-func Usable(claims []Claim, conflicts map[string]Claim) clustersetip.Allocations {
+// add records the first conflict of each of two clusters.
+func (c Conflicts) add(holder, claim Claim) {
+	if holder.Cluster == claim.Cluster {
+		return
+	}
+	if _, known := c.Lost[claim.Cluster]; !known {
+		c.Lost[claim.Cluster] = holder
+	}
+	if _, known := c.Contested[holder.Cluster]; !known && holder.Relayed() {
+		c.Contested[holder.Cluster] = claim
+	}
+}
+
+// Usable returns the allocation CIDRs by cluster, none for clusters that may not allocate
+// because of a conflict.
+func (c Conflicts) Usable(claims []Claim) clustersetip.Allocations {
 	cidrs := map[string][]string{}
 	for _, claim := range claims {
 		cidrs[claim.Cluster] = claim.CIDRs
-		if _, conflict := conflicts[claim.Cluster]; conflict {
+		if _, lost := c.Lost[claim.Cluster]; lost {
 			cidrs[claim.Cluster] = nil
 		}
 	}
 	return clustersetip.NewAllocations(cidrs)
 }
 
-// ConflictOf returns a claim of another cluster that overlaps the claim of a
-// cluster and takes precedence, nil without a conflict. The claim need not be
-// one of the claims.
-func ConflictOf(claim Claim, claims []Claim) *Claim {
-	others := slices.DeleteFunc(slices.Clone(claims), func(other Claim) bool { return other.Cluster == claim.Cluster })
-	if conflict, ok := Conflicts(append(others, claim))[claim.Cluster]; ok {
-		return &conflict
+// Of returns the conflicts of one cluster.
+func (c Conflicts) Of(cluster string) Conflict {
+	var conflict Conflict
+	if claim, ok := c.Lost[cluster]; ok {
+		conflict.Lost = &claim
 	}
-	return nil
+	if claim, ok := c.Contested[cluster]; ok {
+		conflict.Contested = &claim
+	}
+	return conflict
+}
+
+// Conflict is what [Conflicts] has about one cluster; nil for nothing.
+type Conflict struct{ Lost, Contested *Claim }
+
+// ConflictOf returns the conflict of a claim that need not be one of the claims.
+func ConflictOf(claim Claim, claims []Claim) Conflict {
+	others := slices.DeleteFunc(slices.Clone(claims), func(other Claim) bool { return other.Cluster == claim.Cluster })
+	return NewConflicts(append(others, claim)).Of(claim.Cluster)
 }
 
 // allocated are disjoint prefixes in order of their addresses, each with a claim
@@ -120,11 +164,9 @@ func (a allocated) search(cidr netip.Prefix) (from, to int) {
 	return from, to
 }
 
-func (a allocated) overlapping(cidr netip.Prefix) (Claim, bool) {
-	if from, to := a.search(cidr); from < to {
-		return a[from].claim, true
-	}
-	return Claim{}, false
+func (a allocated) overlapping(cidr netip.Prefix) []holding {
+	from, to := a.search(cidr)
+	return a[from:to]
 }
 
 func (a *allocated) add(cidr netip.Prefix, claim Claim) {
@@ -140,7 +182,10 @@ func (a *allocated) add(cidr netip.Prefix, claim Claim) {
 // empty if they can.
 func Problem(claim Claim, ranges []netip.Prefix) string {
 	cidrs, err := clustersetip.ParseCIDRs(claim.CIDRs)
-	if err != nil {
+	switch {
+	case err != nil && claim.Relayed(): // the hub may have written anything
+		return fmt.Sprintf("allocation CIDRs that hub %q reports for cluster %q are invalid", claim.Hub, claim.Cluster)
+	case err != nil:
 		return fmt.Sprintf("allocation CIDRs of cluster %q are invalid: %v", claim.Cluster, err)
 	}
 	if outside := clustersetip.Outside(cidrs, ranges); len(outside) > 0 {
@@ -163,10 +208,21 @@ func Unassigned(claim Claim, assigned []netip.Prefix) string {
 	if len(outside) == 0 {
 		return ""
 	}
+	change := "add them to"
+	if len(assigned) == 0 {
+		change = fmt.Sprintf("replace %q with them in", clusterset.MemberSecretNoAllocationCIDRs)
+	}
 	return fmt.Sprintf("cluster %q claims allocation CIDRs %v that its member Secret does not assign to it, and has no allocation CIDR in the view of this cluster: "+
 		"shared ClusterSet IPs of it in the allocation CIDRs of other clusters are not believed, those in no allocation CIDR are; "+
-		"correct its ClusterClaim %s or its flag --clusterset-ip-cidr, or, if it should have them, add them to %s in the member Secret",
-		claim.Cluster, outside, multicluster.ClusterSetIPCIDRClaim, clusterset.MemberSecretAllocationCIDRs)
+		"correct its ClusterClaim %s or its flag --clusterset-ip-cidr, or, if it should have them, %s %s in the member Secret",
+		claim.Cluster, outside, multicluster.ClusterSetIPCIDRClaim, change, clusterset.MemberSecretAllocationCIDRs)
+}
+
+// RefusedByHub describes that a hub refuses the allocation CIDRs of a cluster that it
+// relays, which has none here either.
+func RefusedByHub(claim Claim) string {
+	return fmt.Sprintf("hub %q refuses the allocation CIDRs that cluster %q claims, and the cluster has none in the view of this cluster either: see Member %q in cluster %q",
+		claim.Hub, claim.Cluster, claim.Cluster, claim.Hub)
 }
 
 // NotAssigned returns the condition of a cluster whose claim is [Unassigned].
@@ -175,21 +231,58 @@ func NotAssigned(message string) *metav1.Condition {
 }
 
 // Condition returns whether a cluster can allocate shared ClusterSet IPs, nil if
-// it has no allocation CIDRs. conflict is nil without a conflict.
-func Condition(claim Claim, conflict *Claim, problem string) *metav1.Condition {
+// it has no allocation CIDRs.
+func Condition(claim Claim, conflict Conflict, problem string) *metav1.Condition {
 	condition := &metav1.Condition{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionFalse}
 	switch {
 	case problem != "":
 		condition.Reason, condition.Message = "Invalid", problem
 	case len(claim.CIDRs) == 0:
 		return nil
-	case conflict != nil:
+	case conflict.Lost != nil:
 		condition.Reason = "Overlaps"
-		condition.Message = fmt.Sprintf("allocation CIDRs %s of cluster %q overlap %s of cluster %q, which joined earlier: choose other CIDRs with --clusterset-ip-cidr or ClusterClaim %s",
-			strings.Join(claim.CIDRs, ","), claim.Cluster, strings.Join(conflict.CIDRs, ","), conflict.Cluster, multicluster.ClusterSetIPCIDRClaim)
+		condition.Message = fmt.Sprintf("allocation CIDRs %s overlap %s, which %s", describe(claim), describe(*conflict.Lost), resolution(claim, *conflict.Lost))
+	case conflict.Contested != nil:
+		condition.Status, condition.Reason = metav1.ConditionTrue, "Contested"
+		condition.Message = fmt.Sprintf("allocation CIDRs %s are used, but %s overlap and are not: %s",
+			describe(claim), describe(*conflict.Contested), correction(claim, *conflict.Contested))
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "Allocates"
 		condition.Message = fmt.Sprintf("allocation CIDRs %s do not overlap those of other clusters", strings.Join(claim.CIDRs, ","))
 	}
 	return condition
+}
+
+// describe names CIDRs with their cluster, and the hub if nothing but the hub says so.
+func describe(claim Claim) string {
+	text := fmt.Sprintf("%s of cluster %q", strings.Join(claim.CIDRs, ","), claim.Cluster)
+	if claim.Relayed() {
+		text += fmt.Sprintf(" (relayed by hub %q)", claim.Hub)
+	}
+	return text
+}
+
+// resolution describes why a claim takes precedence over another, and what to do.
+func resolution(claim, winner Claim) string {
+	switch {
+	case !claim.Relayed():
+		return fmt.Sprintf("joined earlier: choose other CIDRs with --clusterset-ip-cidr or ClusterClaim %s", multicluster.ClusterSetIPCIDRClaim)
+	case !winner.Relayed():
+		return "takes precedence because it is not relayed: " + correction(claim, winner)
+	}
+	return "takes precedence: " + correction(claim, winner)
+}
+
+// correction describes how to settle which of two clusters has CIDRs, if a hub says so.
+func correction(a, b Claim) string {
+	var hubs []string
+	for _, claim := range []Claim{a, b} {
+		if claim.Relayed() {
+			hubs = append(hubs, fmt.Sprintf("%q", claim.Hub))
+		}
+	}
+	slices.Sort(hubs)
+	return fmt.Sprintf("choose other CIDRs for one of the clusters, or, if a hub reports wrong ones, correct hub %s, "+
+		"or create a member Secret with the right %s for the relayed cluster in this cluster",
+		strings.Join(slices.Compact(hubs), " or "), clusterset.MemberSecretAllocationCIDRs)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
@@ -96,14 +97,21 @@ func (c Contact) lasting() Contact {
 	return c
 }
 
-// lasting returns what is remembered of a hub's entry.
+// lasting returns what is remembered of a hub's entry. Of its conditions, that is whether
+// the hub refuses the allocation CIDRs of the cluster.
 func lasting(entry *clusterset.Member) *clusterset.Member {
-	remembered := *entry
-	remembered.ObjectMeta = exports.EssentialMetadata(entry.ObjectMeta)
-	status := &remembered.Status
-	status.LastSeen, status.Conditions, status.Peers = nil, nil, nil
-	status.Exports, status.Endpoints, status.Synced = 0, 0, false
-	return &remembered
+	status := &entry.Status
+	remembered := &clusterset.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: entry.Name},
+		Status: clusterset.MemberStatus{
+			ClusterID: status.ClusterID, ClusterUID: status.ClusterUID, ClusterSet: status.ClusterSet, IDClaimedAt: status.IDClaimedAt,
+			State: status.State, LostPolicy: status.LostPolicy, Path: status.Path, ClusterSetIPCIDRs: status.ClusterSetIPCIDRs,
+		},
+	}
+	if response.AllocationRefused(entry) {
+		remembered.Status.Conditions = []metav1.Condition{{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionFalse, Reason: clusterset.ReasonNotAssigned}}
+	}
+	return remembered
 }
 
 // recorded is the content of a document with a Contact.

@@ -81,15 +81,15 @@ func TestEntriesOfAHubAreRemembered(t *testing.T) {
 	seen := metav1.NewTime(membertest.Epoch)
 	entries := func(change func(*clustersetv1alpha1.MemberStatus)) map[string]*clusterset.Member {
 		entry := membertest.RelayedEntry("x", func(s *clustersetv1alpha1.MemberStatus) {
-			s.ClusterSetIPCIDRs, s.IDClaimedAt, s.TTLSeconds = []string{"243.2.0.0/16"}, &seen, 60
+			s.ClusterSetIPCIDRs, s.IDClaimedAt, s.LostPolicy, s.Path = []string{"243.2.0.0/16"}, &seen, "Keep", []string{"x", "g"}
 		}, change)
 		read, err := response.Members(&clustersetv1alpha1.MemberList{Items: []clustersetv1alpha1.Member{entry}})
 		membertest.Must(t, err)
 		return read.Members
 	}
 	volatile := func(s *clustersetv1alpha1.MemberStatus) {
-		s.LastSeen, s.Exports, s.Endpoints, s.Synced = &seen, 3, 4, true
-		s.Conditions = []metav1.Condition{{Type: "Reachable"}}
+		s.LastSeen, s.Exports, s.Endpoints, s.Synced, s.TTLSeconds, s.ClusterSetIPRanges = &seen, 3, 4, true, 60, []string{"243.0.0.0/8"}
+		s.Conditions = []metav1.Condition{{Type: "Reachable"}, {Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionFalse, Reason: "Overlaps"}}
 	}
 	lasting := Contact{Relayed: entries(func(s *clustersetv1alpha1.MemberStatus) { s.Synced, s.Peers = false, nil })}
 	contact := Contact{Relayed: entries(volatile)}.lasting()
@@ -106,5 +106,30 @@ func TestEntriesOfAHubAreRemembered(t *testing.T) {
 	lost := Contact{Relayed: entries(func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = nil })}.lasting()
 	if contact.equal(lost) {
 		t.Error("a change of the allocation CIDRs is not noticed")
+	}
+}
+
+// R278: it is remembered that a hub refuses the allocation CIDRs of a cluster, and not
+// since when or in which words.
+func TestRefusedAllocationOfAHubIsRemembered(t *testing.T) {
+	refused := func(at time.Time) *clusterset.Member {
+		return &clusterset.Member{
+			ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "uid", CreationTimestamp: metav1.NewTime(at)},
+			Status: clusterset.MemberStatus{Conditions: []metav1.Condition{{
+				Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionFalse, Reason: clusterset.ReasonNotAssigned, Message: at.String(), LastTransitionTime: metav1.NewTime(at),
+			}}},
+		}
+	}
+	first := Contact{Relayed: map[string]*clusterset.Member{"x": refused(membertest.Epoch)}}.lasting()
+	second := Contact{Relayed: map[string]*clusterset.Member{"x": refused(membertest.Epoch.Add(time.Hour))}}.lasting()
+	if !first.equal(second) {
+		t.Errorf("it is written again: %s", cmp.Diff(first, second))
+	}
+	data, err := encodeContact(recorded{"uid-h", first, nil})
+	membertest.Must(t, err)
+	decoded, err := decodeContact(data)
+	membertest.Must(t, err)
+	if !decoded.equal(first) || !response.AllocationRefused(decoded.Relayed["x"]) {
+		t.Errorf("want (-), got (+): %s", cmp.Diff(first, decoded.Contact))
 	}
 }

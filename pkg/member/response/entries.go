@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -89,8 +90,8 @@ func (e *Entries) add(member *clusterset.Member) {
 	case len(member.Name) > maxText:
 		e.refuse(member.Name, "name has %d bytes, at most %d are allowed: the entry is ignored", len(member.Name), maxText)
 		return
-	case len(status.Path) > maxPath || slices.ContainsFunc(status.Path, long):
-		e.refuse(member.Name, "status.path has %d items, at most %d short ones are allowed: the entry is ignored", len(status.Path), maxPath)
+	case len(status.Path) > maxPath || slices.ContainsFunc(status.Path, notClusterID):
+		e.refuse(member.Name, "status.path has %d items, at most %d cluster IDs are allowed: the entry is ignored", len(status.Path), maxPath)
 		return
 	}
 	if problems := limit(member); len(problems) > 0 {
@@ -105,14 +106,20 @@ func CIDRsFit(list []string) bool { return len(list) <= MaxCIDRs && !slices.Cont
 
 func long(text string) bool { return len(text) > maxText }
 
+func notClusterID(text string) bool { return len(validation.IsDNS1123Label(text)) > 0 }
+
+// AllocationRefused reports whether a hub refuses the allocation CIDRs that the cluster of
+// an entry claims, because it is not the cluster that they are assigned to.
+func AllocationRefused(entry *clusterset.Member) bool {
+	condition := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberClusterSetIP)
+	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == clusterset.ReasonNotAssigned
+}
+
 // limit drops what is not used of an entry, or exceeds a limit, and returns the latter.
 func limit(member *clusterset.Member) (problems []string) {
 	status := &member.Status
 	member.TypeMeta = metav1.TypeMeta{}
-	member.ObjectMeta = metav1.ObjectMeta{Name: member.Name, UID: member.UID, CreationTimestamp: member.CreationTimestamp}
-	if long(string(member.UID)) {
-		member.UID = ""
-	}
+	member.ObjectMeta = metav1.ObjectMeta{Name: member.Name}
 	for name, list := range map[string]*[]string{"clusterSetIPCIDRs": &status.ClusterSetIPCIDRs, "clusterSetIPRanges": &status.ClusterSetIPRanges} {
 		if !CIDRsFit(*list) {
 			problems = append(problems, fmt.Sprintf("status.%s has %d items, at most %d short ones are allowed: none is used", name, len(*list), MaxCIDRs))

@@ -29,7 +29,7 @@ func texts(count int) []string {
 // filled returns an entry of which everything is used.
 func filled(name string, state clustersetv1alpha1.MemberState) clustersetv1alpha1.Member {
 	return clustersetv1alpha1.Member{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: clustersetv1alpha1.MemberStatus{
 			ClusterID: name, ClusterUID: types.UID("uid-" + name), ClusterSet: "set", State: state, LostPolicy: "Keep",
 			ClusterSetIPCIDRs: texts(MaxCIDRs), ClusterSetIPRanges: texts(MaxCIDRs), Peers: texts(MaxClusters), Path: texts(maxPath),
@@ -70,6 +70,7 @@ func TestEntriesAreLimited(t *testing.T) {
 			"status.peers has 2 items", func(m *clustersetv1alpha1.Member) { m.Status.Peers = []string{"a"} }},
 		{"path", func(m *clustersetv1alpha1.Member) { m.Status.Path = texts(maxPath + 1) }, "status.path has 17 items", nil},
 		{"long path", func(m *clustersetv1alpha1.Member) { m.Status.Path = []string{long} }, "status.path has 1 items", nil},
+		{"path that is not one of clusters", func(m *clustersetv1alpha1.Member) { m.Status.Path = []string{"b", "call 555"} }, "status.path has 2 items", nil},
 		{"name", func(m *clustersetv1alpha1.Member) { m.Name = long }, "name has 254 bytes", nil},
 		{"ID", func(m *clustersetv1alpha1.Member) { m.Status.ClusterID = long }, "status.clusterID",
 			func(m *clustersetv1alpha1.Member) {
@@ -77,7 +78,7 @@ func TestEntriesAreLimited(t *testing.T) {
 			}},
 		{"metadata", func(m *clustersetv1alpha1.Member) {
 			m.Labels, m.Annotations, m.Finalizers, m.ManagedFields = map[string]string{"a": long}, map[string]string{"a": long}, texts(1000), make([]metav1.ManagedFieldsEntry, 1000)
-			m.GenerateName, m.Namespace, m.Kind = long, long, long
+			m.GenerateName, m.Namespace, m.Kind, m.UID, m.CreationTimestamp = long, long, long, "uid", metav1.Now() // R277
 		}, "", func(*clustersetv1alpha1.Member) {}},
 		{"conditions", func(m *clustersetv1alpha1.Member) { m.Status.Conditions = make([]metav1.Condition, maxConditions+1) },
 			"status.conditions has 17 items", func(*clustersetv1alpha1.Member) {}},

@@ -18,7 +18,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
@@ -139,18 +138,6 @@ func Timestamp(at time.Time) *metav1.Time {
 	}
 	seconds := metav1.NewTime(at).Rfc3339Copy()
 	return &seconds
-}
-
-// Relayed returns the entry of a cluster that a hub relays. exported and
-// endpoints are how much of its exports is held, and complete whether the hub's
-// feed is.
-func Relayed[K comparable](route route.Route[K], exported, endpoints int32, complete bool) *clusterset.Member {
-	entry := route.Entry.DeepCopy()
-	entry.Labels = map[string]string{managedByLabel: managedBy}
-	entry.Status.Path, entry.Status.State = route.Path, route.State
-	entry.Status.Exports, entry.Status.Endpoints, entry.Status.Peers = exported, endpoints, nil
-	entry.Status.Synced = entry.Status.Synced && complete
-	return entry
 }
 
 // Local is a snapshot of this cluster.
