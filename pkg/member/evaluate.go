@@ -15,11 +15,45 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
 
+// evaluationInterval is how often all peers are evaluated because of what members
+// report, however many members report something else all the time.
+const evaluationInterval = 100 * time.Millisecond
+
+// evaluateSoonLocked evaluates all peers because of what a member reported: at once, unless
+// that was done less than an interval ago.
+func (s *Set) evaluateSoonLocked() {
+	ctx := s.base
+	if ctx == nil { // nobody would do it later
+		s.evaluateLocked()
+		return
+	}
+	wait, arranged := s.evaluation.Request(s.config.Clock.Now())
+	switch {
+	case arranged:
+	case wait == 0:
+		s.evaluateLocked()
+	default:
+		s.running.Go(func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.config.Clock.After(wait):
+			}
+			s.locked(func() {
+				if s.evaluation.Due(s.config.Clock.Now()) {
+					s.evaluateLocked()
+				}
+			})()
+		})
+	}
+}
+
 // evaluateLocked decides which peers are members and which routes are used, and
 // passes on what that changes. It is needed only when something changed that
 // other peers depend on.
 func (s *Set) evaluateLocked() {
 	s.evaluations++
+	s.evaluation.Done(s.config.Clock.Now())
 	candidates := make([]acceptance.Candidate, 0, len(s.peers))
 	for _, p := range s.peers {
 		candidates = append(candidates, p.candidateLocked())

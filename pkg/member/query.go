@@ -80,11 +80,14 @@ func (s *Set) Names() []string {
 	return slices.Sorted(maps.Keys(s.roster.entries))
 }
 
-// Settled reports whether every member has been read completely: nothing that
-// is known comes from memory alone.
+// Settled reports whether every member has been read completely, and what was read
+// is in use: nothing that is known comes from memory alone.
 func (s *Set) Settled() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if s.evaluation.Pending() {
+		return false
+	}
 	for _, p := range s.peers {
 		if !p.settledLocked() {
 			return false

@@ -88,7 +88,7 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 		}
 		if complete := p.listed == [exports.Kinds]bool{true, true}; complete && !p.read || p.spec.Relay.Any() {
 			p.read = p.read || complete
-			r.set.evaluateLocked() // the routes may lead through this peer now
+			r.set.evaluateSoonLocked() // the routes may lead through this peer now
 			return
 		}
 		r.set.refreshLocked(p)
@@ -183,7 +183,7 @@ func (r *receiver) ClaimsRead(claims identity.Claims) {
 			return
 		}
 		p.claims, p.claimedAt = &claims, claims.ClaimedAt
-		r.set.evaluateLocked()
+		r.set.evaluateSoonLocked()
 	})
 }
 
@@ -219,7 +219,7 @@ func (r *receiver) Probed(entries *response.Entries, err error) {
 			s.recordContactLocked(p)
 		}
 		if changed || p.spec.Relay.Any() || p.state != p.stateLocked(now, s.config.TTL) {
-			s.evaluateLocked()
+			s.evaluateSoonLocked()
 			return
 		}
 		p.relateLocked(s.roster.listing)
@@ -244,7 +244,7 @@ func (r *receiver) confirm(members map[string]*clusterset.Member) {
 		return store.Confirm(p.id, members, p.rejected)
 	}, func(update exports.Update) {
 		if update.Len() > 0 && p.spec.Relay.Any() {
-			r.set.evaluateLocked() // the entries of relayed clusters count objects, too
+			r.set.evaluateSoonLocked() // the entries of relayed clusters count objects, too
 			return
 		}
 		r.set.refreshLocked(p)

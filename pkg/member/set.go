@@ -8,8 +8,8 @@
 // withdraws it.
 //
 // The packages below it refer only downwards. feed reads one member; memory
-// records exports across restarts; acceptance, allocation, exports, liveness and
-// route decide; view shows the outcome. Only this package knows all of them.
+// records exports across restarts; acceptance, allocation, coalesce, exports, liveness
+// and route decide; view shows the outcome. Only this package knows all of them.
 package member
 
 import (
@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/coalesce"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
@@ -94,7 +95,9 @@ type Set struct {
 	networks *exports.Networks
 	// deferred is to be run as soon as mu is released.
 	deferred []func()
-	// evaluations counts how often all peers were evaluated.
+	// evaluation is when all peers are evaluated because of what members report, and
+	// evaluations counts how often they were.
+	evaluation  coalesce.Schedule
 	evaluations int
 
 	running sync.WaitGroup
@@ -123,6 +126,8 @@ func New(config Config) *Set {
 		sightings: map[string]sighting.Sighting{},
 		routes:    map[string]route.Route[*peer]{},
 		ready:     make(chan struct{}),
+
+		evaluation: coalesce.New(evaluationInterval),
 	}
 	s.roster = newRoster(&s.config)
 	return s
