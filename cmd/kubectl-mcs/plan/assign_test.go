@@ -109,6 +109,22 @@ func TestAllocationCIDRsAreAssigned(t *testing.T) {
 			},
 			want: []string{"west AssignCIDRs 243.4.0.0/16", "twin AssignCIDRs 243.5.0.0/16"},
 		},
+		{ // R298: only the cluster itself may keep what it is said to have.
+			name: "CIDRs that a member is said to have, which is among the clusters",
+			clusters: []Cluster{
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), taken("uid-hub", "243.2.0.0/16"), taken("uid-back", "243.3.0.0/16")),
+				newCluster("hub", in("set"), ipv4, owns("243.9.0.0/16"), taken("uid-east", "243.4.0.0/16")),
+				newCluster("back", ipv4, owns("243.3.0.0/16")), newCluster("twin", ipv4, owns("243.2.0.0/16")), newCluster("west", ipv4, owns("243.4.0.0/16")),
+			},
+			want: []string{"twin AssignCIDRs 243.5.0.0/16", "west AssignCIDRs 243.6.0.0/16"},
+		},
+		{ // R298
+			name: "CIDRs that were recorded for two clusters whose UID is unknown",
+			clusters: []Cluster{
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), records("x", "243.2.0.0/16"), records("y", "243.3.0.0/16")), newCluster("west", ipv4),
+			},
+			want: []string{"west AssignCIDRs 243.4.0.0/16"},
+		},
 		{
 			name: "no ID: ranges of the other clusters", clusters: []Cluster{newCluster("new", unlisted()), newCluster("disabled"), newCluster("east", ipv4, owns("243.1.0.0/16"))},
 			want: []string{"new AssignCIDRs 243.2.0.0/16"},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 // Cluster is the observed state of a cluster.
@@ -44,7 +46,7 @@ type Cluster struct {
 	// CIDRs if a flag of mcs-apiserver takes precedence over the claim.
 	Claimed []string
 	// Taken are the allocation CIDRs that accepted members claim in the view of the
-	// cluster, by UID, unless its Secrets say which ones they have.
+	// cluster, by UID, unless its Secrets say which ones they have, or it refuses them.
 	Taken map[types.UID][]string
 	// SharedIPs are the shared ClusterSet IPs that any member holds in the view of the
 	// cluster. A cluster that left may have allocated them.
@@ -70,6 +72,8 @@ type Member struct {
 	// AllocationCIDRs are the allocation CIDRs of the member according to the Secret, empty
 	// if the Secret does not say.
 	AllocationCIDRs string
+	// Secret is the name of the Secret.
+	Secret types.NamespacedName
 	// Rejected is true if the member rejects the credential in the Secret.
 	Rejected bool
 }
@@ -139,6 +143,9 @@ func (s Step) String() string {
 	case RecordJoinTimes:
 		return "record when " + peers + " joined"
 	case RecordCIDRs:
+		if s.Value == clusterset.MemberSecretNoAllocationCIDRs {
+			return "record that " + peers + " has no allocation CIDR"
+		}
 		return "record allocation CIDR " + s.Value + " of " + peers
 	case WaitForMembers:
 		return "wait for connection to " + peers

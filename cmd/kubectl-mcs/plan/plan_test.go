@@ -43,7 +43,7 @@ func has(id string) func(*Cluster) {
 func records(id, cidrs string) func(*Cluster) {
 	return func(c *Cluster) {
 		recorded := c.Members[id]
-		recorded.AllocationCIDRs = cidrs
+		recorded.AllocationCIDRs, recorded.Secret = cidrs, types.NamespacedName{Namespace: "mcs-system", Name: "member-" + id}
 		c.Members[id] = recorded
 	}
 }
@@ -75,6 +75,17 @@ func with(c Cluster, changes ...func(*Cluster)) Cluster {
 	return c
 }
 
+// recordNone makes members record that others have no allocation CIDRs, if they have none.
+func recordNone(clusters []Cluster) {
+	for _, c := range clusters {
+		for _, peer := range clusters {
+			if _, known := c.Members[peer.ID]; known && len(peer.Ranges) == 0 && len(peer.CIDRs) == 0 {
+				records(peer.ID, "none")(&c)
+			}
+		}
+	}
+}
+
 // steps abbreviates a plan: context, action, and value or peers.
 func steps(plan Plan) []string {
 	var lines []string
@@ -100,6 +111,8 @@ func TestJoinPlan(t *testing.T) {
 				"east AddMembers north,west", "north AddMembers east,west", "west AddMembers east,north",
 				"east JoinClusterSet production", "north JoinClusterSet production", "west JoinClusterSet production",
 				"east RecordJoinTimes north,west", "north RecordJoinTimes east,west", "west RecordJoinTimes east,north",
+				"east RecordCIDRs nonenorth", "east RecordCIDRs nonewest", "north RecordCIDRs noneeast",
+				"north RecordCIDRs nonewest", "west RecordCIDRs noneeast", "west RecordCIDRs nonenorth",
 				"east WaitForMembers north,west", "north WaitForMembers east,west", "west WaitForMembers east,north",
 			},
 		},
@@ -111,6 +124,7 @@ func TestJoinPlan(t *testing.T) {
 				"ctx-e AddMembers west", "ctx-w AddMembers east",
 				"ctx-e JoinClusterSet production", "ctx-w JoinClusterSet production",
 				"ctx-e RecordJoinTimes west", "ctx-w RecordJoinTimes east",
+				"ctx-e RecordCIDRs nonewest", "ctx-w RecordCIDRs noneeast",
 				"ctx-e WaitForMembers west", "ctx-w WaitForMembers east",
 			},
 		},
@@ -123,6 +137,7 @@ func TestJoinPlan(t *testing.T) {
 				"east AddMembers north", "west AddMembers north", "north AddMembers east,west",
 				"north JoinClusterSet production",
 				"east RecordJoinTimes north", "west RecordJoinTimes north", "north RecordJoinTimes east,west",
+				"east RecordCIDRs nonenorth", "west RecordCIDRs nonenorth", "north RecordCIDRs noneeast", "north RecordCIDRs nonewest",
 				"east WaitForMembers west,north", "west WaitForMembers east,north", "north WaitForMembers east,west",
 			},
 		},
@@ -190,11 +205,12 @@ func TestJoinPlan(t *testing.T) {
 			want: []string{
 				"west SetClusterID west-2", "east GrantAccess west-2", "west GrantAccess east",
 				"east AddMembers west-2", "west AddMembers east", "west JoinClusterSet production",
-				"east RecordJoinTimes west-2", "west RecordJoinTimes east", "east WaitForMembers west-2", "west WaitForMembers east",
+				"east RecordJoinTimes west-2", "west RecordJoinTimes east", "east RecordCIDRs nonewest-2", "west RecordCIDRs noneeast", "east WaitForMembers west-2", "west WaitForMembers east",
 			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			recordNone(test.clusters)
 			before := slices.Clone(test.clusters)
 			plan, err := Join("production", test.clusters, test.ids)
 			if err != nil {
@@ -222,6 +238,8 @@ func TestStepsAreStructured(t *testing.T) {
 		{Context: "east", Action: JoinClusterSet, Value: "production"},
 		{Context: "east", Action: RecordJoinTimes, Peers: []string{"west"}},
 		{Context: "west", Action: RecordJoinTimes, Peers: []string{"east"}},
+		{Context: "east", Action: RecordCIDRs, Value: "none", Peers: []string{"west"}},
+		{Context: "west", Action: RecordCIDRs, Value: "none", Peers: []string{"east"}},
 		{Context: "east", Action: WaitForMembers, Peers: []string{"west"}},
 		{Context: "west", Action: WaitForMembers, Peers: []string{"east"}},
 	}

@@ -688,6 +688,23 @@ func TestWaitForMembers(t *testing.T) {
 	})
 }
 
+// R299: the error says why the cluster is not connected to a member, and not what does
+// not prevent that.
+func TestTimeoutExplainsWhatIsMissing(t *testing.T) {
+	entries := []clustersetv1alpha1.Member{
+		*clustertest.NewMember("west", clustersetv1alpha1.MemberConnected,
+			clustertest.Condition(clusterset.MemberAccepted, metav1.ConditionTrue, "Accepted", ""),
+			clustertest.Condition(clusterset.MemberSynced, metav1.ConditionUnknown, "Reading", "not read\x1b[2J yet"),
+			clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, clusterset.ReasonListsOthers, "lists others"),
+			clustertest.Condition(clusterset.MemberExportAges, metav1.ConditionFalse, clusterset.ReasonBackdated, "older")),
+		*clustertest.NewMember("north", "Conn\x1b[2Jected", clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, "NotListed", "run join")),
+	}
+	want := []string{`west (Connected; Synced is Unknown, Reading: not read\u001b[2J yet)`, `north (Conn\u001b[2Jected; Mutual is False, NotListed: run join)`}
+	if diff := cmp.Diff(want, unconnected(entries, []string{"west", "north"})); diff != "" {
+		t.Errorf("unexpected result (-want +got):\n%s", diff)
+	}
+}
+
 func TestWaitForMembersTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCluster("east", "east")
@@ -695,7 +712,7 @@ func TestWaitForMembersTimesOut(t *testing.T) {
 			clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting, clustertest.Condition(clusterset.MemberReachable, metav1.ConditionFalse, "Unreachable", "no answer")))
 		began := time.Now() // of the bubble
 		err := s.waitForMembers(t.Context(), []string{"north", "south", "west"}, time.Minute)
-		expect.Error(t, err, "not connected after 1m0s: north (not a member yet); west (Connecting: ", "no answer")
+		expect.Error(t, err, "not connected after 1m0s: north (not a member yet); west (Connecting; Reachable is False, Unreachable: no answer)")
 		if strings.Contains(err.Error(), "south") || time.Since(began) != time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}

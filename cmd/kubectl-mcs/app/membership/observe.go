@@ -215,7 +215,10 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		}
 		// If there are several, join updates the one with the default name.
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
-			c.Observed.Members[id] = plan.Member{Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]), AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs])}
+			c.Observed.Members[id] = plan.Member{
+				Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
+				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
+			}
 			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {
 			c.memberSecrets[id] = append(c.memberSecrets[id], secret.Name)
@@ -260,16 +263,13 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 }
 
 // claimCounts reports whether the allocation CIDRs that a cluster claims count in the view
-// of another one: it is accepted, and they are not refused.
+// of another one: it is accepted, and they are not refused for any reason.
 func claimCounts(status *clustersetv1alpha1.MemberStatus) bool {
 	switch status.State {
-	case clustersetv1alpha1.MemberLocal:
-		return true
-	case clustersetv1alpha1.MemberConnecting, clustersetv1alpha1.MemberRefused:
-		return false
+	case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
+		return !meta.IsStatusConditionFalse(status.Conditions, clusterset.MemberClusterSetIP)
 	}
-	condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberClusterSetIP)
-	return condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != clusterset.ReasonNotAssigned
+	return false // what a cluster has itself is not hearsay
 }
 
 // ObserveSharedIPs reads the shared ClusterSet IPs that members hold, in all clusters

@@ -118,7 +118,7 @@ func TestSecretWithDefaultNameComesFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"member-west", "by-gitops"}, s.memberSecrets["west"]); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
-	if got := s.Observed.Members["west"]; got != (plan.Member{}) { // the content of the default one
+	if got := s.Observed.Members["west"]; got != (plan.Member{Secret: types.NamespacedName{Namespace: "mcs-system", Name: "member-west"}}) { // the content of the default one
 		t.Errorf("got %+v", got)
 	}
 }
@@ -134,19 +134,23 @@ func TestRejectedCredentialsAreObserved(t *testing.T) {
 	}
 }
 
+// R298: claims that are refused for any reason do not count.
 func TestAllocationCIDRsAreObserved(t *testing.T) {
 	withCIDR := func(name string, state clustersetv1alpha1.MemberState, cidr string, changes ...func(*clustersetv1alpha1.MemberStatus)) *clustersetv1alpha1.Member {
 		member := clustertest.NewMember(name, state, changes...)
 		member.Status.ClusterUID, member.Status.ClusterSetIPRanges, member.Status.ClusterSetIPCIDRs = types.UID("uid-"+name), []string{"243.0.0.0/8"}, []string{cidr}
 		return member
 	}
+	relayed := func(status *clustersetv1alpha1.MemberStatus) { status.Path = []string{status.ClusterID, "hub"} }
 	claim := &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterSetIPCIDRClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "243.9.0.0/16, fd00::/112"}}
 	s := newCluster("east", "")
 	s.Observed, s.MCS = newObserved("east"), mcsfake.NewSimpleClientset(claim,
 		withCIDR("east", clustersetv1alpha1.MemberLocal, "243.1.0.0/16", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", "")),
 		withCIDR("west", clustersetv1alpha1.MemberLost, "243.2.0.0/16"),
-		withCIDR("overlapping", clustersetv1alpha1.MemberStale, "243.1.0.0/17", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", "")),
 		// A member cannot prevent others from joining with what is not believed.
+		withCIDR("overlapping", clustersetv1alpha1.MemberStale, "243.0.0.0/8", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", "")),
+		withCIDR("relayed", clustersetv1alpha1.MemberConnected, "243.4.0.0/16", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionTrue, "Contested", ""), relayed),
+		withCIDR("lying", clustersetv1alpha1.MemberConnected, "243.0.0.0/8", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", ""), relayed),
 		withCIDR("refused", clustersetv1alpha1.MemberRefused, "243.0.0.0/8"),
 		withCIDR("connecting", clustersetv1alpha1.MemberConnecting, "243.0.0.0/8"),
 		withCIDR("unassigned", clustersetv1alpha1.MemberConnected, "243.0.0.0/8", clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, clusterset.ReasonNotAssigned, "")),
@@ -161,9 +165,9 @@ func TestAllocationCIDRsAreObserved(t *testing.T) {
 	}
 	want := newObserved("east")
 	want.Ranges, want.CIDRs, want.Claimed = []string{"243.0.0.0/8"}, []string{"243.1.0.0/16"}, []string{"243.9.0.0/16", "fd00::/112"}
-	want.Members, want.Connected = recorded, map[string]bool{"unassigned": true, "recorded": true}
-	want.Known = map[string]types.UID{"west": "uid-west", "overlapping": "uid-overlapping", "unassigned": "uid-unassigned", "recorded": "uid-recorded"}
-	want.Taken = map[types.UID][]string{"uid-east": {"243.1.0.0/16"}, "uid-west": {"243.2.0.0/16"}, "uid-overlapping": {"243.1.0.0/17"}}
+	want.Members, want.Connected = recorded, map[string]bool{"unassigned": true, "recorded": true, "relayed": true, "lying": true}
+	want.Known = map[string]types.UID{"west": "uid-west", "overlapping": "uid-overlapping", "unassigned": "uid-unassigned", "recorded": "uid-recorded", "relayed": "uid-relayed", "lying": "uid-lying"}
+	want.Taken = map[types.UID][]string{"uid-west": {"243.2.0.0/16"}, "uid-relayed": {"243.4.0.0/16"}}
 	if diff := cmp.Diff(want, s.Observed); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 )
 
 // waitForMembers watches the members of the cluster until it is connected to all
@@ -72,7 +71,7 @@ func (c *Cluster) waitForMembers(ctx context.Context, peers []string, timeout ti
 	return fmt.Errorf("not connected after %s: %s", timeout, strings.Join(unconnected(entries, peers), "; "))
 }
 
-// unconnected describes the peers that the cluster is not connected to yet.
+// unconnected describes the peers that the cluster is not connected to yet, and why.
 func unconnected(entries []clustersetv1alpha1.Member, peers []string) []string {
 	var descriptions []string
 	for _, peer := range peers {
@@ -81,10 +80,23 @@ func unconnected(entries []clustersetv1alpha1.Member, peers []string) []string {
 		case entry == nil:
 			descriptions = append(descriptions, peer+" (not a member yet)")
 		case !isConnected(entry):
-			descriptions = append(descriptions, fmt.Sprintf("%s (%s: %s)", peer, entry.Status.State, printer.Escape(strings.Join(conditions.Problems(entry.Status.Conditions), ", "))))
+			descriptions = append(descriptions, fmt.Sprintf("%s (%s)", peer, printer.Escape(obstacles(entry))))
 		}
 	}
 	return descriptions
+}
+
+// obstacles describes why the cluster is not connected to a member: the state, and all
+// conditions that have to be True for that and are not.
+func obstacles(entry *clustersetv1alpha1.Member) string {
+	texts := []string{string(entry.Status.State)}
+	for _, conditionType := range []string{clusterset.MemberAccepted, clusterset.MemberReachable, clusterset.MemberSynced, clusterset.MemberMutual} {
+		condition := meta.FindStatusCondition(entry.Status.Conditions, conditionType)
+		if condition != nil && condition.Status != metav1.ConditionTrue && condition.Reason != clusterset.ReasonListsOthers {
+			texts = append(texts, fmt.Sprintf("%s is %s, %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // isConnected reports whether all exports of a member are known and the member
