@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +53,8 @@ type victim struct {
 	name string
 	// own are addresses of its Nodes, Pods and Services.
 	own []string
+	// freeIP is one that it could allocate.
+	freeIP string
 }
 
 // newAttacker connects a hostile cluster to the others. All of its Pods answer connections.
@@ -68,7 +71,7 @@ func newAttacker(t *testing.T) *attacker {
 	for _, cluster := range both() {
 		config := expect.Must(cluster.Config())(t)
 		a.victims = append(a.victims, &victim{
-			name: cluster.Name, own: ownAddresses(t, cluster),
+			name: cluster.Name, own: ownAddresses(t, cluster), freeIP: freeIP(t, cluster),
 			Victim: hostile.Victim{Kubernetes: expect.Must(kubernetes.NewForConfig(config))(t), Clientset: expect.Must(versioned.NewForConfig(config))(t)},
 		})
 	}
@@ -92,6 +95,23 @@ func ownAddresses(t *testing.T, cluster *localcluster.Cluster) []string {
 		all = append(all, addresses...)
 	}
 	return all
+}
+
+// freeIP returns the last address of the allocation CIDR of a cluster that no service has.
+func freeIP(t *testing.T, cluster *localcluster.Cluster) string {
+	t.Helper()
+	used := words(t, cluster, "get", "serviceimports", "-A", "-o", "jsonpath={.items[*].spec.ips[*]}")
+	cidr := netip.MustParsePrefix(words(t, cluster, "get", "member", cluster.Name, "-o", "jsonpath={.status.clusterSetIPCIDRs[0]}")[0])
+	var free netip.Addr
+	for address := cidr.Addr(); cidr.Contains(address); address = address.Next() {
+		if !slices.Contains(used, address.String()) {
+			free = address
+		}
+	}
+	if !free.IsValid() {
+		t.Fatalf("%s has no free address in %s", cluster.Name, cidr)
+	}
+	return free.String()
 }
 
 // checkBackends checks that Pods can reach the endpoints of the hostile cluster: otherwise, no
@@ -223,7 +243,7 @@ func (a *attacker) join(ctx context.Context, victim *victim, attack hostile.Atta
 
 // target returns what the attacker attacks in a namespace of a victim.
 func (a *attacker) target(victim *victim, id, namespace string) hostile.Target {
-	target := hostile.Target{ID: id, Importer: victim.name, ClusterSet: "e2e", Namespace: namespace, Own: victim.own, SharedIP: a.sharedIP, FreeIP: a.sharedIP, Elsewhere: "http://" + a.node.IPs()[0]}
+	target := hostile.Target{ID: id, Importer: victim.name, ClusterSet: "e2e", Namespace: namespace, Own: victim.own, SharedIP: a.sharedIP, FreeIP: victim.freeIP, Elsewhere: "http://" + a.node.IPs()[0]}
 	for _, other := range a.victims {
 		if other != victim {
 			target.Honest = other.name
@@ -241,7 +261,7 @@ func (v *victim) expel(ctx context.Context, id string) error {
 var hostileIDs = sync.OnceValue(func() []string {
 	ids := []string{trap}
 	for _, attack := range hostile.Attacks() {
-		ids = append(ids, attack.Name)
+		ids = append(ids, hostile.Identities(attack.Name)...)
 	}
 	return ids
 })

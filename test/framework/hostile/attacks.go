@@ -41,6 +41,9 @@ type Attack struct {
 	Secret map[string]string
 	// Reported is the condition of the Member that reports it, nil if none is promised.
 	Reported *Report
+	// Reporter is the number of the cluster behind the hostile member whose Member reports it,
+	// zero for that of the hostile member itself.
+	Reporter int
 	// Imported is how many Services of the member are imported nevertheless, at least; -1
 	// if any number may be. If it is 0, none is.
 	Imported int
@@ -54,6 +57,20 @@ type Report struct {
 	// Parts are parts of the message.
 	Parts []string
 }
+
+// Behind returns the ID of a cluster that a hostile member relays as a hub.
+func Behind(id string, number int) string { return fmt.Sprintf("%s-behind-%d", id, number) }
+
+// ReportingMember returns the name of the Member that reports the attack.
+func (a Attack) ReportingMember() string {
+	if a.Reporter > 0 {
+		return Behind(a.Name, a.Reporter)
+	}
+	return a.Name
+}
+
+// Identities returns the ID of a hostile member and those of the clusters behind it.
+func Identities(id string) []string { return []string{id, Behind(id, 1), Behind(id, 2)} }
 
 // Attacks returns all attacks.
 func Attacks() []Attack {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -45,6 +46,22 @@ func DecisionAttacks() []Attack {
 			},
 		},
 		{
+			// As a hub, it says that the clusters behind it joined before all others, and
+			// allocate from what others have, and the honest member as well.
+			Name: "allocation-cidrs-of-relayed-clusters", Imported: 1, Reporter: 2, Reported: &Report{"ClusterSetIP", "Overlaps", []string{"relayed by hub", "takes precedence"}},
+			Secret: map[string]string{clusterset.MemberSecretJoinedAt: longAgo.Format(time.RFC3339), clusterset.MemberSecretRelayFor: "*"},
+			Behavior: func(target Target) Behavior {
+				entries, first := []string{Entry(target.ID, target.ClusterSet, []string{target.Importer, target.Honest})}, Behind(target.ID, 1)
+				for _, id := range []string{first, Behind(target.ID, 2), target.Honest} {
+					entries = append(entries, Entry(id, target.ClusterSet, nil, target.relayedClaim))
+				}
+				return Behavior{
+					Services: {Objects: slices.Values([]string{target.service(0), Service(target.Namespace, "behind", first, deciding(target.SharedIP, first, longAgo), relayedBy(first))})},
+					Members:  {Objects: slices.Values(entries)},
+				}
+			},
+		},
+		{
 			Name: "one-ip-in-many-services", Imported: sharingServices / 5, Sent: sharingServices,
 			Behavior: func(target Target) Behavior {
 				return Behavior{Services: {Objects: numbered(sharingServices, func(number int) string {
@@ -53,6 +70,22 @@ func DecisionAttacks() []Attack {
 			},
 		},
 	}
+}
+
+// relayedClaim makes an entry that of a relayed cluster, which claims the shared
+// ClusterSet IP of the importer and is said to be expelled.
+func (t Target) relayedClaim(entry *clustersetv1alpha1.Member) {
+	status := &entry.Status
+	status.State, status.ClusterSetIPCIDRs, status.IDClaimedAt = clustersetv1alpha1.MemberConnected, []string{t.SharedIP + "/32"}, ptr.To(metav1.NewTime(longAgo))
+	status.Conditions = []metav1.Condition{
+		{Type: clusterset.MemberAccepted, Status: metav1.ConditionFalse, Reason: clusterset.ReasonExpelled, Message: "\x1b[2J"},
+		{Type: clusterset.MemberClusterSetIP, Status: metav1.ConditionTrue, Reason: "Allocates", Message: "\x1b[2J"},
+	}
+}
+
+// relayedBy sets the path of a service to that from a cluster behind a hub.
+func relayedBy(cluster string) func(*clustersetv1alpha1.ExportedService) {
+	return func(service *clustersetv1alpha1.ExportedService) { service.Spec.Path = []string{cluster} }
 }
 
 // forging returns an attack in which a service has a shared ClusterSet IP that another

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -52,8 +53,8 @@ const (
 	burst = 10
 )
 
-// R270, R271, R272, R273, R274, R275: whatever a hostile member does, what the honest member changes arrives
-// as usual, nothing of it is withdrawn, memory and logs stay within bounds, the Member
+// R270, R271, R272, R273, R274, R275, R276: whatever a hostile member does, what the honest
+// member changes arrives as usual, nothing of it is withdrawn, memory and logs stay within bounds, the Member
 // reports what is refused, and nothing is left of the hostile member when its Secret
 // is deleted.
 func TestHostileMemberAffectsNobodyElse(t *testing.T) {
@@ -143,7 +144,7 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	expel := func() error { return secrets.Delete(context.Background(), name, metav1.DeleteOptions{}) }
 	t.Cleanup(func() { _ = expel() }) // if the test fails
 	awaitSent(t, member, behavior, attack.Sent)
-	awaitMember(t, attack.Name, func(found *clustersetv1alpha1.Member) error { return reported(found, attack.Reported) })
+	awaitMember(t, attack.ReportingMember(), func(found *clustersetv1alpha1.Member) error { return reported(found, attack.Reported) })
 	expect.Within(t, patience, "imports from "+attack.Name, func(context.Context) error {
 		if found := observed.from(attack.Name); found < attack.Imported {
 			return fmt.Errorf("%d of %d", found, attack.Imported)
@@ -157,7 +158,9 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	if found := observed.from(hostile.Stranger); found > 0 {
 		t.Errorf("%d services of a cluster are imported that the member may not relay", found)
 	}
-	awaitMember(t, attack.Name, harmless)
+	for _, name := range sets.List(sets.New(attack.Name, attack.ReportingMember())) {
+		awaitMember(t, name, harmless)
+	}
 	expectCalm(t, member, expect.Must(secrets.Get(t.Context(), name, metav1.GetOptions{}))(t))
 	expectNoForbiddenAddress(t, target)
 	expectPaced(t, attack.Name, events(), time.Since(begun))

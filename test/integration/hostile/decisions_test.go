@@ -24,8 +24,9 @@ import (
 // sharedIPs begin with this: it is the allocation CIDR of the importer.
 const sharedIPs = "243.1."
 
-// R285, R286, R288, R289: a service of the importer keeps the shared ClusterSet IP that it has just
-// got, and others still get theirs, whatever a member says about them.
+// R277, R278, R285, R286, R288, R289: a service of the importer keeps the shared ClusterSet IP
+// that it has just got, and others still get theirs, whatever a member says about them, or
+// about clusters behind it.
 func TestForgedDecisionsDoNotAffectSharedIPs(t *testing.T) {
 	claims := importer().Clientset.MulticlusterV1().ClusterClaims()
 	expect.Must(claims.Create(t.Context(), &multiclusterv1.ClusterClaim{
@@ -44,7 +45,9 @@ func TestForgedDecisionsDoNotAffectSharedIPs(t *testing.T) {
 			play(t, target, attack, observed, func() {
 				exportShared(t, target.Namespace, later)
 				expect.NoError(t, keepsSharedIP(t.Context(), target, first))
-				expectOthersWithout(t, observed, attack.Name)
+				for _, id := range hostile.Identities(attack.Name) {
+					expectOthersWithout(t, observed, id)
+				}
 				if !canAllocate(t) {
 					t.Error("the importer cannot allocate shared ClusterSet IPs")
 				}

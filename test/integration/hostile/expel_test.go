@@ -22,9 +22,9 @@ func (o *observation) awaitNothing(t *testing.T, id string, leases bool) {
 		if found := o.from(id); found > 0 { // everything else is asked for when these are gone
 			return fmt.Errorf("%d imports are left", found)
 		}
-		left, err := victim.Leftovers(ctx, id)
+		left, err := victim.Leftovers(ctx, hostile.Identities(id)...)
 		if err == nil && leases && len(left) == 0 {
-			left, err = victim.Leases(ctx, id)
+			left, err = victim.Leases(ctx, hostile.Identities(id)...)
 		}
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d objects are left, such as %s", len(left), left[0])
