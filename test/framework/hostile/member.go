@@ -86,8 +86,8 @@ type Member struct {
 	// sent are the numbers of objects and events that were sent, or of requests to a
 	// Handler, by resource.
 	sent map[string]int
-	// bytes is how many bytes were sent.
-	bytes atomic.Int64
+	// bytes is how many bytes were sent, and open how many requests are being answered.
+	bytes, open atomic.Int64
 }
 
 // Start starts a member. It must be closed.
@@ -156,6 +156,9 @@ func (m *Member) Sent(resource string) int {
 // Bytes returns how many bytes were sent over all connections.
 func (m *Member) Bytes() int64 { return m.bytes.Load() }
 
+// Open returns how many requests are being answered.
+func (m *Member) Open() int64 { return m.open.Load() }
+
 // countingListener counts what is sent over its connections.
 type countingListener struct {
 	net.Listener
@@ -215,6 +218,8 @@ func (m *Member) resource(name string) Resource {
 
 // ServeHTTP implements http.Handler.
 func (m *Member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.open.Add(1)
+	defer m.open.Add(-1)
 	name, query := path.Base(r.URL.Path), r.URL.Query()
 	given := m.resource(name)
 	w.Header().Set("Content-Type", "application/json")

@@ -172,6 +172,12 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	expect.NoError(t, expel())
 	observed.awaitNothing(t, attack.Name, false)
 	t.Logf("nothing was left after %s", time.Since(begun).Round(time.Millisecond))
+	expect.Within(t, patience, "end of the feed of "+attack.Name, func(context.Context) error {
+		if open := member.Open(); open > 0 {
+			return fmt.Errorf("%d requests are open", open)
+		}
+		return nil
+	})
 }
 
 // awaitMember waits until the Member passes a check.
