@@ -68,6 +68,16 @@ func contentAttacks() []Attack {
 			},
 		},
 		{
+			// The name of the ClusterSet is shown in the Member.
+			Name: "text-as-clusterset", Reported: &Report{"Accepted", "WrongClusterSet", nil},
+			Behavior: func(target Target) Behavior {
+				return Behavior{
+					Claims:   {Objects: slices.Values(ClaimsOf(target.ID, strings.Repeat("\u202ekubectl\r\n", 3000)))},
+					Services: {Objects: slices.Values(target.lies(target.ID))},
+				}
+			},
+		},
+		{
 			Name: "versions-that-go-back", Imported: 1, Sent: 7,
 			Behavior: func(target Target) Behavior {
 				versions := []string{"9", "3", "-1", "0", "", "18446744073709551616", "abc"}
@@ -104,6 +114,12 @@ func contentAttacks() []Attack {
 					}))
 				}
 				return Behavior{Services: target.services(1), Slices: {Objects: slices.Values(objects)}}
+			},
+		},
+		{
+			Name: "clusterset-ip-outside-the-range", Reported: refused("ForbiddenClusterSetIP", "outside of the ClusterSet IP range"), Imported: 1,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Objects: slices.Values([]string{target.service(0, deciding("203.0.113.7", target.ID, longAgo))})}}
 			},
 		},
 		{

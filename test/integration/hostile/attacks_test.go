@@ -212,12 +212,16 @@ func reported(found *clustersetv1alpha1.Member, want *hostile.Report) error {
 // harmless returns an error if a Member is large, or contains characters that could
 // mislead who reads it.
 func harmless(found *clustersetv1alpha1.Member) error {
-	for _, condition := range found.Status.Conditions {
-		if at := strings.IndexFunc(condition.Message, func(r rune) bool { return !unicode.IsPrint(r) }); at >= 0 {
-			return fmt.Errorf("message of condition %s has a control character at %d: %q", condition.Type, at, condition.Message)
+	status := &found.Status
+	texts := map[string]string{"ClusterSet": status.ClusterSet}
+	for _, condition := range status.Conditions {
+		texts["message of condition "+condition.Type] = condition.Message
+	}
+	for what, text := range texts {
+		if at := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }); at >= 0 {
+			return fmt.Errorf("%s has a control character at %d: %.1000q", what, at, text)
 		}
 	}
-	status := &found.Status
 	if cidrs, ranges := len(status.ClusterSetIPCIDRs), len(status.ClusterSetIPRanges); cidrs > maxCIDRs || ranges > maxCIDRs || len(status.Peers) > 0 {
 		return fmt.Errorf("Member has %d allocation CIDRs, %d ClusterSet IP ranges and %d peers", cidrs, ranges, len(status.Peers))
 	}
