@@ -129,6 +129,20 @@ func connectionAttacks() []Attack {
 			},
 		},
 		{
+			// Errors that end a watch are logged.
+			Name: "long-error-events-after-a-list", Sent: 2,
+			Behavior: func(Target) Behavior {
+				text := strings.Repeat("lies ", 600<<10)
+				failing := func(resource string) Resource {
+					return Resource{Handler: func(w http.ResponseWriter, r *http.Request) {
+						write(w, r, Bookmark(resource))
+						write(w, r, fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":%q}}`, text))
+					}}
+				}
+				return Behavior{Services: failing(Services), Slices: failing(Slices)}
+			},
+		},
+		{
 			Name: "warnings",
 			Behavior: func(Target) Behavior {
 				return both(func(w http.ResponseWriter, r *http.Request) {
