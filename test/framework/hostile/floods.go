@@ -137,11 +137,11 @@ func floodAttacks() []Attack {
 			},
 		},
 		{
-			// With every response, it is another cluster.
-			Name: "flapping-cluster", Imported: -1, Sent: 2,
+			// With every response to a probe, it is another cluster.
+			Name: "flapping-cluster", Imported: -1, Sent: 5,
 			Behavior: func(target Target) Behavior {
 				var probes atomic.Int32
-				return Behavior{Services: target.services(flappingServices), Members: {Objects: func(yield func(string) bool) {
+				return Behavior{Services: target.services(1), Members: {Objects: func(yield func(string) bool) {
 					yield(Entry(target.ID, target.ClusterSet, []string{target.Importer}, func(entry *clustersetv1alpha1.Member) {
 						entry.Status.ClusterUID = types.UID(fmt.Sprintf("uid-%d", probes.Add(1)))
 					}))
