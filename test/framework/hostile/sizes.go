@@ -82,10 +82,16 @@ func sizeAttacks() []Attack {
 			},
 		},
 		{
-			// It fits into a response, and is read again with every probe.
+			// It fits into a response, and is read again with every probe. A thousand of them
+			// could be named in a condition, if its message were not limited.
 			Name: "many-peers", Reported: refused("InvalidMember", "status.peers has 60001 items"),
 			Behavior: func(target Target) Behavior {
-				peers := slices.Collect(numbered(60_000, func(number int) string { return fmt.Sprintf("peer-%d", number) }))
+				peers := slices.Collect(numbered(60_000, func(number int) string {
+					if number < 1000 {
+						return fmt.Sprintf("peer-%0200d", number)
+					}
+					return fmt.Sprintf("peer-%d", number)
+				}))
 				return Behavior{Members: {Objects: slices.Values([]string{Entry(target.ID, target.ClusterSet, append(peers, target.Importer))})}}
 			},
 		},
