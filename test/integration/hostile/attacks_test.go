@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,7 +25,6 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/hostile"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
@@ -260,9 +260,7 @@ func countEvents(t *testing.T, member string) (most func() int) {
 		defer close(done)
 		// mcs-apiserver ends watches that do not keep up.
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			watcher, err := importer().Clientset.ClusterSetV1alpha1().ExportedServices(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{
-				LabelSelector: multicluster.SourceClusterLabel + "=" + member,
-			})
+			watcher, err := importer().Clientset.ClusterSetV1alpha1().ExportedServices(metav1.NamespaceAll).Watch(ctx, from(member))
 			if err != nil {
 				return
 			}
@@ -300,18 +298,26 @@ func expectPaced(t *testing.T, member string, events int, period time.Duration) 
 	t.Logf("an ExportedService changed %d times and an EndpointSlice was written %d times in %s, at most", events, most, period.Round(time.Millisecond))
 }
 
-// expectNoForbiddenAddress fails if an address was imported that no member may export.
+// expectNoForbiddenAddress fails if an address is shown or was imported that no member may
+// export. What is shown, others may use; of what is written, the kube-apiserver refuses some.
 func expectNoForbiddenAddress(t *testing.T, target hostile.Target) {
 	t.Helper()
-	list := expect.Must(importer().Kubernetes.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(t.Context(), importedFrom(target.ID)))(t)
 	forbidden := slices.Concat(hostile.ForbiddenAddresses(), target.Own)
-	for _, slice := range list.Items {
-		for _, endpoint := range slice.Endpoints {
+	check := func(endpoints []discoveryv1.Endpoint, what string) {
+		for _, endpoint := range endpoints {
 			for _, address := range endpoint.Addresses {
 				if slices.Contains(forbidden, address) {
-					t.Errorf("address %s was imported", address)
+					t.Errorf("address %s was %s", address, what)
 				}
 			}
 		}
+	}
+	shown := expect.Must(importer().Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(metav1.NamespaceAll).List(t.Context(), from(target.ID)))(t)
+	for _, slice := range shown.Items {
+		check(slice.Spec.Endpoints, "shown")
+	}
+	imported := expect.Must(importer().Kubernetes.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(t.Context(), importedFrom(target.ID)))(t)
+	for _, slice := range imported.Items {
+		check(slice.Endpoints, "imported")
 	}
 }

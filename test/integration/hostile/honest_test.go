@@ -35,7 +35,12 @@ func fixedAddress(service int) string { return fmt.Sprintf("10.8.0.%d", service+
 
 // importedFrom selects the imported EndpointSlices of a cluster.
 func importedFrom(cluster string) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: multicluster.SourceClusterLabel + "=" + cluster + "," + discoveryv1.LabelManagedBy + "=" + multicluster.ManagedBy}
+	return metav1.ListOptions{LabelSelector: from(cluster).LabelSelector + "," + discoveryv1.LabelManagedBy + "=" + multicluster.ManagedBy}
+}
+
+// from selects what a cluster exports.
+func from(cluster string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: multicluster.SourceClusterLabel + "=" + cluster}
 }
 
 // change is a change of an endpoint of the honest member.
