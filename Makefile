@@ -7,11 +7,15 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 # The Kubernetes libraries require a version of the form vX.Y.Z.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# Nothing depends on the time of the build but on that of the commit.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 version_package := k8s.io/component-base/version
-ldflags := -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
+ldflags = -s -w -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(REVISION) \
+	-X $(version_package).buildDate=$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 golangci_lint := go tool -modfile=$(CURDIR)/hack/tools/go.mod golangci-lint
 # The product, its tests on clusters, and the node agent of the test clusters.
-modules := . test test/nodeagent
+modules := . test test/nodeagent hack/release
 unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: help
@@ -45,8 +49,27 @@ deps: ## Check for required programs; as root on Debian, install missing package
 
 .PHONY: build
 build: ## Build mcs-apiserver, mcs-controller and kubectl-mcs into bin/.
-	go build -ldflags "$(ldflags)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(ldflags)" -o bin/ ./cmd/... # as in images
 	install -m 755 cmd/kubectl-mcs/kubectl_complete-mcs bin/
+
+DIST ?= $(CURDIR)/dist
+PLATFORMS ?= linux/amd64,linux/arm64
+PUSH ?=
+define make_parts
+	mkdir -p $(DIST)
+	go run ./hack/licenses -texts $(DIST)/THIRD_PARTY_LICENSES
+	go run -C hack/release . -root $(CURDIR) -dist $(DIST) -version $(VERSION) -revision $(REVISION) -ldflags "$(ldflags)" \
+	-platforms $(PLATFORMS) $(if $(PUSH),-prefix $(PUSH) -push)
+endef
+.PHONY: images
+images: ## Build the images for PLATFORMS (default linux/amd64,linux/arm64) into dist/, and push them to the registry PUSH if set.
+	$(make_parts) images
+
+.PHONY: release
+release: ## Make all files of a release into dist/: images, manifests, kubectl-mcs, a manifest for Krew, notes and checksums; PARTS selects some.
+	$(if $(filter $(CURDIR)/dist,$(DIST)),rm -rf $(DIST))
+	$(make_parts) $(PARTS)
+PARTS ?= images manifests plugins notes checksums
 
 .PHONY: test-tools
 test-tools: ## Build the programs of test clusters into bin/test/.
@@ -82,6 +105,7 @@ vulncheck: ## Check for known vulnerabilities; fails if the database of vulnerab
 unit: ## Run the unit tests with the race detector.
 	go test -race $(unit_packages)
 	go test -C test -race ./framework/... ./upstream/...
+	go test -C hack/release ./...
 
 FUZZTIME ?= 20s
 .PHONY: fuzz
@@ -133,4 +157,4 @@ attack: build kubernetes test-tools ## Let a hostile cluster attack two others f
 .PHONY: clean
 clean: down ## Stop all clusters and remove build output, except for Kubernetes.
 	find bin -maxdepth 1 -type f -delete
-	rm -rf bin/test
+	rm -rf bin/test dist

@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
 unchecked=""
 
-for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools; do
+for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools hack/release; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "verify: $module/go.mod is not tidy; run 'go mod tidy' in $module" >&2
     failed=1

@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command licenses checks the licenses of all modules that are linked into the
-// programs in cmd. It fails if a module has no license, or one that is not allowed.
+// programs in cmd, and into the program that makes releases, of which images contain data.
+// It fails if a module has no license, or one that is not allowed.
+//
+// With -texts, it writes the texts of the licenses of the programs in cmd to a file, which
+// is distributed with them.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -34,21 +41,41 @@ var restricted = regexp.MustCompile(`general public license|mozilla public licen
 
 var (
 	fileName = regexp.MustCompile(`(?i)^(licen[cs]e|copying)([.-].*)?$`)
-	space    = regexp.MustCompile(`[\s*#]+`)
+	// notLinked are files with such a name that are code, or the license of documentation.
+	notLinked = regexp.MustCompile(`(?i)\.(go|docs)$`)
+	space     = regexp.MustCompile(`[\s*#]+`)
 )
 
 func main() {
-	if err := run(os.Stdout); err != nil {
+	file := flag.String("texts", "", "file to write the texts of the licenses to")
+	flag.Parse()
+	if err := run(os.Stdout, *file); err != nil {
 		fmt.Fprintln(os.Stderr, "licenses:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer) error {
-	packages, err := linked("./cmd/...")
+func run(out io.Writer, file string) error {
+	packages, err := linked(".", "./cmd/...", "linux", "darwin", "windows")
 	if err != nil {
 		return err
 	}
+	if file != "" {
+		library, err := standardLibrary()
+		if err != nil {
+			return err
+		}
+		text, err := texts(append(packages, library))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, []byte(text), 0o644)
+	}
+	tools, err := linked("hack/release", ".", runtime.GOOS)
+	if err != nil {
+		return err
+	}
+	packages = append(packages, tools...)
 	found, err := licenses(packages)
 	count := map[string]int{}
 	for _, names := range found {
@@ -63,27 +90,55 @@ func run(out io.Writer) error {
 // pkg is a package as `go list` describes it.
 type pkg struct {
 	Dir    string
-	Module *struct {
-		Path, Version, Dir string
-		Main               bool
-	}
+	Module *module
 }
 
-// linked returns the packages of other modules that programs are linked with.
-func linked(programs string) ([]pkg, error) {
-	command := exec.Command("go", "list", "-deps", "-json=Dir,Module", programs)
-	command.Stderr = os.Stderr
-	output, err := command.Output()
+type module struct {
+	Path, Version, Dir string
+	Main               bool
+}
+
+// standardLibrary returns the standard library of Go as a module.
+func standardLibrary() (pkg, error) {
+	output, err := exec.Command("go", "env", "GOROOT", "GOVERSION").Output()
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return pkg{}, fmt.Errorf("go env: %w", err)
 	}
+	dir, version, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	return pkg{Dir: dir, Module: &module{Path: "Go standard library", Version: version, Dir: dir}}, nil
+}
+
+// linked returns the packages of other modules that programs of a module are linked with
+// on any of these operating systems.
+func linked(dir, programs string, systems ...string) ([]pkg, error) {
 	var packages []pkg
-	for decoder := json.NewDecoder(strings.NewReader(string(output))); ; {
+	for _, system := range systems {
+		command := exec.Command("go", "list", "-deps", "-json=Dir,Module", programs)
+		command.Dir = dir
+		command.Env = append(os.Environ(), "GOOS="+system)
+		command.Stderr = os.Stderr
+		output, err := command.Output()
+		if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		found, err := decode(output)
+		if err != nil {
+			return nil, fmt.Errorf("output of go list: %w", err)
+		}
+		packages = append(packages, found...)
+	}
+	return packages, nil
+}
+
+// decode returns the packages of other modules in the output of go list.
+func decode(output []byte) ([]pkg, error) {
+	var packages []pkg
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
 		var next pkg
 		if err := decoder.Decode(&next); errors.Is(err, io.EOF) {
 			return packages, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("output of go list: %w", err)
+			return nil, err
 		}
 		if next.Module != nil && !next.Module.Main {
 			packages = append(packages, next)
@@ -116,34 +171,54 @@ func licenses(packages []pkg) (map[string][]string, error) {
 // ofDirectory returns the licenses of a package: those of its directory, or of the nearest
 // directory above it in the same module that has any.
 func ofDirectory(dir, root string) ([]string, error) {
-	for {
-		entries, err := os.ReadDir(dir)
+	files, err := filesOf(dir, root)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		of, err := classify(files[path])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		var names []string
-		for _, entry := range entries {
-			if entry.IsDir() || !fileName.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
-				continue
-			}
-			text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
-			if err != nil {
-				return nil, err
-			}
-			of, err := classify(string(text))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", filepath.Join(dir, entry.Name()), err)
-			}
-			names = append(names, of...)
-		}
-		if len(names) > 0 {
-			return names, nil
+		names = append(names, of...)
+	}
+	return names, nil
+}
+
+// filesOf returns the texts of the licenses of a package by file.
+func filesOf(dir, root string) (map[string]string, error) {
+	for {
+		files, err := matching(dir, fileName)
+		if err != nil || len(files) > 0 {
+			return files, err
 		}
 		if dir == root || dir == filepath.Dir(dir) {
 			return nil, fmt.Errorf("no license in %s; do not link a module that may not be distributed", root)
 		}
 		dir = filepath.Dir(dir)
 	}
+}
+
+// matching returns the texts of files in a directory whose name matches.
+func matching(dir string, name *regexp.Regexp) (map[string]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		if entry.IsDir() || !name.MatchString(entry.Name()) || notLinked.MatchString(entry.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, entry.Name())
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files[path] = string(text)
+	}
+	return files, nil
 }
 
 // classify returns the licenses that a file contains, of which all apply.

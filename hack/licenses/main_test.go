@@ -49,7 +49,7 @@ func TestClassifyRejectsOtherLicenses(t *testing.T) {
 // A package in a directory with a license of its own has that license.
 func TestNearestLicenseApplies(t *testing.T) {
 	root := t.TempDir()
-	for name, text := range map[string]string{"LICENSE": mit, "license.go": "package p", "a/b/p.go": "package b", "forked/COPYING": gpl, "forked/p/p.go": "package p"} {
+	for name, text := range map[string]string{"LICENSE": mit, "license.go": "package p", "LICENSE.docs": "Creative Commons", "a/b/p.go": "package b", "forked/COPYING": gpl, "forked/p/p.go": "package p"} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,148 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/checksum"
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/image"
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/program"
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/sbom"
+)
+
+// servers are the programs that run in containers.
+var servers = []string{"mcs-apiserver", "mcs-controller"}
+
+// images builds the images of the servers: as an OCI image layout, as an archive per
+// platform, and in a registry if they are to be pushed.
+func (r *release) images(ctx context.Context) error {
+	licenses, err := r.licenses()
+	if err != nil {
+		return err
+	}
+	labels := image.Labels{Version: r.version, Revision: r.revision, Source: source, Licenses: license, Created: r.time}
+	var built []image.Named
+	for _, name := range servers {
+		named := image.Named{Images: map[string]v1.Image{}}
+		if named.Tag, err = image.Tag(r.prefix, name, r.version); err != nil {
+			return err
+		}
+		for _, platform := range r.platforms {
+			if named.Images[platform], err = r.image(ctx, name, platform, licenses, labels); err != nil {
+				return fmt.Errorf("%s for %s: %w", name, platform, err)
+			}
+		}
+		if named.Index, err = image.Index(name, named.Images, labels); err != nil {
+			return err
+		}
+		built = append(built, named)
+	}
+	if err := r.write(built); err != nil {
+		return err
+	}
+	return r.publish(ctx, built)
+}
+
+// image builds the image of a program for one platform.
+func (r *release) image(ctx context.Context, name, platform string, licenses map[string][]byte, labels image.Labels) (v1.Image, error) {
+	parsed, err := v1.ParsePlatform(platform)
+	if err != nil {
+		return nil, err
+	}
+	var built v1.Image
+	err = r.build(ctx, name, *parsed, func(file string) error {
+		if err := program.CheckStatic(file); err != nil {
+			return err
+		}
+		document, err := r.sbom(name, platform, file)
+		if err != nil {
+			return err
+		}
+		built, err = image.New(image.Program{Name: name, Platform: *parsed, File: file, SBOM: document, Licenses: licenses}, labels)
+		return err
+	})
+	return built, err
+}
+
+// build builds a program for one platform, and removes it after it was used.
+func (r *release) build(ctx context.Context, name string, platform v1.Platform, use func(file string) error) error {
+	dir, err := os.MkdirTemp("", "program")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, name)
+	if err := (program.Builder{Dir: r.root, LDFlags: r.ldflags}).Build(ctx, "./cmd/"+name, platform, file); err != nil {
+		return err
+	}
+	return use(file)
+}
+
+// sbom returns the SBOM of a program, and writes it to a file of the release.
+func (r *release) sbom(name, platform, file string) ([]byte, error) {
+	title := r.title(name, platform)
+	document, err := sbom.SPDX(sbom.Subject{Name: title, File: file, Version: r.version, Source: source, License: license, Created: r.time})
+	if err != nil {
+		return nil, err
+	}
+	return document, os.WriteFile(filepath.Join(r.dist, title+".spdx.json"), document, 0o644)
+}
+
+// thirdParty is the file of the release with the licenses of all modules that the programs
+// are linked with.
+const thirdParty = "THIRD_PARTY_LICENSES"
+
+// licenses returns the licenses that are distributed with programs, by the name of the file.
+func (r *release) licenses() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, path := range []string{filepath.Join(r.root, "LICENSE"), filepath.Join(r.dist, thirdParty)} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("license: %w", err)
+		}
+		files[filepath.Base(path)] = text
+	}
+	return files, nil
+}
+
+// title is how files of the release are named, without an extension.
+func (r *release) title(name, platform string) string {
+	return name + "-" + r.version + "-" + strings.ReplaceAll(platform, "/", "-")
+}
+
+func (r *release) write(built []image.Named) error {
+	if err := image.WriteLayout(filepath.Join(r.dist, "images"), built); err != nil {
+		return err
+	}
+	for _, platform := range r.platforms {
+		if err := image.WriteArchive(filepath.Join(r.dist, r.title("images", platform)+".tar"), platform, built, r.time); err != nil {
+			return err
+		}
+	}
+	return checksum.Write(r.dist)
+}
+
+// publish pushes images if that is asked for, and prints what they are called.
+func (r *release) publish(ctx context.Context, built []image.Named) error {
+	for _, named := range built {
+		if r.push {
+			if err := image.Push(ctx, named); err != nil {
+				return err
+			}
+		}
+		digest, err := named.Index.Digest()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s@%s\n", named.Tag, digest)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/checksum"
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/plugin"
+)
+
+func newRelease(t *testing.T) *release {
+	t.Helper()
+	dist := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dist, thirdParty), []byte("licenses of others"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return &release{root: "../..", dist: dist, version: "v1.2.3", revision: "HEAD", time: time.Unix(1700000000, 0)}
+}
+
+// The rules of Krew for manifests (pkg/index and internal/index/validation of Krew 0.4).
+var (
+	semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+	sha256   = regexp.MustCompile(`^[a-f0-9]{64}$`)
+)
+
+// R347: the manifest for Krew is valid, and has the checksums of the archives of all
+// platforms, which contain the program and its license.
+func TestKrewManifestDescribesTheArchives(t *testing.T) {
+	r := newRelease(t)
+	var downloads []plugin.Download
+	for _, platform := range clients {
+		parsed, err := v1.ParsePlatform(platform)
+		if err != nil {
+			t.Fatal(err)
+		}
+		download, err := r.pack(*parsed, []byte("program for "+platform))
+		if err != nil {
+			t.Fatal(err)
+		}
+		downloads = append(downloads, download)
+	}
+	text, err := plugin.Krew(r.version, source, downloads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m plugin.Manifest
+	if err := yaml.UnmarshalStrict(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "mcs" || !semantic.MatchString(m.Spec.Version) {
+		t.Errorf("got %+v", m)
+	}
+	if short := m.Spec.ShortDescription; short == "" || strings.ContainsAny(short, "\r\n") || len(short) > 50 || m.Spec.Description == "" {
+		t.Errorf("descriptions are %q and %q", short, m.Spec.Description)
+	}
+	var found []string
+	for _, download := range m.Spec.Platforms {
+		found = append(found, download.Selector.MatchLabels["os"]+"/"+download.Selector.MatchLabels["arch"])
+		name, ok := strings.CutPrefix(download.URI, "https://github.com/mcs-apiserver/mcs-apiserver/releases/download/v1.2.3/")
+		if !ok {
+			t.Errorf("archive is at %s", download.URI)
+		}
+		sum, err := checksum.Of(filepath.Join(r.dist, name))
+		if err != nil || !sha256.MatchString(download.SHA256) || sum != download.SHA256 {
+			t.Errorf("%s: checksum is %s, want %s (%v)", name, download.SHA256, sum, err)
+		}
+		if windows := download.Selector.MatchLabels["os"] == "windows"; strings.HasSuffix(download.Bin, ".exe") != windows || strings.HasSuffix(name, ".zip") != windows {
+			t.Errorf("program of %s is %s", name, download.Bin)
+		}
+	}
+	if !slices.Equal(found, clients) || len(found) != 6 {
+		t.Errorf("platforms are %q", found)
+	}
+}
+
+// R347: manifests name the images by the names that images have.
+func TestManifestsAndImagesHaveTheSameNames(t *testing.T) {
+	for prefix, want := range map[string]string{"": "image: mcs-apiserver:v1.2.3\n", "registry.example.com/team": "image: registry.example.com/team/mcs-apiserver:v1.2.3\n"} {
+		r := newRelease(t)
+		r.prefix = prefix
+		if err := r.manifests(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(r.dist, "mcs-apiserver-v1.2.3-default.yaml"))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("prefix %q: manifest does not contain %q (%v)", prefix, want, err)
+		}
+	}
+}
+
+// R347: the workflow of tags makes the release as `make release` does.
+func TestWorkflowMakesTheRelease(t *testing.T) {
+	text, err := os.ReadFile("../../.github/workflows/release.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		On struct {
+			Push struct{ Tags []string }
+		}
+		Jobs map[string]struct {
+			Steps []struct{ Run string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(workflow.On.Push.Tags, []string{"v*"}) {
+		t.Errorf("workflow runs on tags %q", workflow.On.Push.Tags)
+	}
+	for _, step := range workflow.Jobs["release"].Steps {
+		if strings.Contains(step.Run, "make release") {
+			return
+		}
+	}
+	t.Errorf("no step runs make release: %+v", workflow.Jobs)
+}
+
+func TestFlagsAreValidated(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	dist := "-dist=" + t.TempDir()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{dist, "checksums"}, "-version is required"},
+		{[]string{dist, "-version=v1.2.3"}, "name the parts to make"},
+		{[]string{dist, "-version=v1.2.3", "unknown"}, `unknown part "unknown"`},
+		{[]string{dist, "-version=v1.2.3", "-push", "images"}, "-push requires -prefix"},
+	} {
+		if err := run(t.Context(), test.args); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got %v", test.args, err)
+		}
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "now")
+	if err := run(t.Context(), []string{dist, "-version=v1.2.3", "checksums"}); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
+		t.Errorf("got %v", err)
+	}
+}
