@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,12 +74,12 @@ func (r *release) image(ctx context.Context, name, platform string, licenses map
 }
 
 // build builds a program for one platform, and removes it after it was used.
-func (r *release) build(ctx context.Context, name string, platform v1.Platform, use func(file string) error) error {
+func (r *release) build(ctx context.Context, name string, platform v1.Platform, use func(file string) error) (err error) {
 	dir, err := os.MkdirTemp("", "program")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, name)
 	if err := (program.Builder{Dir: r.root, LDFlags: r.ldflags}).Build(ctx, "./cmd/"+name, platform, file); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (r *release) manifests(context.Context) error {
 		if r.prefix != "" {
 			repository = tag.Repository.Name()
 		}
-		images = append(images, manifest.Image{Name: name, Repository: repository, Tag: r.version})
+		images = append(images, manifest.Image{Name: name, NewName: repository, NewTag: r.version})
 	}
 	return manifest.WriteAll(filepath.Join(r.root, "artifacts"), filepath.Join(r.dist, "mcs-apiserver-"+r.version+"-"), images)
 }

@@ -6,6 +6,7 @@ package image
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,12 +22,12 @@ import (
 // WriteArchive writes the images of one platform to a file. It is an OCI image layout, which
 // `ctr images import` takes, with the file manifest.json, which `docker load` takes. An
 // archive has one platform only, because manifest.json cannot tell platforms apart.
-func WriteArchive(file, platform string, images []Named, modified time.Time) error {
+func WriteArchive(file, platform string, images []Named, modified time.Time) (err error) {
 	dir, err := os.MkdirTemp("", "archive")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
@@ -84,11 +85,7 @@ func pack(file string, root fs.FS, modified time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closed := out.Close(); err == nil {
-			err = closed
-		}
-	}()
+	defer func() { err = errors.Join(err, out.Close()) }()
 	writer := tar.NewWriter(out)
 	// The order is that of the names.
 	if err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {

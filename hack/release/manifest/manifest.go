@@ -5,22 +5,23 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"sigs.k8s.io/kustomize/api/builtins"
 	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
-// Image replaces an image of manifests by one with another name or tag.
+// Image replaces an image of manifests by one with another name and tag.
 type Image struct {
 	// Name is the name in the manifests, without a tag.
-	Name string
-	// Repository and Tag are the new name.
-	Repository, Tag string
+	Name string `json:"name"`
+	// NewName and NewTag are those of the release.
+	NewName string `json:"newName"`
+	NewTag  string `json:"newTag"`
 }
 
 // Kustomizations returns the names of the directories that have a kustomization.
@@ -40,18 +41,43 @@ func Kustomizations(dir string) ([]string, error) {
 }
 
 // Render renders a kustomization as `kubectl apply -k` does, with other images.
-func Render(dir string, images []Image) ([]byte, error) {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+func Render(dir string, images []Image) (text []byte, err error) {
+	overlay, err := os.MkdirTemp("", "overlay")
 	if err != nil {
 		return nil, err
 	}
-	for _, image := range images {
-		transformer := builtins.ImageTagTransformerPlugin{ImageTag: types.Image{Name: image.Name, NewName: image.Repository, NewTag: image.Tag}}
-		if err := transformer.Transform(resources); err != nil {
-			return nil, fmt.Errorf("image %s: %w", image.Name, err)
-		}
+	defer func() { err = errors.Join(err, os.RemoveAll(overlay)) }()
+	base, err := relative(overlay, dir)
+	if err != nil {
+		return nil, err
+	}
+	kustomization, err := yaml.Marshal(map[string]any{"resources": []string{base}, "images": images})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), kustomization, 0o644); err != nil {
+		return nil, err
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), overlay)
+	if err != nil {
+		return nil, err
 	}
 	return resources.AsYaml()
+}
+
+// relative returns the path from one directory to another, as kustomizations have to name
+// others.
+func relative(from, to string) (string, error) {
+	for _, dir := range []*string{&from, &to} {
+		absolute, err := filepath.Abs(*dir)
+		if err != nil {
+			return "", err
+		}
+		if *dir, err = filepath.EvalSymlinks(absolute); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Rel(from, to)
 }
 
 // WriteAll renders all kustomizations in a directory to files that start with a prefix.

@@ -15,7 +15,7 @@ func CheckStatic(file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	defer program.Close()
+	defer func() { _ = program.Close() }() // it was only read
 	for _, header := range program.Progs {
 		if header.Type == elf.PT_INTERP || header.Type == elf.PT_DYNAMIC {
 			return fmt.Errorf("%s is linked dynamically (%s): build it with CGO_ENABLED=0", file, header.Type)
