@@ -19,6 +19,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -126,6 +127,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 
 		LostPolicy: c.LostPolicy,
 		Ranges:     c.ClusterSetIP.Ranges,
+		Version:    version.Get().GitVersion,
 
 		ReservedNamespaces: sets.New(metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, c.Namespace, c.StorageNamespace),
 	})

@@ -266,7 +266,7 @@ func lastRelayedLocked(relayed route.Route[*peer]) time.Time {
 
 func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
 	local := view.Local{
-		Identity: r.identity, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
+		Identity: r.identity, Version: r.config.Version, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
 		Previous: r.ownConditions,
 	}
 	claim := allocation.Claim{Cluster: r.identity.ID, CIDRs: clusterset.SplitList(r.identity.CIDRs)}

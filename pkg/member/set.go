@@ -62,6 +62,8 @@ type Config struct {
 	LostPolicy clusterset.LostPolicy
 	// Ranges are the ClusterSet IP ranges.
 	Ranges []netip.Prefix
+	// Version is the version of this program, which other clusters see.
+	Version string
 	// ReservedNamespaces are those that members may not export into unless their
 	// Secrets allow it.
 	ReservedNamespaces sets.Set[string]

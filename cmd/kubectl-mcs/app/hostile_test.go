@@ -81,7 +81,8 @@ func poison(value any, key string) any {
 // withNorth adds a member, its Secret, and a service that it exports.
 func withNorth(objects map[string]any) {
 	objects[commandtest.ClusterSetPath+"members"] = commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "Member",
-		clustertest.NewMember("north", clustersetv1alpha1.MemberLost, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, "NotListed", "not listed")))
+		clustertest.NewMember("north", clustersetv1alpha1.MemberLost, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, "NotListed", "not listed"),
+			func(status *clustersetv1alpha1.MemberStatus) { status.Version = "v1.2.3" }))
 	objects["/api/v1/namespaces/mcs-system/secrets"] = commandtest.List("v1", "Secret", map[string]any{
 		"metadata": map[string]string{"name": "member-north"}, "type": clusterset.MemberSecretType, "data": map[string][]byte{clusterset.MemberSecretClusterID: []byte("north")},
 	})
@@ -112,6 +113,7 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west", "expel north --from east,west",
 		"export web --context east", "unexport web --context east", "explain web --context east", "explain web --context east -o json",
 		"detach east --yes", "attach east --timeout 1s",
+		"version east west", "version east -o json", "version east -o yaml",
 	} {
 		t.Run(command, func(t *testing.T) {
 			streams, in, out, errOut := genericiooptions.NewTestIOStreams()

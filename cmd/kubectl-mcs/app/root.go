@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/component-base/version"
+	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attach"
@@ -28,6 +28,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/status"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/unexport"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/version"
 )
 
 const long = `Join clusters to a ClusterSet, export Services to it, and inspect both.
@@ -61,7 +62,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:           "mcs",
 		Short:         "Join clusters to a ClusterSet and export Services to it",
 		Long:          long,
-		Version:       version.Get().GitVersion,
+		Version:       componentversion.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true, // Main prints errors
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl mcs"},
@@ -88,6 +89,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		explain.NewCommand(f),
 		detach.NewCommand(f),
 		attach.NewCommand(f),
+		version.NewCommand(f),
 	)
 	return cmd
 }

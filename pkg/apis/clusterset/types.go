@@ -244,7 +244,10 @@ type MemberStatus struct {
 	ClusterUID types.UID
 	// ClusterSet is the ClusterSet that the cluster claims to belong to.
 	ClusterSet string
-	State      MemberState
+	// Version is the version of mcs-apiserver in the cluster. Empty if the cluster
+	// does not report it.
+	Version string
+	State   MemberState
 	// LastSeen is the time of the last successful response to any replica of
 	// mcs-apiserver.
 	LastSeen *metav1.Time

@@ -912,6 +912,13 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is the version of mcs-apiserver in the cluster. Empty if the cluster does not report it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
 							Description: "state summarizes the connection to the member. The conditions contain the reasons.\n\nPossible enum values:\n - `\"Connected\"` means that the member was seen recently.\n - `\"Connecting\"` means that the member has not been reached yet.\n - `\"Local\"` is the state of this cluster itself.\n - `\"Lost\"` means that the member has not been seen for longer than its TTL.\n - `\"Refused\"` means that the member is not accepted, because its Secret is invalid or its identity does not match the Secret.\n - `\"Stale\"` means that the member has not been seen recently, or only by another replica of mcs-apiserver. Its exports and endpoints are unchanged.",

@@ -135,6 +135,11 @@ func limit(member *clusterset.Member) (problems []string) {
 		problems = append(problems, fmt.Sprintf("status.clusterID, status.state or status.lostPolicy has more than %d bytes: none is used", maxText))
 		status.ClusterID, status.State, status.LostPolicy = "", "", ""
 	}
+	if long(status.Version) {
+		problems = append(problems, fmt.Sprintf("status.version has %d bytes, at most %d are allowed: it is not used", len(status.Version), maxText))
+		status.Version = ""
+	}
+	status.Version = truncate.Message(status.Version, maxText)
 	if status.State == clusterset.MemberLocal {
 		status.Conditions = nil // how the cluster sees itself
 	}

@@ -31,7 +31,7 @@ func filled(name string, state clustersetv1alpha1.MemberState) clustersetv1alpha
 	return clustersetv1alpha1.Member{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: clustersetv1alpha1.MemberStatus{
-			ClusterID: name, ClusterUID: types.UID("uid-" + name), ClusterSet: "set", State: state, LostPolicy: "Keep",
+			ClusterID: name, ClusterUID: types.UID("uid-" + name), ClusterSet: "set", Version: "v1.2.3", State: state, LostPolicy: "Keep",
 			ClusterSetIPCIDRs: texts(MaxCIDRs), ClusterSetIPRanges: texts(MaxCIDRs), Peers: texts(MaxClusters), Path: texts(maxPath),
 		},
 	}
@@ -76,6 +76,11 @@ func TestEntriesAreLimited(t *testing.T) {
 			func(m *clustersetv1alpha1.Member) {
 				m.Status.ClusterID, m.Status.State, m.Status.LostPolicy = "", "", ""
 			}},
+		// R346
+		{"version", func(m *clustersetv1alpha1.Member) { m.Status.Version = long }, "status.version has 254 bytes, at most 253",
+			func(m *clustersetv1alpha1.Member) { m.Status.Version = "" }},
+		{"control characters in the version", func(m *clustersetv1alpha1.Member) { m.Status.Version = "v1\x1b[2J" }, "",
+			func(m *clustersetv1alpha1.Member) { m.Status.Version = "v1\ufffd[2J" }},
 		{"metadata", func(m *clustersetv1alpha1.Member) {
 			m.Labels, m.Annotations, m.Finalizers, m.ManagedFields = map[string]string{"a": long}, map[string]string{"a": long}, texts(1000), make([]metav1.ManagedFieldsEntry, 1000)
 			m.GenerateName, m.Namespace, m.Kind, m.UID, m.CreationTimestamp = long, long, long, "uid", metav1.Now() // R277

@@ -118,7 +118,7 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	status.Exports, status.Endpoints, status.Synced = p.Exports, p.Endpoints, p.Feed.Complete()
 	status.ClusterSetIPCIDRs = p.AllocationCIDRs
 	if p.Entry != nil {
-		status.ClusterSetIPRanges = p.Entry.Status.ClusterSetIPRanges
+		status.ClusterSetIPRanges, status.Version = p.Entry.Status.ClusterSetIPRanges, p.Entry.Status.Version
 	}
 	status.Conditions = slices.Clone(p.Previous)
 	setCondition(&status.Conditions, now, accepted(p))
@@ -142,7 +142,9 @@ func Timestamp(at time.Time) *metav1.Time {
 
 // Local is a snapshot of this cluster.
 type Local struct {
-	Identity           identity.Cluster
+	Identity identity.Cluster
+	// Version is that of this program.
+	Version            string
 	Exports, Endpoints int32
 	// Peers are the IDs of all members, sorted.
 	Peers []string
@@ -167,7 +169,7 @@ func Own(l Local, now time.Time) *clusterset.Member {
 		Name: self.ID, UID: self.UID, CreationTimestamp: metav1.NewTime(self.Since).Rfc3339Copy(), Labels: map[string]string{managedByLabel: managedBy},
 	}}
 	own.Status = clusterset.MemberStatus{
-		ClusterID: self.ID, ClusterUID: self.UID, ClusterSet: self.ClusterSet, IDClaimedAt: Timestamp(self.IDClaimedAt),
+		ClusterID: self.ID, ClusterUID: self.UID, ClusterSet: self.ClusterSet, IDClaimedAt: Timestamp(self.IDClaimedAt), Version: l.Version,
 		State: clusterset.MemberLocal, Exports: l.Exports, Endpoints: l.Endpoints, Synced: true,
 		Peers: l.Peers, ClusterSetIPCIDRs: l.AllocationCIDRs, ClusterSetIPRanges: l.Ranges, Conditions: slices.Clone(l.Previous),
 	}

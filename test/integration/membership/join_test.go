@@ -303,6 +303,9 @@ func TestPluginExportsAndExplains(t *testing.T) {
 	}
 	status := kubectl(t, "mcs", "status", "east", "west")
 	expect.Contains(t, status, "Context east: cluster east in ClusterSet everywhere", "Context west: cluster west in ClusterSet everywhere", "Connected", "Local")
+	// R346
+	version := strings.TrimSpace(strings.TrimPrefix(kubectl(t, "mcs", "version", "--client"), "Client:"))
+	expect.Contains(t, kubectl(t, "mcs", "version", "east"), "Context east: mcs-apiserver "+version, "west     Connected   "+version)
 	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "east"), "still exported by west")
 	west().AwaitImport(t, ns, "web", "west")
 	expect.Contains(t, kubectl(t, "mcs", "unexport", "web", "-n", ns, "--context", "west"), "is withdrawn from all clusters")

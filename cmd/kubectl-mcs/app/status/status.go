@@ -6,23 +6,15 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 )
-
-// defaultTimeout limits how long the command waits for a cluster, unless the user
-// sets a timeout: an unresponsive cluster must not block the others.
-const defaultTimeout = 10 * time.Second
 
 const long = `Show the members of a ClusterSet, whether they are reachable, and what they export.
 
@@ -65,73 +57,34 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 			if err := out.Validate(); err != nil {
 				return err
 			}
-			timeout, err := f.RequestTimeout(defaultTimeout)
-			if err != nil {
-				return err
+			reports, unanswered := cluster.Query(cmd.Context(), f, contexts, getStatus, failedStatus)
+			if reports == nil {
+				return unanswered
 			}
-			if len(contexts) == 0 {
-				current, err := f.CurrentContext()
-				if err != nil {
-					return err
-				}
-				contexts = []string{current}
-			}
-			reports := getStatuses(cmd.Context(), f, contexts, timeout)
 			if err := out.Print(f.Streams.Out, reports, func(w io.Writer) error { return writeStatus(w, reports, time.Now()) }); err != nil {
 				return err
 			}
-			return failedClusters(reports)
+			return unanswered
 		},
 	}
 	out.AddTo(cmd)
 	return cmd
 }
 
-// getStatuses queries all clusters in parallel and returns their reports in the
-// order of the contexts.
-func getStatuses(ctx context.Context, f *cluster.Factory, contexts []string, timeout time.Duration) []clusterStatus {
-	reports := make([]clusterStatus, len(contexts))
-	var group sync.WaitGroup
-	for i, name := range contexts {
-		c, err := f.ForContext(name)
-		if err != nil {
-			reports[i] = clusterStatus{Context: name, Error: err.Error()}
-			continue
-		}
-		group.Go(func() {
-			ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, timeout)
-			defer cancel()
-			reports[i] = getStatus(ctx, c)
-		})
-	}
-	group.Wait()
-	return reports
-}
-
 // getStatus queries one cluster.
-func getStatus(ctx context.Context, c *cluster.Cluster) clusterStatus {
+func getStatus(ctx context.Context, c *cluster.Cluster) (clusterStatus, error) {
 	members, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return clusterStatus{Context: c.Context, Error: cluster.Diagnose(c.Context, err, cluster.MCSUserAdvice).Error()}
+		return clusterStatus{}, err
 	}
 	exported, err := c.MCS.ClusterSetV1alpha1().ExportedServices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return clusterStatus{Context: c.Context, Error: cluster.Diagnose(c.Context, err, cluster.MCSUserAdvice).Error()}
+		return clusterStatus{}, err
 	}
-	return newClusterStatus(c.Context, members.Items, exported.Items)
+	return newClusterStatus(c.Context, members.Items, exported.Items), nil
 }
 
-// failedClusters returns an error that names the clusters that could not be
-// queried. The reasons are in the reports.
-func failedClusters(reports []clusterStatus) error {
-	var failed []string
-	for _, report := range reports {
-		if report.Error != "" {
-			failed = append(failed, report.Context)
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d of %d clusters could not be queried: %s", len(failed), len(reports), strings.Join(failed, ", "))
+// failedStatus is the report of a cluster that could not be queried.
+func failedStatus(context string, err error) clusterStatus {
+	return clusterStatus{Context: context, Error: err.Error()}
 }

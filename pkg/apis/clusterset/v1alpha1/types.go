@@ -281,6 +281,10 @@ type MemberStatus struct {
 	// clusterSet is the ClusterSet that the cluster claims to belong to.
 	// +optional
 	ClusterSet string `json:"clusterSet,omitempty"`
+	// version is the version of mcs-apiserver in the cluster. Empty if the cluster
+	// does not report it.
+	// +optional
+	Version string `json:"version,omitempty"`
 	// state summarizes the connection to the member. The conditions contain the
 	// reasons.
 	State MemberState `json:"state"`

@@ -394,6 +394,7 @@ func autoConvert_v1alpha1_MemberStatus_To_clusterset_MemberStatus(in *MemberStat
 	out.ClusterID = in.ClusterID
 	out.ClusterUID = types.UID(in.ClusterUID)
 	out.ClusterSet = in.ClusterSet
+	out.Version = in.Version
 	out.State = clusterset.MemberState(in.State)
 	out.LastSeen = (*metav1.Time)(unsafe.Pointer(in.LastSeen))
 	out.TTLSeconds = in.TTLSeconds
@@ -419,6 +420,7 @@ func autoConvert_clusterset_MemberStatus_To_v1alpha1_MemberStatus(in *clusterset
 	out.ClusterID = in.ClusterID
 	out.ClusterUID = types.UID(in.ClusterUID)
 	out.ClusterSet = in.ClusterSet
+	out.Version = in.Version
 	out.State = MemberState(in.State)
 	out.LastSeen = (*metav1.Time)(unsafe.Pointer(in.LastSeen))
 	out.TTLSeconds = in.TTLSeconds

@@ -23,7 +23,7 @@ func fullEntry(id string, state clusterset.MemberState) *clusterset.Member {
 			Name: id, UID: "secret", ResourceVersion: "7", CreationTimestamp: *seen, Labels: map[string]string{"app.kubernetes.io/managed-by": "mcs-apiserver"},
 		},
 		Status: clusterset.MemberStatus{
-			ClusterID: id, ClusterUID: "uid", ClusterSet: "everywhere", State: state, LastSeen: seen, TTLSeconds: 60,
+			ClusterID: id, ClusterUID: "uid", ClusterSet: "everywhere", Version: "v1.2.3", State: state, LastSeen: seen, TTLSeconds: 60,
 			LostPolicy: clusterset.LostPolicyKeep, Exports: 3, Endpoints: 4, Synced: true, IDClaimedAt: seen,
 			ClusterSetIPCIDRs: []string{"243.1.0.0/16"}, ClusterSetIPRanges: []string{"243.0.0.0/8"}, Peers: []string{"north"}, Path: []string{id},
 			Conditions: []metav1.Condition{{Type: clusterset.MemberReachable, Status: metav1.ConditionFalse, Reason: "Unreachable", Message: "Get https://10.0.0.1:6443"}},
