@@ -82,3 +82,12 @@ func (c *Cluster) Component(name string) (process.Daemon, error) {
 	}
 	return component.daemon(), nil
 }
+
+// Node returns the network of the node that runs the control plane.
+func (c *Cluster) Node() *fabric.Node { return c.network.ControlPlane() }
+
+// PodCIDRs returns the Pod networks of the cluster, IPv4 first.
+func (c *Cluster) PodCIDRs() []string { return c.network.PodCIDRs() }
+
+// DNSIPs returns the addresses of the cluster's DNS server, IPv4 first.
+func (c *Cluster) DNSIPs() []string { return c.network.DNSIPs() }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,17 +30,28 @@ func (c *Cluster) Memory() (int, error) {
 // LargestProcess returns the memory of the largest process of a program of the cluster, in bytes,
 // or 0 if there is none.
 func (c *Cluster) LargestProcess(program string) (int, error) {
-	pids, err := c.processes()
+	pids, err := c.Processes(program)
 	if err != nil {
 		return 0, err
 	}
 	largest := 0
 	for _, pid := range pids {
-		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(name)) == program {
-			largest = max(largest, proportionalSize(pid))
-		}
+		largest = max(largest, proportionalSize(pid))
 	}
 	return largest, nil
+}
+
+// Processes returns the IDs of all processes of a program of the cluster, in ascending order.
+func (c *Cluster) Processes(program string) ([]int, error) {
+	pids, err := c.processes()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(pids)
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		return err != nil || strings.TrimSpace(string(name)) != program
+	}), nil
 }
 
 // processes returns the processes of all components of the cluster, its Pods included.

@@ -11,9 +11,11 @@ import (
 	"time"
 )
 
-// Fault impairs the link between two clusters in both directions.
+// Fault impairs the link between two clusters in both directions, unless it is OneWay.
 type Fault struct {
 	Clusters [2]string
+	// OneWay impairs packets from the first cluster to the second only.
+	OneWay bool `json:",omitempty"`
 	// Cut drops all packets silently.
 	Cut bool `json:",omitempty"`
 	// Delay is added to every packet.
@@ -66,8 +68,12 @@ func (n *Node) applyFaults(ctx context.Context, peers []*Network, faults []Fault
 			}
 		}
 		drops = append(drops, dropRules(fault, peer)...)
+		delay := fault.Delay
+		if fault.OneWay && fault.Clusters[0] == peer.Cluster {
+			delay = 0
+		}
 		for _, node := range peer.Nodes {
-			if err := (slowLink{n, node}).delay(ctx, fault.Delay); err != nil {
+			if err := (slowLink{n, node}).delay(ctx, delay); err != nil {
 				return err
 			}
 		}
@@ -86,6 +92,9 @@ func (n *Node) applyFaults(ctx context.Context, peers []*Network, faults []Fault
 // cut, and a share of the packets from the peer if the link loses packets: the
 // other end does the same for the other direction.
 func dropRules(fault Fault, peer *Network) []string {
+	if fault.OneWay && fault.Clusters[1] == peer.Cluster {
+		return nil // the peer drops what it receives
+	}
 	var rules []string
 	for family, keyword := range []string{"ip", "ip6"} {
 		addresses := []string{peer.PodCIDRs()[family]}
@@ -94,6 +103,8 @@ func dropRules(fault Fault, peer *Network) []string {
 		}
 		networks := "{ " + strings.Join(addresses, ", ") + " }"
 		switch {
+		case fault.Cut && fault.OneWay:
+			rules = append(rules, keyword+" saddr "+networks+" drop")
 		case fault.Cut:
 			rules = append(rules, keyword+" saddr "+networks+" drop", keyword+" daddr "+networks+" drop")
 		case fault.Loss > 0:
