@@ -1,0 +1,162 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/history"
+)
+
+// probing is how much earlier than a cut a member may have been seen for the last time.
+const probing = 15 * time.Second
+
+// Visibility is what clients of a cluster may and must see of another cluster, in view of the
+// faults.
+type Visibility struct {
+	run    history.Run
+	faults []fault
+}
+
+// fault is a fault with its begin and its end.
+type fault struct {
+	history.Fault
+	Span
+	lines []int
+}
+
+// NewVisibility returns the faults of a history.
+func NewVisibility(run history.Run, entries []history.Entry) *Visibility {
+	v := &Visibility{run: run}
+	for _, entry := range entries {
+		switch {
+		case entry.Fault == nil:
+		case !entry.Fault.End:
+			v.faults = append(v.faults, fault{*entry.Fault, Span{entry.At, Forever}, []int{entry.Line}})
+		default:
+			for i := range v.faults {
+				if v.faults[i].ID == entry.Fault.ID {
+					v.faults[i].To = entry.At
+					v.faults[i].lines = append(v.faults[i].lines, entry.Line)
+				}
+			}
+		}
+	}
+	return v
+}
+
+// concerns reports whether a fault disturbs what a cluster sees of another, or of itself.
+func (f fault) concerns(cluster, of string) bool {
+	if len(f.Clusters) == 1 {
+		return f.Clusters[0] == cluster || f.Clusters[0] == of
+	}
+	return cluster != of && slices.Contains(f.Clusters, cluster) && slices.Contains(f.Clusters, of)
+}
+
+// disturbed returns when what a cluster sees of another is disturbed, recovery included.
+func (v *Visibility) disturbed(cluster, of string) Spans {
+	var spans []Span
+	for _, fault := range v.faults {
+		if fault.concerns(cluster, of) {
+			spans = append(spans, Span{fault.From, later(fault.To, v.run.Recovery)})
+		}
+	}
+	return NewSpans(spans...)
+}
+
+func later(at time.Time, by time.Duration) time.Time {
+	if at.Equal(Forever) {
+		return Forever
+	}
+	return at.Add(by)
+}
+
+// Must returns when a cluster must see what is certainly so in another: when it has been so for
+// the propagation delay, or since before a fault began that is not over.
+func (v *Visibility) Must(cluster, of string, so Spans) Spans {
+	disturbed := v.disturbed(cluster, of)
+	var must []Span
+	for _, span := range so {
+		must = append(must, Span{v.arrived(disturbed, span.From), span.To})
+	}
+	return NewSpans(must...)
+}
+
+// arrived returns from when on a change of a time must have arrived.
+func (v *Visibility) arrived(disturbed Spans, changed time.Time) time.Time {
+	if changed.IsZero() {
+		return changed
+	}
+	at := changed.Add(v.run.Propagation)
+	for _, span := range disturbed {
+		// Disturbed before it arrived: it arrives after the disturbance.
+		if !span.From.After(at) && span.To.After(changed) {
+			at = later(span.To, v.run.Propagation)
+		}
+	}
+	return at
+}
+
+// Oldest returns how old what a cluster shows of itself at a time may be.
+func (v *Visibility) Oldest(cluster string, at time.Time) time.Time {
+	oldest := at.Add(-v.run.Propagation)
+	for _, span := range slices.Backward(v.disturbed(cluster, cluster)) {
+		if !span.From.After(at) && span.To.After(oldest) {
+			oldest = span.From.Add(-v.run.Propagation)
+		}
+	}
+	return oldest
+}
+
+// Withdrawn returns when a cluster may withdraw the endpoints of another: when neither its API
+// nor its endpoints could be reached for the TTL, until they have been read anew.
+func (v *Visibility) Withdrawn(cluster, of string) Spans {
+	var cut []Span
+	for _, fault := range v.faults {
+		if fault.Cut && fault.concerns(cluster, of) && cluster != of {
+			cut = append(cut, Span{fault.From, later(fault.To, probing)})
+		}
+	}
+	disturbed := v.disturbed(cluster, of)
+	var spans []Span
+	for _, span := range NewSpans(cut...) {
+		if from := span.From.Add(v.run.TTL - probing); from.Before(span.To) {
+			spans = append(spans, Span{from, v.arrived(disturbed, span.To)})
+		}
+	}
+	return NewSpans(spans...)
+}
+
+// MustBeWithdrawn returns when a cluster must have withdrawn the endpoints of another: neither
+// its API nor its endpoints could be reached for the TTL and the propagation delay, and nothing
+// else was wrong in the cluster itself.
+func (v *Visibility) MustBeWithdrawn(cluster, of string) Spans {
+	own := v.disturbed(cluster, cluster)
+	var spans []Span
+	for _, fault := range v.faults {
+		if fault.Cut && fault.concerns(cluster, of) && cluster != of {
+			spans = append(spans, Span{fault.From.Add(v.run.TTL + v.run.Propagation + probing), fault.To})
+		}
+	}
+	// A cluster that was disturbed meanwhile may not have noticed when it began.
+	var undisturbed []Span
+	for _, span := range NewSpans(spans...) {
+		if len(own.Intersect(Spans{{span.From.Add(-v.run.TTL - v.run.Propagation - probing), span.To}})) == 0 {
+			undisturbed = append(undisturbed, span)
+		}
+	}
+	return NewSpans(undisturbed...)
+}
+
+// Lines returns the lines of faults that concern what a cluster sees of another at a time.
+func (v *Visibility) Lines(cluster, of string, at time.Time) []int {
+	var lines []int
+	for _, fault := range v.faults {
+		if fault.concerns(cluster, of) && !fault.From.After(at) && later(fault.To, v.run.Recovery).After(at) {
+			lines = append(lines, fault.lines...)
+		}
+	}
+	return lines
+}
