@@ -106,6 +106,7 @@ unit: ## Run the unit tests with the race detector.
 	go test -race $(unit_packages)
 	go test -C test -race ./framework/... ./upstream/...
 	go test -C hack/release ./...
+	go test -C test ./chaos/check ./chaos/history ./chaos/load ./chaos/model ./chaos/nemesis
 
 FUZZTIME ?= 20s
 .PHONY: fuzz
@@ -145,9 +146,15 @@ else
 endif
 
 ROUNDS ?= 5
-.PHONY: chaos
-chaos: build kubernetes test-tools ## Let replicas fail under load, every way ROUNDS times (default 5), and print what clients notice.
+.PHONY: failover
+failover: build kubernetes test-tools ## Let replicas fail under load, every way ROUNDS times (default 5), and print what clients notice.
 	go test -C test -count=1 -v -timeout 120m ./e2e/replicas -run TestFailingReplicaIsNotNoticed -rounds $(ROUNDS)
+
+SECONDS ?= 300
+SEED ?= 0
+.PHONY: chaos
+chaos: build kubernetes test-tools ## Play faults on three clusters under load for SECONDS (default 300), from SEED (default: a new one), and check what clients saw.
+	go test -C test -count=1 -v -timeout 60m ./chaos/run -seconds $(SECONDS) -seed $(SEED)
 
 DURATION ?= 3m
 .PHONY: attack

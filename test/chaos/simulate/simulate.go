@@ -23,6 +23,9 @@ type Options struct {
 	Faults bool
 }
 
+// quiet is for how long nothing changes in the end.
+const quiet = 40 * time.Second
+
 // Times of all simulations.
 var (
 	begin = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -95,7 +98,7 @@ func History(o Options) []history.Entry {
 	for _, id := range s.activeFaults() {
 		s.endFault(id)
 	}
-	s.runUntil(s.now.Add(times.Recovery + times.Propagation + times.RequestTimeout))
+	s.runUntil(s.now.Add(times.Recovery + times.Propagation + times.RequestTimeout + quiet))
 	for _, name := range times.Clusters {
 		s.clusters[name].recordFinal()
 	}
