@@ -185,6 +185,7 @@ func keepImport(b *testbed) bool {
 			}
 			for _, i := range moved {
 				b.entries[i].At, b.entries[i].Watch.ResourceVersion = to, strconv.Itoa(version+3)
+				b.advance(cluster, history.Imports, b.entries[i].Watch.Client, to, version+3)
 			}
 			return true
 		}

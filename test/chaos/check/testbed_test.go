@@ -125,6 +125,16 @@ func (b *testbed) viewAt(cluster, resource, name string, at time.Time) (map[key]
 	return objects, open
 }
 
+// advance lets a watching client see no older version after a time in what is not about one object.
+func (b *testbed) advance(cluster, resource, name string, after time.Time, version int) {
+	for _, entry := range b.watching(cluster, resource, name) {
+		w := entry.Watch
+		if entry.At.After(after) && w.Object == nil && w.ResourceVersion != "" && compareVersions(w.ResourceVersion, strconv.Itoa(version)) < 0 {
+			w.ResourceVersion = strconv.Itoa(version)
+		}
+	}
+}
+
 // modify lets both watching clients see that an object changed, if both watch. The offset makes
 // the version unique.
 func (b *testbed) modify(cluster, resource string, at time.Time, offset int, of key, change func(*history.Object)) bool {
@@ -146,12 +156,7 @@ func (b *testbed) modify(cluster, resource string, at time.Time, offset int, of 
 	}
 	version += offset - version%10
 	for i, name := range []string{"1", "2"} {
-		for _, entry := range b.watching(cluster, resource, name) {
-			w := entry.Watch
-			if entry.At.After(at) && w.Object == nil && w.ResourceVersion != "" && compareVersions(w.ResourceVersion, strconv.Itoa(version)) < 0 {
-				w.ResourceVersion = strconv.Itoa(version)
-			}
-		}
+		b.advance(cluster, resource, name, at, version)
 		b.insert(at, history.Entry{Watch: &history.Watch{
 			Cluster: cluster, Resource: resource, Client: name, Type: history.Modified, ResourceVersion: strconv.Itoa(version), Object: &changed[i],
 		}})

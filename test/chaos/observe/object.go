@@ -24,7 +24,7 @@ const (
 
 // resources are those that are watched.
 var resources = map[string]schema.GroupVersionResource{
-	history.Imports: schema.GroupVersionResource{Group: v1beta1.GroupName, Version: "v1beta1", Resource: "serviceimports"},
+	history.Imports: {Group: v1beta1.GroupName, Version: "v1beta1", Resource: "serviceimports"},
 	history.Slices:  discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
 }
 
