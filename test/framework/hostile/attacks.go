@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
@@ -49,6 +50,8 @@ type Attack struct {
 	Imported int
 	// Sent is how often something must have been sent, at least; once by default.
 	Sent int
+	// Lasts is how long it takes until what it does could be seen, at least.
+	Lasts time.Duration
 }
 
 // Report is a condition of a Member that is not True.

@@ -28,11 +28,13 @@ func tokenAttacks() []Attack {
 			}}}
 		}}
 	}
+	// Each of them is due at once. Requests are a few seconds apart, whatever is issued.
+	old := issue("old-tokens", func() string { return token(time.Now().Add(-30*24*time.Hour), 31*24*time.Hour, "") })
+	old.Lasts = 5 * time.Second
 	return []Attack{
 		issue("short-tokens", func() string { return token(time.Now(), 4*time.Second, "") }),
 		issue("huge-tokens", func() string { return token(time.Now(), 30*24*time.Hour, strings.Repeat("x", 1<<18)) }),
-		// Each of them is due at once.
-		issue("old-tokens", func() string { return token(time.Now().Add(-30*24*time.Hour), 31*24*time.Hour, "") }),
+		old,
 	}
 }
 

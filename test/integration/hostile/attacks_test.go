@@ -152,6 +152,7 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 		return nil
 	})
 	wait()
+	<-time.After(time.Until(begun.Add(attack.Lasts)))
 	if found := observed.from(attack.Name); found > 0 && attack.Imported == 0 {
 		t.Errorf("%d services of the member are imported", found)
 	}
