@@ -92,7 +92,7 @@ func sizeAttacks() []Attack {
 					}
 					return fmt.Sprintf("peer-%d", number)
 				}))
-				return Behavior{Members: {Objects: slices.Values([]string{Entry(target.ID, target.ClusterSet, append(peers, target.Importer))})}}
+				return Behavior{Members: {Objects: slices.Values([]string{Entry(target.ID, target.ClusterSet, append([]string{target.Importer}, peers...))})}}
 			},
 		},
 		{
