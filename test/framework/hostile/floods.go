@@ -6,11 +6,14 @@ package hostile
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
@@ -101,9 +104,10 @@ func floodAttacks() []Attack {
 			},
 		},
 		{
-			Name: "flood-of-bookmarks", Sent: flapping,
+			// It would be read much faster than it may be.
+			Name: "flood-of-bookmarks", Sent: 50, Lasts: 5 * time.Second, Secret: map[string]string{clusterset.MemberSecretMemoryLimit: "1Mi"},
 			Behavior: func(Target) Behavior {
-				bookmark := Bookmark(Services)
+				bookmark := Bookmark(Services) + strings.Repeat(" ", 16<<10)
 				return Behavior{Services: {Then: func(int) string { return bookmark }}}
 			},
 		},

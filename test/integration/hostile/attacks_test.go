@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -44,10 +45,10 @@ const (
 	medianFloor, tailFloor = 250 * time.Millisecond, 1500 * time.Millisecond
 	// maxCIDRs and maxMember are how many CIDRs a Member may show, and how large it may be.
 	maxCIDRs, maxMember = 16, 32 << 10
-	// memoryLimit is how much the exports of a member may take. So much is read from it at
-	// once, and an eighth of it every second; in addition, what the kernel buffers for each
+	// memoryLimit is how much the exports of a member may take, unless its Secret says
+	// otherwise. So much is read from it at once, and an eighth of it every second; in addition, what the kernel buffers for each
 	// of the connections.
-	memoryLimit, buffered = 64 << 20, 64 << 20
+	memoryLimit, buffered = 64 << 20, 16 << 20
 	// burst is how often something may change at once. If it keeps changing, it may do so
 	// once a second.
 	burst = 10
@@ -166,7 +167,12 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	expectNoForbiddenAddress(t, target)
 	expectPaced(t, attack.Name, events(), time.Since(begun))
 	period, bytes := time.Since(begun), member.Bytes()
-	if allowed := memoryLimit + buffered + int64(period.Seconds()*memoryLimit/8); bytes > allowed {
+	limit := int64(memoryLimit)
+	if text, limited := attack.Secret[clusterset.MemberSecretMemoryLimit]; limited {
+		quantity := resource.MustParse(text)
+		limit = quantity.Value()
+	}
+	if allowed := limit + buffered + int64(period.Seconds()*float64(limit)/8); bytes > allowed {
 		t.Errorf("%d MiB were read from the member in %s, at most %d are allowed", bytes>>20, period, allowed>>20)
 	}
 	begun = time.Now()
