@@ -110,12 +110,12 @@ func (c *checker) compareHoldings(ip string, a, b holding, tolerant bool) {
 	if a.Service == b.Service {
 		return
 	}
-	for _, span := range a.Spans.Intersect(b.Spans) {
+	for _, span := range a.Intersect(b.Spans) {
 		if tolerant && span.Duration() <= c.run.Propagation {
 			continue
 		}
 		first, second := a, b
-		if b.Service.String() < a.Service.String() {
+		if b.String() < a.String() {
 			first, second = b, a
 		}
 		c.add(Violation{

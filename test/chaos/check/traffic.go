@@ -61,7 +61,7 @@ func (c *checker) addressesSeen() map[string]map[history.Service]map[string]bool
 
 func (c *checker) checkLookup(entry history.Entry, lookup history.Lookup, known map[history.Service]map[string]bool) {
 	expected := c.expectImport(lookup.Cluster, lookup.Service)
-	violation := Violation{Cluster: lookup.Cluster, At: entry.At, Subject: "DNS name of " + lookup.Service.String()}
+	violation := Violation{Cluster: lookup.Cluster, At: entry.At, Subject: "DNS name of " + lookup.String()}
 	add := func() {
 		violation.Lines = append(c.sourceLines(lookup.Cluster, lookup.Service, entry.At), entry.Line)
 		c.add(violation)
@@ -119,7 +119,7 @@ func (c *checker) checkConnection(entry history.Entry, connection history.Connec
 			add()
 		}
 	case connection.Refused && c.calm(connection.Cluster, connection.Began) && c.someEndpoint(connection.Cluster, connection.Service, connection.Began):
-		violation.Kind, violation.Subject, violation.Message = Vanished, "connection to "+connection.Service.String(), "the connection was refused although the service has endpoints: "+connection.Error
+		violation.Kind, violation.Subject, violation.Message = Vanished, "connection to "+connection.String(), "the connection was refused although the service has endpoints: "+connection.Error
 		add()
 	}
 }

@@ -123,18 +123,16 @@ func (l *Load) Create(ctx context.Context) error {
 
 // Run changes services until the context is done, and returns when all outcomes are known that
 // can be known.
-func (l *Load) Run(ctx context.Context) error {
-	return l.each(func(_ string, workers []*worker) error {
-		errs := make([]error, len(workers))
-		var running sync.WaitGroup
-		for i, w := range workers {
+func (l *Load) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, workers := range l.workers {
+		for _, w := range workers {
 			if w.of.Namespace != Steady {
-				running.Go(func() { errs[i] = w.run(ctx) })
+				running.Go(func() { w.run(ctx) })
 			}
 		}
-		running.Wait()
-		return errors.Join(errs...)
-	})
+	}
+	running.Wait()
 }
 
 // each runs a function for all clusters at the same time.

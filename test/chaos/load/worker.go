@@ -70,7 +70,7 @@ func (w *worker) addresses(chosen func(number int) bool) []string {
 }
 
 // run changes the service until the context is done.
-func (w *worker) run(ctx context.Context) error {
+func (w *worker) run(ctx context.Context) {
 	for sleep(ctx, minPause+time.Duration(w.random.Int64N(int64(maxPause-minPause)))) {
 		if w.of.Namespace != Doomed {
 			w.step(ctx)
@@ -80,7 +80,6 @@ func (w *worker) run(ctx context.Context) error {
 		w.step(ctx)
 		w.doomed[w.cluster].RUnlock()
 	}
-	return nil
 }
 
 // step makes the next change. It may fail.

@@ -165,11 +165,12 @@ func (w *world) play(t *testing.T, plan []nemesis.Fault) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(*seconds)*time.Second)
 	defer cancel()
-	loaded := make(chan error, 1)
-	go func() { loaded <- w.load.Run(ctx) }()
+	var loading sync.WaitGroup
+	loading.Go(func() { w.load.Run(ctx) })
 	executor := nemesis.Executor{Set: set, Recorder: w.recorder, NewNamespace: w.load.NewNamespace}
-	expect.NoError(t, executor.Run(ctx, plan))
-	expect.NoError(t, <-loaded)
+	err := executor.Run(ctx, plan)
+	loading.Wait()
+	expect.NoError(t, err)
 	fmt.Printf("all faults and changes are over after %d lines; waiting until all clusters agree\n", w.recorder.Lines())
 }
 
