@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,21 +22,30 @@ import (
 )
 
 // limited returns a new namespace that has a quota for ServiceExports, once the cluster
-// enforces it: the quota controller discovers new APIs every 30 seconds.
+// enforces it. The quota controller discovers new APIs every 30 seconds, and does not look
+// again at quotas that it saw before: they are replaced until it knows the API.
 func limited(t *testing.T, group apischema.GroupVersion, exports string) string {
 	t.Helper()
+	const patience = 5 * time.Second
 	ns := namespace(t)
 	counted := corev1.ResourceName("count/serviceexports." + group.Group)
 	quotas := suite.Kubernetes.CoreV1().ResourceQuotas(ns)
-	expect.Must(quotas.Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse(exports)}},
-	}, metav1.CreateOptions{}))(t)
+	var created time.Time
 	expect.Eventually(t, "quota", func(ctx context.Context) error {
 		quota, err := quotas.Get(ctx, "exports", metav1.GetOptions{})
-		if _, known := quota.Status.Used[counted]; err == nil && !known {
-			err = errors.New("usage is not known yet")
+		_, known := quota.Status.Used[counted]
+		switch {
+		case err == nil && known:
+			return nil
+		case err == nil && time.Since(created) > patience:
+			return errors.Join(errors.New("usage is not known yet"), quotas.Delete(ctx, "exports", metav1.DeleteOptions{}))
+		case apierrors.IsNotFound(err):
+			created = time.Now()
+			_, err = quotas.Create(ctx, &corev1.ResourceQuota{
+				ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse(exports)}},
+			}, metav1.CreateOptions{})
 		}
-		return err
+		return errors.Join(errors.New("usage is not known yet"), err)
 	})
 	return ns
 }
