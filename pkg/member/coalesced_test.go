@@ -80,7 +80,8 @@ func TestChangesOfThisClusterAreNotDelayed(t *testing.T) {
 	}
 }
 
-// R279: what was read is not settled before it is in use.
+// R279: what was read is not settled, nor shown, before it is in use. R288: controllers never
+// see allocation CIDRs that are refused without the condition that says so.
 func TestPendingEvaluationIsNotSettled(t *testing.T) {
 	w, b := exporting(t, nil)
 	w.locked(func() { w.base = t.Context() })()
@@ -91,6 +92,10 @@ func TestPendingEvaluationIsNotSettled(t *testing.T) {
 	w.probe(b, ownEntry("b", withExports(1), claiming("243.1.0.0/16")))
 	if w.Settled() {
 		t.Error("settled although what was read is not in use")
+	}
+	w.upsert(t, b, exported("b", "api")) // the entry counts it
+	if got := w.Entry("b").Status; len(got.ClusterSetIPCIDRs) > 0 || got.Exports != 2 {
+		t.Errorf("b is shown with %v and %d exports before it is known whether the CIDRs are refused", got.ClusterSetIPCIDRs, got.Exports)
 	}
 	eventually(t, "the evaluation is awaited", w.clock.HasWaiters)
 	w.clock.Step(evaluationInterval)

@@ -228,12 +228,13 @@ func entryNames(self string, peers map[string]*peer) map[string]*peer {
 func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 	exported, endpoints := p.exports.Counts(p.id)
 	feed := p.feedLocked()
+	// Allocation CIDRs are shown together with whether they are refused.
 	p.countRefusalsLocked(p.refusalsLocked(feed))
 	entry := view.Member(view.Peer{
 		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretInvalid: p.spec.Problem != nil,
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
 		State: p.stateLocked(now, r.config.TTL), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhere.After(p.seenHere) && p.seenElsewhere.After(p.resumed), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
-		Entry: p.entry, AllocationCIDRs: p.cidrs, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
+		Entry: p.entry, AllocationCIDRs: p.allocationOf.claim.CIDRs, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
 		Mutual: p.mutual, Allocation: p.allocation, JoinedAt: p.spec.JoinedAt, Backdated: &p.backdated, Previous: p.conditions,
 	}, now)
 	p.conditions = entry.Status.Conditions

@@ -48,7 +48,7 @@ const (
 	// memoryLimit is how much the exports of a member may take, unless its Secret says
 	// otherwise. So much is read from it at once, and an eighth of it every second; in addition, what the kernel buffers for each
 	// of the connections.
-	memoryLimit, buffered = 64 << 20, 16 << 20
+	memoryLimit, buffered = 64 << 20, 32 << 20
 	// burst is how often something may change at once. If it keeps changing, it may do so
 	// once a second.
 	burst = 10
