@@ -61,7 +61,7 @@ func addFlags(flags *pflag.FlagSet, config *agent.Config) (kubeconfig *string) {
 	flags.StringVar(&config.Zone, "zone", "", "label topology.kubernetes.io/zone of the Node")
 	flags.StringSliceVar(&config.NodeIPs, "node-ips", nil, "addresses of the Node, the primary family first")
 	flags.StringVar(&config.RootDir, "root-dir", "", "directory for all state: pods, claims, logs")
-	flags.StringVar(&config.Images, "images", "", "directory with a program per image, named like the last part of the image name")
+	flags.StringVar(&config.Images, "images", "", "directory with images: an OCI image layout, and a program per other image, named like the last part of the image name")
 	flags.StringSliceVar(&config.PodCIDRs, "pod-cidrs", []string{"10.81.0.0/16", "fd00:81::/64"}, "networks of the Pods, the primary family first")
 	flags.StringVar(&config.Bridge, "bridge", "cbr0", "bridge that connects the Pods; created if it does not exist")
 	flags.StringSliceVar(&config.ClusterDNS, "cluster-dns", nil, "addresses of the DNS servers of the cluster")

@@ -52,9 +52,11 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err := installDNS(ctx, c.Admin, c.network.DNSIPs()); err != nil {
 		return err
 	}
-	c.progress("installing artifacts/%s", c.artifacts)
-	if err := installMCS(ctx, c.Admin, filepath.Join(c.components.root, "artifacts", c.artifacts)); err != nil {
-		return err
+	if c.artifacts != NoArtifacts {
+		c.progress("installing artifacts/%s", c.artifacts)
+		if err := installMCS(ctx, c.Admin, filepath.Join(c.components.root, "artifacts", c.artifacts)); err != nil {
+			return err
+		}
 	}
 	c.progress("ready")
 	return nil

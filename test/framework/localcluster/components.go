@@ -108,8 +108,8 @@ func (c *components) all() ([]component, error) {
 	var all []component
 	for _, program := range plane.Components() {
 		if program.Name == "kube-apiserver" && len(c.network.Nodes) > 1 {
-			// It notices within 10 seconds, not 45, that a node was cut off.
-			program.Env = []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=5", "HTTP2_PING_TIMEOUT_SECONDS=5"}
+			// It notices within 2 seconds, not 45, that a node was cut off.
+			program.Env = []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=1", "HTTP2_PING_TIMEOUT_SECONDS=1"}
 		}
 		all = append(all, component{program, c.network.ControlPlane()})
 	}

@@ -45,6 +45,15 @@ func (c *Cluster) signal(component string, signal syscall.Signal) error {
 	return daemon.Signal(signal)
 }
 
+// SignalProgram sends a signal to the program of a container.
+func (c *Cluster) SignalProgram(ctx context.Context, namespace, pod, container string, signal syscall.Signal) error {
+	pid, err := c.Program(ctx, namespace, pod, container)
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, signal)
+}
+
 // FillDisk fills the disk of a component: etcd's, or the node agent's, which
 // holds the volumes and logs of all Pods.
 func (c *Cluster) FillDisk(component string) error {

@@ -5,26 +5,28 @@ package localcluster
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // images returns the directory in which the node agents look up images.
 func (s *Set) images() string { return filepath.Join(s.Dir, "images") }
 
-// linkImages maps image names to programs that were built here or are installed
-// on this machine. It uses no symbolic links, since containers see this
-// directory but not every target of a link.
+// linkImages provides the images of mcs-apiserver that `make test-images` built, and maps
+// other image names to programs that were built here or are installed on this machine.
+// It uses no symbolic links, since containers see this directory but not every target of
+// a link.
 func (s *Set) linkImages() error {
-	if err := os.MkdirAll(s.images(), 0o755); err != nil {
-		return err
+	if err := linkLayout(filepath.Join(s.Root, "bin", "release", "images"), s.images()); err != nil {
+		return fmt.Errorf("images of mcs-apiserver, which `make test-images` builds: %w", err)
 	}
 	programs := map[string]string{
-		"mcs-apiserver":  filepath.Join(s.Root, "bin", "mcs-apiserver"),
-		"mcs-controller": filepath.Join(s.Root, "bin", "mcs-controller"),
-		"coredns":        filepath.Join(s.Root, "bin", "kubernetes", "coredns"),
-		"traffic":        filepath.Join(s.Root, "bin", "test", "traffic"),
+		"coredns": filepath.Join(s.Root, "bin", "kubernetes", "coredns"),
+		"traffic": filepath.Join(s.Root, "bin", "test", "traffic"),
 	}
 	// The entry point of an image of upstream's conformance tests.
 	if socat, err := exec.LookPath("socat"); err == nil {
@@ -36,6 +38,21 @@ func (s *Set) linkImages() error {
 		}
 	}
 	return nil
+}
+
+// linkLayout provides an OCI image layout in another directory, in which it replaces an
+// earlier one.
+func linkLayout(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, strings.TrimPrefix(path, from))
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		return linkOrCopy(path, target)
+	})
 }
 
 // linkOrCopy hard-links a file, or copies it if it is on another file system.

@@ -5,6 +5,7 @@ package localcluster
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,6 +81,27 @@ func (c *Cluster) processes() ([]int, error) {
 		}
 	}
 	return found, nil
+}
+
+// Program returns the process of the program of a container. Images need not contain the
+// tools to look at it from inside.
+func (c *Cluster) Program(ctx context.Context, namespace, pod, container string) (int, error) {
+	uid, err := c.Kubectl(ctx, "get", "pod", pod, "-n", namespace, "-o", "jsonpath={.metadata.uid}")
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s", err, uid)
+	}
+	parents, err := parents()
+	if err != nil {
+		return 0, err
+	}
+	// The last argument of the init process of a container is its directory.
+	directory := fmt.Sprintf("/pods/%s/containers/%s\x00", uid, container)
+	for pid, parent := range parents {
+		if init, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", parent)); err == nil && bytes.HasSuffix(init, []byte(directory)) {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("container %s of Pod %s/%s is not running", container, namespace, pod)
 }
 
 // parents returns the parent of every process of this machine.

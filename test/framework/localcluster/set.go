@@ -41,11 +41,15 @@ type Set struct {
 	Dir string
 	// Nodes is the number of nodes of clusters that Up adds, by their names. It defaults to 1.
 	Nodes map[string]int
-	// Artifacts is the subdirectory of artifacts/ that Up installs, by default "default".
+	// Artifacts is the subdirectory of artifacts/ that Up installs, by default "default", or
+	// NoArtifacts.
 	Artifacts string
 	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
+
+// NoArtifacts lets Up install nothing: tests install mcs-apiserver themselves.
+const NoArtifacts = "none"
 
 // state is the persistent state of a Set.
 type state struct {

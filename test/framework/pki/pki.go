@@ -84,6 +84,8 @@ type Subject struct {
 	Groups []string
 	DNS    []string
 	IPs    []net.IP
+	// Expired makes a certificate that is not valid any more.
+	Expired bool
 }
 
 // Issue issues a certificate for clients and servers.
@@ -94,6 +96,9 @@ func (a *Authority) Issue(subject Subject) (Pair, error) {
 		IPAddresses: subject.IPs,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if subject.Expired {
+		template.NotBefore, template.NotAfter = time.Now().Add(-lifetime), time.Now().Add(-time.Minute)
 	}
 	_, _, pair, err := issue(template, a.certificate, a.key)
 	return pair, err
@@ -110,7 +115,9 @@ func issue(template, parent *x509.Certificate, parentKey crypto.Signer) (*x509.C
 	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
 		return nil, nil, Pair{}, err
 	}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(lifetime)
+	if template.NotAfter.IsZero() {
+		template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(lifetime)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
 	if err != nil {
 		return nil, nil, Pair{}, err

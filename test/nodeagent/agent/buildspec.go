@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -19,14 +20,16 @@ import (
 // buildSpec returns the complete specification of a container, whose directory it creates.
 // The Pod has its addresses.
 func buildSpec(ctx context.Context, setup *podSetup, pod *corev1.Pod, container *corev1.Container) (*sandbox.Spec, error) {
-	if err := checkImage(setup.services.images, container); err != nil {
+	image, err := findImage(setup.services.images, container)
+	if err != nil {
 		return nil, err
 	}
-	spec := &sandbox.Spec{ReadOnlyRoot: readOnlyRoot(container), Net: setup.sandbox.Net, UTS: setup.sandbox.UTS}
+	spec := &sandbox.Spec{Image: image.Root, ReadOnlyRoot: readOnlyRoot(container), Net: setup.sandbox.Net, UTS: setup.sandbox.UTS}
+	spec.Process.UID, spec.Process.GID = image.UID, image.GID
 	if err := setUser(&spec.Process, pod.Spec.SecurityContext, container.SecurityContext); err != nil {
 		return nil, err
 	}
-	base := baseEnvironment(string(setup.services.images), setup.hostname, spec.Process.UID)
+	base := baseEnvironment(image, setup.services.images, setup.hostname, spec.Process.UID)
 	kubernetes, err := setup.services.client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -38,10 +41,8 @@ func buildSpec(ctx context.Context, setup *podSetup, pod *corev1.Pod, container 
 	if err != nil {
 		return nil, err
 	}
-	spec.Process.Args, spec.Process.Env = arguments(setup.services.images, container, env), environment.List(env)
-	if spec.Process.Dir = container.WorkingDir; spec.Process.Dir == "" {
-		spec.Process.Dir = "/"
-	}
+	spec.Process.Args, spec.Process.Env = arguments(image, container, env), environment.List(env)
+	spec.Process.Dir = cmp.Or(container.WorkingDir, image.Dir, "/")
 	if spec.Mounts, err = mountsOf(container, setup.volumes, env); err != nil {
 		return nil, err
 	}

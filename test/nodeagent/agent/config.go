@@ -35,7 +35,7 @@ type Config struct {
 	Bridge string
 	// RootDir is the directory of all state.
 	RootDir string
-	// Images is the directory of the programs of images, or empty.
+	// Images is the directory of images, or empty.
 	Images string
 	// ClusterDNS are the addresses of the cluster's DNS servers.
 	ClusterDNS []string

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,40 +30,54 @@ type problem struct {
 func (p *problem) Error() string { return p.err.Error() }
 func (p *problem) Unwrap() error { return p.err }
 
-// checkImage returns a problem if the container has nothing to run.
-func checkImage(directory images.Directory, container *corev1.Container) error {
-	if _, known := directory.Program(container.Image); known || len(container.Command)+len(container.Args) > 0 {
-		return nil
+// findImage returns the image of a container, or a problem if the container has nothing to
+// run. An unknown image is one without an entry point, such as busybox, on the file system
+// of the host.
+func findImage(directory images.Directory, container *corev1.Container) (*images.Image, error) {
+	image, err := directory.Find(container.Image)
+	switch {
+	case err != nil:
+		return nil, &problem{"ErrImagePull", err}
+	case image != nil:
+		return image, nil
+	case len(container.Command)+len(container.Args) > 0:
+		return &images.Image{}, nil
 	}
-	return &problem{"ErrImagePull", fmt.Errorf("image %q needs the program %q, which is not in the image directory %q, and the container has neither command nor args",
+	return nil, &problem{"ErrImagePull", fmt.Errorf("image %q needs the program %q, which is not in the image directory %q, and the container has neither command nor args",
 		container.Image, images.Name(container.Image), directory)}
 }
 
-// arguments returns the program of a container with its arguments. An unknown image is
-// treated as one without an entry point, such as busybox: its args are the command.
-func arguments(directory images.Directory, container *corev1.Container, env map[string]string) []string {
-	command := container.Command
-	if program, known := directory.Program(container.Image); known && len(command) == 0 {
-		command = []string{program}
+// arguments returns the program of a container with its arguments, which replace those of
+// its image: the command all of them, args the arguments.
+func arguments(image *images.Image, container *corev1.Container, env map[string]string) []string {
+	command, args := environment.ExpandAll(container.Command, env), environment.ExpandAll(container.Args, env)
+	switch {
+	case len(command) == 0 && len(args) == 0:
+		return slices.Concat(image.Entrypoint, image.Args)
+	case len(command) == 0:
+		return slices.Concat(image.Entrypoint, args)
 	}
-	return slices.Concat(environment.ExpandAll(command, env), environment.ExpandAll(container.Args, env))
+	return slices.Concat(command, args)
 }
 
-// baseEnvironment returns the environment that every container has.
-func baseEnvironment(imagesDirectory, hostname string, uid uint32) map[string]string {
-	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	if imagesDirectory != "" {
-		path = sandbox.ImagesPath + ":" + imagesDirectory + ":" + path
+// baseEnvironment returns the environment that every container of an image has.
+func baseEnvironment(image *images.Image, directory images.Directory, hostname string, uid uint32) map[string]string {
+	base := map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "HOSTNAME": hostname}
+	if image.Root == "" && directory != "" {
+		base["PATH"] = sandbox.ImagesPath + ":" + string(directory) + ":" + base["PATH"]
 	}
-	home := "/"
 	if uid == 0 {
-		home = "/root"
+		base["HOME"] = "/root"
 	}
-	return map[string]string{"PATH": path, "HOME": home, "HOSTNAME": hostname}
+	for _, variable := range image.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		base[name] = value
+	}
+	return base
 }
 
-// setUser sets the user of a container. Settings of the container have precedence over
-// those of its Pod.
+// setUser sets the user of a container, which is that of its image before. Settings of the
+// container have precedence over those of its Pod.
 func setUser(process *sandbox.Process, pod *corev1.PodSecurityContext, container *corev1.SecurityContext) error {
 	if pod == nil {
 		pod = &corev1.PodSecurityContext{}
@@ -76,7 +91,7 @@ func setUser(process *sandbox.Process, pod *corev1.PodSecurityContext, container
 	switch {
 	case user != nil:
 		process.UID = uint32(*user)
-	case nonRoot != nil && *nonRoot:
+	case nonRoot != nil && *nonRoot && process.UID == 0:
 		process.UID, process.GID = imageUser, imageUser
 	}
 	if nonRoot != nil && *nonRoot && process.UID == 0 {

@@ -22,36 +22,66 @@ import (
 
 func TestArguments(t *testing.T) {
 	env := map[string]string{"PORT": "80"}
-	directory := images.Directory(t.TempDir())
-	if err := os.WriteFile(filepath.Join(string(directory), "foo"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	foo := &images.Image{Entrypoint: []string{"foo"}, Args: []string{"--help"}}
 	for name, test := range map[string]struct {
+		image     *images.Image
 		container corev1.Container
 		want      []string
 	}{
-		"image":            {corev1.Container{Image: "x/foo:v1"}, []string{"foo"}},
-		"image, arguments": {corev1.Container{Image: "foo", Args: []string{"--port=$(PORT)"}}, []string{"foo", "--port=80"}},
-		"arguments only":   {corev1.Container{Image: "busybox", Args: []string{"sh", "-c", "echo $(PORT)"}}, []string{"sh", "-c", "echo 80"}},
-		"command":          {corev1.Container{Image: "foo", Command: []string{"bar", "$(PORT)"}, Args: []string{"$$(PORT)"}}, []string{"bar", "80", "$(PORT)"}},
+		"image":            {foo, corev1.Container{}, []string{"foo", "--help"}},
+		"image, arguments": {foo, corev1.Container{Args: []string{"--port=$(PORT)"}}, []string{"foo", "--port=80"}},
+		"arguments only":   {&images.Image{}, corev1.Container{Args: []string{"sh", "-c", "echo $(PORT)"}}, []string{"sh", "-c", "echo 80"}},
+		"command":          {foo, corev1.Container{Command: []string{"bar", "$(PORT)"}, Args: []string{"$$(PORT)"}}, []string{"bar", "80", "$(PORT)"}},
+		"command only":     {foo, corev1.Container{Command: []string{"bar"}}, []string{"bar"}},
 	} {
-		if diff := cmp.Diff(test.want, arguments(directory, &test.container, env)); diff != "" {
+		if diff := cmp.Diff(test.want, arguments(test.image, &test.container, env)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
 
 func TestUnknownImageNeedsACommand(t *testing.T) {
-	if err := checkImage(images.Directory(t.TempDir()), &corev1.Container{Image: "foo", Command: []string{"sh"}}); err != nil {
+	if _, err := findImage(images.Directory(t.TempDir()), &corev1.Container{Image: "foo", Command: []string{"sh"}}); err != nil {
 		t.Error(err)
 	}
-	if err := checkImage(images.Directory(t.TempDir()), &corev1.Container{Image: "foo", Args: []string{"sh"}}); err != nil {
+	if _, err := findImage(images.Directory(t.TempDir()), &corev1.Container{Image: "foo", Args: []string{"sh"}}); err != nil {
 		t.Error(err)
 	}
-	err := checkImage(images.Directory(t.TempDir()), &corev1.Container{Image: "x/foo:v1"})
+	_, err := findImage(images.Directory(t.TempDir()), &corev1.Container{Image: "x/foo:v1"})
 	var known *problem
 	if !errors.As(err, &known) || known.reason != "ErrImagePull" || !strings.Contains(err.Error(), `"x/foo:v1"`) || !strings.Contains(err.Error(), `"foo"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestBrokenLayoutIsAProblem(t *testing.T) {
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, "index.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := findImage(images.Directory(directory), &corev1.Container{Image: "foo", Command: []string{"sh"}})
+	var known *problem
+	if !errors.As(err, &known) || known.reason != "ErrImagePull" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEnvironmentOfAnImage(t *testing.T) {
+	image := &images.Image{Root: "/unpacked", Env: []string{"PATH=/usr/local/bin", "COLOR=blue=green"}}
+	want := map[string]string{"PATH": "/usr/local/bin", "COLOR": "blue=green", "HOME": "/", "HOSTNAME": "pod"}
+	if diff := cmp.Diff(want, baseEnvironment(image, "/images", "pod", 65532)); diff != "" {
+		t.Error(diff)
+	}
+	program := baseEnvironment(&images.Image{}, "/some/images", "pod", 0)
+	if !strings.HasPrefix(program["PATH"], "/images:/some/images:") || program["HOME"] != "/root" {
+		t.Errorf("got %v", program)
+	}
+}
+
+func TestImageHasAUser(t *testing.T) {
+	process := sandbox.Process{UID: 1000, GID: 2000}
+	if err := setUser(&process, &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, nil); err != nil || process.UID != 1000 || process.GID != 2000 {
+		t.Errorf("user is %d:%d (%v)", process.UID, process.GID, err)
 	}
 }
 

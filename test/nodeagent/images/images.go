@@ -1,7 +1,7 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package images maps image names to programs in a directory.
+// Package images looks up images in a directory.
 package images
 
 import (
@@ -19,15 +19,40 @@ func Name(image string) string {
 	return name
 }
 
-// Directory is a directory with one program per known image.
+// Image is what a container runs, and where.
+type Image struct {
+	// Root is the root file system of the image. It is empty if the image is a program,
+	// which runs on the root file system of the host.
+	Root string
+	// Entrypoint is the program with its first arguments, and Args are arguments that
+	// those of a container replace.
+	Entrypoint, Args []string
+	// Env has variables in the form NAME=value.
+	Env []string
+	// UID and GID are the user of the program.
+	UID, GID uint32
+	// Dir is the working directory; empty for the root directory.
+	Dir string
+}
+
+// Directory is a directory with images: an OCI image layout, and a program for each image
+// that the layout does not have. Several agents may use it.
 type Directory string
 
-// Program returns the name of an image's program, and whether the program exists.
-func (d Directory) Program(image string) (string, bool) {
+// Find returns an image, or nil if the directory does not have it. An image of the layout
+// is unpacked when it is used first.
+func (d Directory) Find(image string) (*Image, error) {
 	name := Name(image)
 	if d == "" || name == "" || name == "." || name == ".." {
-		return "", false
+		return nil, nil
 	}
-	info, err := os.Stat(filepath.Join(string(d), name))
-	return name, err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+	if _, err := os.Stat(filepath.Join(string(d), "index.json")); err == nil {
+		if found, err := d.unpacked(name); err != nil || found != nil {
+			return found, err
+		}
+	}
+	if info, err := os.Stat(filepath.Join(string(d), name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return &Image{Entrypoint: []string{name}}, nil
+	}
+	return nil, nil
 }

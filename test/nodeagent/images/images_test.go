@@ -6,6 +6,7 @@ package images
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -44,11 +45,15 @@ func TestProgramIsAnExecutableFile(t *testing.T) {
 		"absent":          false,
 		"..":              false,
 	} {
-		if _, got := Directory(dir).Program(image); got != want {
-			t.Errorf("%q: got %v, want %v", image, got, want)
+		found, err := Directory(dir).Find(image)
+		if err != nil || (found != nil) != want {
+			t.Errorf("%q: got %v (%v), want %v", image, found, err, want)
+		}
+		if found != nil && (found.Root != "" || !slices.Equal(found.Entrypoint, []string{"program"})) {
+			t.Errorf("%q: got %+v", image, found)
 		}
 	}
-	if _, got := Directory("").Program("program"); got {
-		t.Error("a program was found without a directory")
+	if found, err := Directory("").Find("program"); found != nil || err != nil {
+		t.Errorf("%v was found without a directory (%v)", found, err)
 	}
 }

@@ -23,6 +23,9 @@ type Mount struct {
 
 // rootConfig describes the file system of a container.
 type rootConfig struct {
+	// Image is the root file system that the container sees, a directory of the host; empty
+	// for that of the host.
+	Image string
 	// Stage is an empty directory of the host. In the mount namespace of the container, a tmpfs
 	// with all writes of the container is mounted on it.
 	Stage string
@@ -45,8 +48,9 @@ const hostPath = "/.host"
 var private = []struct{ path, mode string }{{"/tmp", "1777"}, {"/run", "755"}}
 
 // enter creates the file system and makes it the root of this process. It is an overlay on the root
-// file system of the host: all installed programs exist, any mount point can be created, and all
-// writes go to a tmpfs that ends with the container. The mount namespace must be new.
+// file system of the image: any mount point can be created, and all writes go to a tmpfs that ends
+// with the container. Without an image, it is an overlay on that of the host, so that all installed
+// programs exist. The mount namespace must be new.
 func (c *rootConfig) enter() error {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -58,15 +62,11 @@ func (c *rootConfig) enter() error {
 	if err := c.pivot(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{
-		mountKernel,
-		mountPrivate,
-		mountDevices,
-		func() error { return mountHost(hostMounts(string(mountinfo), c.hidden())) },
-		c.mountImages,
-		c.writeFiles,
-		c.mountVolumes,
-	} {
+	steps := []func() error{mountKernel, mountDevices}
+	if c.Image == "" {
+		steps = append(steps, mountPrivate, func() error { return mountHost(hostMounts(string(mountinfo), c.hidden())) }, c.mountImages)
+	}
+	for _, step := range append(steps, c.writeFiles, c.mountVolumes) {
 		if err := step(); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (c *rootConfig) seal() error {
 	}
 	paths := []string{"/"}
 	for _, directory := range private {
-		if !slices.ContainsFunc(c.Mounts, func(m Mount) bool { return m.Target == directory.path }) {
+		if c.Image == "" && !slices.ContainsFunc(c.Mounts, func(m Mount) bool { return m.Target == directory.path }) {
 			paths = append(paths, directory.path)
 		}
 	}
@@ -105,12 +105,19 @@ func (c *rootConfig) pivot() error {
 	if err := os.Chdir(c.Stage); err != nil {
 		return err
 	}
-	for _, directory := range []string{"upper", "work", "root"} {
+	for _, directory := range []string{"image", "upper", "work", "root"} {
 		if err := os.Mkdir(directory, 0o755); err != nil {
 			return err
 		}
 	}
-	if err := mount("overlay", "root", "overlay", 0, "lowerdir=/,upperdir=upper,workdir=work"); err != nil {
+	lower := "/"
+	if c.Image != "" {
+		lower = "image"
+		if err := mount(c.Image, lower, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	if err := mount("overlay", "root", "overlay", 0, "lowerdir="+lower+",upperdir=upper,workdir=work"); err != nil {
 		return err
 	}
 	if err := os.Mkdir("root"+hostPath, 0o700); err != nil {
@@ -132,6 +139,11 @@ func (c *rootConfig) hidden() []string {
 }
 
 func mountKernel() error {
+	for _, directory := range []string{"/proc", "/sys", "/dev"} { // images may not have them
+		if err := os.MkdirAll(directory, 0o755); err != nil {
+			return err
+		}
+	}
 	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
@@ -198,6 +210,9 @@ func (c *rootConfig) mountImages() error {
 
 func (c *rootConfig) writeFiles() error {
 	for file, text := range c.Files {
+		if err := os.MkdirAll(path.Dir(file), 0o755); err != nil {
+			return err
+		}
 		// The program may be a link to another directory.
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -34,6 +34,10 @@ func (r *Runtime) Close() { r.spawner.close() }
 // Spec describes a container.
 type Spec struct {
 	Process Process
+	// Image is a directory of the host with the root file system of the container, which is
+	// not changed. If it is empty, the root file system of the host is used, with the image
+	// directory.
+	Image string
 	// Stage is an empty directory of the container.
 	Stage string
 	// Files are the contents of text files by path.
@@ -54,7 +58,7 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Container, error) {
 	config, err := json.Marshal(initConfig{
 		Process: spec.Process,
 		Root: rootConfig{
-			Stage: spec.Stage, State: r.state, Images: r.images,
+			Image: spec.Image, Stage: spec.Stage, State: r.state, Images: r.images,
 			Files: spec.Files, Mounts: spec.Mounts, ReadOnly: spec.ReadOnlyRoot,
 		},
 	})
