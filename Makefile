@@ -14,8 +14,8 @@ version_package := k8s.io/component-base/version
 ldflags = -s -w -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(REVISION) \
 	-X $(version_package).buildDate=$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 golangci_lint := go tool -modfile=$(CURDIR)/hack/tools/go.mod golangci-lint
-# The product, its tests on clusters, and the node agent of the test clusters.
-modules := . test test/nodeagent hack/release
+# The product, its tests on clusters, the node agent of the test clusters, and what makes and checks releases.
+modules := . test test/nodeagent hack/release hack/chart
 unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: help
@@ -23,13 +23,13 @@ help: ## Print this help.
 	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: deps build kubernetes test-tools ## Start two clusters with NODES nodes each (default 1) and export a Service from one to the other.
+demo: deps build kubernetes test-tools test-images ## Start two clusters with NODES nodes each (default 1) and export a Service from one to the other.
 	bin/test/clusterset demo --nodes $(NODES)
 
 CLUSTERS ?= east west
 NODES ?= 1
 .PHONY: up
-up: deps build kubernetes test-tools ## Start the clusters listed in CLUSTERS (default "east west") with NODES nodes each (default 1).
+up: deps build kubernetes test-tools test-images ## Start the clusters listed in CLUSTERS (default "east west") with NODES nodes each (default 1).
 	bin/test/clusterset up --nodes $(NODES) $(CLUSTERS)
 
 .PHONY: down
@@ -41,6 +41,8 @@ fault: test-tools ## Inject a fault, e.g. FAULT="cut east west"; without FAULT, 
 	bin/test/clusterset $(FAULT)
 
 .PHONY: test
+# Other fuzz tests take minutes to find anything; unit tests run their seeds.
+test: FUZZ = pkg/apis/|pkg/merge/
 test: deps lint verify unit fuzz integration bench e2e ## Run all checks and tests, as CI does.
 
 .PHONY: deps
@@ -66,15 +68,30 @@ images: ## Build the images for PLATFORMS (default linux/amd64,linux/arm64) into
 	$(make_parts) images
 
 .PHONY: release
-release: ## Make all files of a release into dist/: images, manifests, kubectl-mcs, a manifest for Krew, notes and checksums; PARTS selects some.
+release: ## Make and check all files of a release in dist/: images, manifests, a Helm chart, kubectl-mcs, a manifest for Krew, notes and checksums; PARTS selects some.
 	$(if $(filter $(CURDIR)/dist,$(DIST)),rm -rf $(DIST))
 	$(make_parts) $(PARTS)
-PARTS ?= images manifests plugins notes checksums
+PARTS ?= images manifests chart plugins notes checksums check
 
 .PHONY: test-tools
 test-tools: ## Build the programs of test clusters into bin/test/.
 	go build -C test -o $(CURDIR)/bin/test/ ./cmd/...
 	go build -C test/nodeagent -o $(CURDIR)/bin/test/node-agent .
+
+# What images and chart of test clusters are made of: programs as in images, and what packs them.
+image_inputs = bin/mcs-apiserver bin/mcs-controller LICENSE go.sum \
+	$(sort $(shell find artifacts/default artifacts/chart hack/release hack/licenses -type f -not -name '*_test.go'))
+.PHONY: test-images
+test-images: build ## Build the images and the chart that test clusters run, for this platform, into bin/release/, unless they are up to date.
+	@if ! cmp --quiet bin/release/inputs <(sha256sum $(image_inputs)); then \
+		rm -rf bin/release; \
+		$(MAKE) release DIST=$(CURDIR)/bin/release PLATFORMS=linux/$$(go env GOARCH) PUSH= PARTS="images chart"; \
+		sha256sum $(image_inputs) > bin/release/inputs; \
+	fi
+
+.PHONY: helm
+helm: ## Build Helm for the tests into bin/test/.
+	go build -C hack/chart -o $(CURDIR)/bin/test/ helm.sh/helm/v4/cmd/helm
 
 .PHONY: kubernetes
 kubernetes: ## Build the Kubernetes components for the tests into bin/kubernetes/.
@@ -94,7 +111,7 @@ lint: ## Check formatting, and run go vet and golangci-lint.
 	for module in $(modules); do (cd $$module && go vet ./... && $(golangci_lint) run); done
 
 .PHONY: verify
-verify: ## Verify generated code, module files, licenses, requirement IDs and wording; check for known vulnerabilities if possible.
+verify: ## Verify generated code, module files, the Helm chart, licenses, requirement IDs and wording; check for known vulnerabilities if possible.
 	hack/verify.sh
 
 .PHONY: vulncheck
@@ -105,22 +122,24 @@ vulncheck: ## Check for known vulnerabilities; fails if the database of vulnerab
 unit: ## Run the unit tests with the race detector.
 	go test -race $(unit_packages)
 	go test -C test -race ./framework/... ./upstream/...
-	go test -C hack/release ./...
-	go test -C test ./chaos/check ./chaos/history ./chaos/load ./chaos/model ./chaos/nemesis
+	go test -C hack/release -count=1 ./... # Go does not notice changes of files outside of the module
+	go test -C test ./chaos/check ./chaos/history ./chaos/load ./chaos/model ./chaos/nemesis/...
 
-FUZZTIME ?= 20s
+FUZZTIME ?= 3s
+FUZZ ?= .
 .PHONY: fuzz
-fuzz: ## Run the fuzz tests for FUZZTIME (default 20s) each.
-	go test -run '^$$' -fuzz FuzzDecodeAndValidate -fuzztime $(FUZZTIME) ./pkg/apis/install
-	go test -run '^$$' -fuzz FuzzMerge -fuzztime $(FUZZTIME) ./pkg/merge
-	go test -run '^$$' -fuzz FuzzValidate -fuzztime $(FUZZTIME) ./pkg/apis/clusterset/validation
+fuzz: ## Run the fuzz tests that FUZZ matches (default all) for FUZZTIME (default 3s) each.
+	@grep -ro --include=*_test.go '^func Fuzz[A-Za-z0-9]*' cmd pkg | sort | grep -E '$(FUZZ)' | while IFS=: read -r file target; do \
+		echo "$${file%/*} $${target#func }"; \
+		go test -run '^$$' -fuzz "^$${target#func }$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit; \
+	done
 
 STORAGE ?= cluster
 # Tests that make integration also runs with the other storages.
 storage_tests := ServiceExportLifecycle|DeleteCollection|WrittenSeparately|Informers|NamespaceLifecycle|Frozen|ClusterClaims|SurviveKill
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
-	STORAGE=$(STORAGE) go test -C test -count=1 -p $$(($$(nproc) + 1)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
+	STORAGE=$(STORAGE) go test -C test -count=1 -timeout 20m -p $$(($$(nproc) + 1)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
 	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/hostile # alone: delays are measured
 ifeq ($(STORAGE),cluster)
 	STORAGE=etcd go test -C test -count=1 -run '$(storage_tests)' ./integration/api
@@ -137,7 +156,7 @@ bench: build kubernetes ## Compare the cost of requests for ServiceExports and C
 	go test -C test -count=1 -v ./bench
 
 .PHONY: e2e
-e2e: build kubernetes test-tools ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.
+e2e: build kubernetes test-tools test-images helm ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.
 ifdef SKIP_E2E
 	@echo "Skipping the end-to-end tests because SKIP_E2E is set."
 else
@@ -147,21 +166,31 @@ endif
 
 ROUNDS ?= 5
 .PHONY: failover
-failover: build kubernetes test-tools ## Let replicas fail under load, every way ROUNDS times (default 5), and print what clients notice.
+failover: build kubernetes test-tools test-images ## Let replicas fail under load, every way ROUNDS times (default 5), and print what clients notice.
 	go test -C test -count=1 -v -timeout 120m ./e2e/replicas -run TestFailingReplicaIsNotNoticed -rounds $(ROUNDS)
 
 SECONDS ?= 300
 SEED ?= 0
 .PHONY: chaos
-chaos: build kubernetes test-tools ## Play faults on three clusters under load for SECONDS (default 300), from SEED (default: a new one), and check what clients saw.
+chaos: build kubernetes test-tools test-images ## Play faults on three clusters under load for SECONDS (default 300), from SEED (default: a new one), and check what clients saw; SEEDS times with one line each, if set.
+ifdef SEEDS
+	test/chaos/seeds.sh $(SEEDS) $(SECONDS) $(SEED)
+else
 	go test -C test -count=1 -v -timeout 60m ./chaos/run -seconds $(SECONDS) -seed $(SEED)
+endif
+
+EXPORTS ?= 10000
+.PHONY: liveness
+liveness: build kubernetes ## Run the long form of the tests of outages: mcs-apiserver down for 5 minutes, links that fail for 2 minutes, EXPORTS (default 10000) exports at once.
+	go test -C test -count=1 -v -timeout 60m ./integration/dataplane -run 'EndpointsThatAnswerAreKept|NothingIsWithdrawnWhileEndpointsAnswer' -outage 5m -flapping 2m
+	go test -C test -count=1 -v -timeout 60m ./integration/imports -run TestManyExportsArriveAtOnce -surge $(EXPORTS)
 
 DURATION ?= 3m
 .PHONY: attack
-attack: build kubernetes test-tools ## Let a hostile cluster attack two others for DURATION (default 3m), and print what clients notice.
+attack: build kubernetes test-tools test-images ## Let a hostile cluster attack two others for DURATION (default 3m), and print what clients notice.
 	go test -C test -count=1 -v -timeout 60m ./e2e -run TestHostileClusterDoesNotInterruptTraffic -attack $(DURATION)
 
 .PHONY: clean
 clean: down ## Stop all clusters and remove build output, except for Kubernetes.
 	find bin -maxdepth 1 -type f -delete
-	rm -rf bin/test dist
+	rm -rf bin/test bin/release dist

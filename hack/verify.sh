@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fails if derived files are out of date (generated code, module files, the
 # requirement IDs that tests refer to, the output of `make help`), if a file
-# contains a phrase that this project does not use, if a module that is linked into
+# contains a phrase that this project does not use, if the Helm chart differs from the
+# kustomizations, if a module that is linked into
 # the programs has a license that is not allowed, or if the programs have a known
 # vulnerability. Without access to the database of vulnerabilities, the last line of
 # the output says that they were not checked.
@@ -10,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
 unchecked=""
 
-for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools hack/release; do
+for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools hack/release hack/chart; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "verify: $module/go.mod is not tidy; run 'go mod tidy' in $module" >&2
     failed=1
@@ -28,6 +29,7 @@ if [[ -n $tests_only ]]; then
 fi
 
 go run ./hack/requirements || failed=1
+go test -C hack/chart -count=1 ./... || failed=1 # Go does not notice changes of files outside of the module
 hack/verify-words.sh || failed=1
 go run ./hack/licenses || failed=1
 hack/vulncheck.sh || case $? in

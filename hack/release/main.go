@@ -46,7 +46,9 @@ var parts = map[string]func(*release, context.Context) error{
 	"manifests": (*release).manifests,
 	"plugins":   (*release).plugins,
 	"notes":     (*release).notes,
+	"chart":     (*release).chart,
 	"checksums": (*release).checksums,
+	"check":     (*release).check,
 }
 
 func main() {

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
+	"github.com/mcs-apiserver/mcs-apiserver/hack/release/chart"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/checksum"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/image"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/manifest"
@@ -38,8 +40,19 @@ func (r *release) manifests(context.Context) error {
 		}
 		images = append(images, manifest.Image{Name: name, NewName: repository, NewTag: r.version})
 	}
-	return manifest.WriteAll(filepath.Join(r.root, "artifacts"), filepath.Join(r.dist, "mcs-apiserver-"+r.version+"-"), images)
+	return manifest.WriteAll(filepath.Join(r.root, "artifacts"), filepath.Join(r.dist, r.manifestPrefix()), images)
 }
+
+// manifestPrefix is how the names of manifests start.
+func (r *release) manifestPrefix() string { return "mcs-apiserver-" + r.version + "-" }
+
+// chart packs the Helm chart with the images of the release.
+func (r *release) chart(context.Context) error {
+	return chart.Pack(filepath.Join(r.root, "artifacts", "chart"), filepath.Join(r.dist, chart.File(r.version)), r.version, r.prefix, r.time)
+}
+
+// krewManifest is the file with the manifest for Krew.
+const krewManifest = "krew-mcs.yaml"
 
 // plugins builds kubectl-mcs for all platforms, and the manifest for Krew.
 func (r *release) plugins(ctx context.Context) error {
@@ -65,15 +78,12 @@ func (r *release) plugins(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.dist, "krew-mcs.yaml"), text, 0o644)
+	return os.WriteFile(filepath.Join(r.dist, krewManifest), text, 0o644)
 }
 
 // pack packs kubectl-mcs for one platform, with what belongs to it.
 func (r *release) pack(platform v1.Platform, data []byte) (plugin.Download, error) {
-	name, extension := "kubectl-mcs", ".tar.gz"
-	if platform.OS == "windows" {
-		name, extension = name+".exe", ".zip"
-	}
+	name := pluginProgram(platform.String())
 	files := []plugin.File{{Name: name, Data: data, Executable: true}}
 	licenses, err := r.licenses()
 	if err != nil {
@@ -89,12 +99,28 @@ func (r *release) pack(platform v1.Platform, data []byte) (plugin.Download, erro
 		}
 		files = append(files, plugin.File{Name: "kubectl_complete-mcs", Data: script, Executable: true})
 	}
-	archive := r.title("kubectl-mcs", platform.String()) + extension
+	archive := r.archive(platform.String())
 	if err := plugin.Archive(filepath.Join(r.dist, archive), files, r.time); err != nil {
 		return plugin.Download{}, err
 	}
 	sum, err := checksum.Of(filepath.Join(r.dist, archive))
 	return plugin.NewDownload(platform, fmt.Sprintf("%s/releases/download/%s/%s", source, r.version, archive), sum, name), err
+}
+
+// archive is the file with kubectl-mcs for a platform.
+func (r *release) archive(platform string) string {
+	if strings.HasPrefix(platform, "windows/") {
+		return r.title("kubectl-mcs", platform) + ".zip"
+	}
+	return r.title("kubectl-mcs", platform) + ".tar.gz"
+}
+
+// pluginProgram is the name of the program in an archive.
+func pluginProgram(platform string) string {
+	if strings.HasPrefix(platform, "windows/") {
+		return "kubectl-mcs.exe"
+	}
+	return "kubectl-mcs"
 }
 
 // notes writes the release notes.

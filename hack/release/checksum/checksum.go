@@ -21,6 +21,28 @@ const Name = "SHA256SUMS"
 // Write writes the checksums of all files in a directory, sorted by name. They are
 // verified by `sha256sum --check SHA256SUMS`.
 func Write(dir string) error {
+	lines, err := sums(dir)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, Name), []byte(lines), 0o644)
+}
+
+// Check fails unless the file has the checksums of all files in a directory, and of no others.
+func Check(dir string) error {
+	want, err := sums(dir)
+	if err != nil {
+		return err
+	}
+	got, err := os.ReadFile(filepath.Join(dir, Name))
+	if err == nil && string(got) != want {
+		err = fmt.Errorf("%s does not have the checksums of the files: make it last", Name)
+	}
+	return err
+}
+
+// sums returns the checksums of all files in a directory.
+func sums(dir string) (string, error) {
 	var lines strings.Builder
 	root := os.DirFS(dir)
 	if err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -34,9 +56,9 @@ func Write(dir string) error {
 		fmt.Fprintf(&lines, "%s  %s\n", sum, name)
 		return nil
 	}); err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(filepath.Join(dir, Name), []byte(lines.String()), 0o644)
+	return lines.String(), nil
 }
 
 // Of returns the checksum of a file in hexadecimal digits.
