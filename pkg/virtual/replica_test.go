@@ -87,6 +87,32 @@ func (s scope) NamespaceScoped() bool { return s.namespaced }
 // called.
 func newReplica(t testing.TB, clock clock.WithTicker) *replica {
 	t.Helper()
+	store, registry := newRegistry(t, clock)
+	api := newAPI(t, readOnly{registry, registry, registry, registry, registry, registry})
+
+	seen := &queries{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.add(r.URL.Query())
+		api.Handler.ServeHTTP(w, r)
+	}))
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { store.Run(ctx) })
+	end := sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		server.CloseClientConnections()
+		server.Close()
+		api.Destroy()
+	})
+	t.Cleanup(end)
+	return &replica{Store: store, storage: registry.Storage.Storage, url: server.URL, seen: seen, end: end}
+}
+
+// newRegistry returns a store that is not synced and does not run, and the registry
+// that reads it.
+func newRegistry(t testing.TB, clock clock.WithTicker) (*virtual.Store, *genericregistry.Store) {
+	t.Helper()
 	store := virtual.NewStore(virtual.Config{
 		Resource:    multicluster.XResource("serviceimports"),
 		NewFunc:     func() runtime.Object { return &multicluster.ServiceImport{} },
@@ -108,25 +134,7 @@ func newReplica(t testing.TB, clock clock.WithTicker) *replica {
 	if err := registry.CompleteWithOptions(&generic.StoreOptions{RESTOptions: store.RESTOptions(codec)}); err != nil {
 		t.Fatal(err)
 	}
-	api := newAPI(t, readOnly{registry, registry, registry, registry, registry, registry})
-
-	seen := &queries{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen.add(r.URL.Query())
-		api.Handler.ServeHTTP(w, r)
-	}))
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { store.Run(ctx) })
-	end := sync.OnceFunc(func() {
-		cancel()
-		running.Wait()
-		server.CloseClientConnections()
-		server.Close()
-		api.Destroy()
-	})
-	t.Cleanup(end)
-	return &replica{Store: store, storage: registry.Storage.Storage, url: server.URL, seen: seen, end: end}
+	return store, registry
 }
 
 func newAPI(t testing.TB, storage rest.Storage) *genericapiserver.GenericAPIServer {
