@@ -5,6 +5,10 @@ package check
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/history"
 	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/model"
@@ -51,12 +55,25 @@ func newChecker(entries []history.Entry) (*checker, error) {
 
 // Summary counts what a history contains.
 type Summary struct {
-	Changes, Unknown, Faults, Events, Reads, Lookups, Connections, FailedConnections int
+	Changes, Unknown, Events, Reads, Lookups, Connections, FailedConnections int
+	// Faults are those of each kind.
+	Faults map[string]int
+}
+
+func (s Summary) String() string {
+	total := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
+		total += s.Faults[kind]
+		kinds = append(kinds, fmt.Sprintf("%d %s", s.Faults[kind], kind))
+	}
+	return fmt.Sprintf("%d changes (%d unknown), %d events, %d reads, %d lookups, %d connections (%d failed), %d faults (%s)",
+		s.Changes, s.Unknown, s.Events, s.Reads, s.Lookups, s.Connections, s.FailedConnections, total, strings.Join(kinds, ", "))
 }
 
 // Summarize counts the entries of a history.
 func Summarize(entries []history.Entry) Summary {
-	var s Summary
+	s := Summary{Faults: map[string]int{}}
 	for _, entry := range entries {
 		switch {
 		case entry.Invoke != nil:
@@ -64,7 +81,7 @@ func Summarize(entries []history.Entry) Summary {
 		case entry.Complete != nil && entry.Complete.Outcome == history.Unknown:
 			s.Unknown++
 		case entry.Fault != nil && !entry.Fault.End:
-			s.Faults++
+			s.Faults[entry.Fault.Kind]++
 		case entry.Watch != nil && entry.Watch.Type == history.Listed:
 			s.Reads++
 		case entry.Watch != nil && entry.Watch.Object != nil:

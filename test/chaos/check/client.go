@@ -43,6 +43,11 @@ type client struct {
 	seen  map[subject]*sight
 	// uids are the UIDs of imports, in the order in which they were seen.
 	uids []sighting
+	// headless is whether an import was headless when it was last seen, and retyped when that
+	// changed. addressed is since when imports have had what DNS answers with.
+	headless  map[key]bool
+	retyped   map[key][]time.Time
+	addressed map[key]*sight
 }
 
 // sight is when a client saw a subject.
@@ -88,7 +93,10 @@ func replay(entries []history.Entry) []*client {
 		}
 		name := [3]string{w.Cluster, w.Resource, w.Client}
 		if byName[name] == nil {
-			byName[name] = &client{cluster: w.Cluster, resource: w.Resource, name: w.Client, objects: map[key]history.Object{}, seen: map[subject]*sight{}}
+			byName[name] = &client{
+				cluster: w.Cluster, resource: w.Resource, name: w.Client, objects: map[key]history.Object{}, seen: map[subject]*sight{},
+				headless: map[key]bool{}, retyped: map[key][]time.Time{}, addressed: map[key]*sight{},
+			}
 			clients = append(clients, byName[name])
 		}
 		byName[name].add(entry)
@@ -159,6 +167,35 @@ func (c *client) update(entry history.Entry) {
 			sight.lines[entry.At] = entry.Line
 		}
 	}
+	c.updateTypes(entry.At)
+}
+
+// updateTypes notes which imports are headless, and which have addresses.
+func (c *client) updateTypes(at time.Time) {
+	for key, object := range c.objects {
+		if object.Import == nil {
+			continue
+		}
+		if before, known := c.headless[key]; known && before != object.Import.Headless {
+			c.retyped[key] = append(c.retyped[key], at)
+		}
+		c.headless[key] = object.Import.Headless
+		if c.addressed[key] == nil {
+			c.addressed[key] = &sight{}
+		}
+		sight, has := c.addressed[key], object.Import.Headless || len(object.Import.IPs) > 0
+		switch {
+		case has && sight.since.IsZero():
+			sight.since = at
+		case !has && !sight.since.IsZero():
+			sight.end(at)
+		}
+	}
+	for key, sight := range c.addressed {
+		if _, exists := c.objects[key]; !exists && !sight.since.IsZero() {
+			sight.end(at)
+		}
+	}
 }
 
 func (s *sight) end(at time.Time) {
@@ -178,6 +215,11 @@ func (c *client) forget(at time.Time) {
 	c.known = append(c.known, model.Span{From: c.knows, To: at})
 	c.knows = time.Time{}
 	for _, sight := range c.seen {
+		if !sight.since.IsZero() {
+			sight.end(at)
+		}
+	}
+	for _, sight := range c.addressed {
 		if !sight.since.IsZero() {
 			sight.end(at)
 		}

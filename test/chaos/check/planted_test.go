@@ -92,39 +92,58 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// R325: a withdrawal is justified by a cut that lasts for the TTL, and by no shorter one.
-func TestCutJustifiesWithdrawalAfterTheTTLOnly(t *testing.T) {
+// R325, R358, R359: a withdrawal is justified by a cut that lasts for the TTL, by no shorter
+// one, and not by an API that is silent, for however long. After a cut that lasts for longer,
+// endpoints must have been withdrawn.
+func TestOnlySilentEndpointsAreWithdrawn(t *testing.T) {
+	cut := func(e endpoint) history.Fault {
+		return history.Fault{Kind: "cut", Clusters: []string{e.source, e.cluster}, Cut: true}
+	}
+	down := func(e endpoint) history.Fault { return history.Fault{Kind: "kill", Clusters: []string{e.source}} }
+	expired := func(e endpoint) history.Fault {
+		return history.Fault{Kind: "expired-token", Clusters: []string{e.source, e.cluster}}
+	}
 	for _, test := range []struct {
-		after time.Duration
-		kinds []string
+		name     string
+		fault    func(endpoint) history.Fault
+		duration time.Duration
+		// hidden is from when on the endpoint is not seen; zero if it is all the time.
+		hidden time.Duration
+		kinds  []string
 	}{
-		{10 * time.Second, []string{Vanished}},
-		{40 * time.Second, []string{Vanished}},
-		{62 * time.Second, nil},
+		{"withdrawn at once", cut, 70 * time.Second, 10 * time.Second, []string{Vanished}},
+		{"withdrawn before the TTL", cut, 70 * time.Second, 40 * time.Second, []string{Vanished}},
+		{"withdrawn after the TTL", cut, 70 * time.Second, 62 * time.Second, nil},
+		{"withdrawn while the API is down", down, 90 * time.Second, 75 * time.Second, []string{Vanished}},
+		{"withdrawn because of a credential", expired, 90 * time.Second, 75 * time.Second, []string{Vanished}},
+		{"kept while the API is down", down, 90 * time.Second, 0, nil},
+		{"kept, and cut off for about the TTL", cut, 78 * time.Second, 0, nil},
+		{"kept, and cut off for longer than that", cut, 90 * time.Second, 0, []string{Stale}},
 	} {
 		places := 0
 		for seed := uint64(0); seed < 40 && places < enough; seed++ {
 			bed := calm(seed)
-			endpoint, from, ok := bed.lasting(80 * time.Second)
-			if !ok || !bed.hide(endpoint, from.Add(test.after), from.Add(72*time.Second)) {
+			endpoint, from, ok := bed.lasting(test.duration + 10*time.Second)
+			if !ok || test.hidden > 0 && !bed.hide(endpoint, from.Add(test.hidden), from.Add(test.duration+2*time.Second)) {
 				continue
 			}
 			places++
-			fault := history.Fault{ID: -1, Kind: "cut", Clusters: []string{endpoint.source, endpoint.cluster}, Cut: true}
+			fault := test.fault(endpoint)
+			fault.ID = -1
 			bed.insert(from, history.Entry{Fault: &fault})
 			end := fault
 			end.End = true
-			bed.insert(from.Add(70*time.Second), history.Entry{Fault: &end})
+			bed.insert(from.Add(test.duration), history.Entry{Fault: &end})
 			var kinds []string
 			for _, violation := range violationsOf(t, bed.history()) {
 				kinds = append(kinds, violation.Kind)
 			}
 			if slices.Sort(kinds); !slices.Equal(slices.Compact(kinds), test.kinds) {
-				t.Errorf("seed %d, withdrawn after %s: %v, want %v", seed, test.after, kinds, test.kinds)
+				t.Errorf("seed %d, %s: %v, want %v", seed, test.name, kinds, test.kinds)
 			}
 		}
 		if places < enough {
-			t.Errorf("only %d histories have a place for the cut", places)
+			t.Errorf("only %d histories have a place for the fault %q", places, test.name)
 		}
 	}
 }

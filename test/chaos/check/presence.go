@@ -126,6 +126,9 @@ func (c *checker) compareWith(client *client, s subject, expected expectation) {
 		})
 	}
 	for _, span := range client.absent(s).Intersect(expected.must) {
+		if s.source != "" && c.retyped(client.cluster, s.Service, span) {
+			continue
+		}
 		kind, message := Lost, "client %s had never seen it, and did not for another %s"
 		if len(present) > 0 && present[0].From.Before(span.From) {
 			kind, message = Vanished, "client %s did not see it any more, for %s"
@@ -135,6 +138,15 @@ func (c *checker) compareWith(client *client, s subject, expected expectation) {
 			Message: fmt.Sprintf(message, client.name, span.Duration().Round(time.Millisecond)),
 		})
 	}
+}
+
+// retyped reports whether endpoints of an import are absent for the propagation delay at most,
+// because it became headless, or is not any more: then they are published anew.
+func (c *checker) retyped(cluster string, of history.Service, absent model.Span) bool {
+	near := model.Span{From: absent.From.Add(-c.run.Propagation), To: absent.To.Add(c.run.Propagation)}
+	return absent.Duration() <= c.run.Propagation && slices.ContainsFunc(c.clientsOf(cluster, history.Imports), func(client *client) bool {
+		return slices.ContainsFunc(client.retyped[key{of.Namespace, of.Name}], model.Spans{near}.Contains)
+	})
 }
 
 // lines returns the lines that matter to whether a client sees a subject at a time.

@@ -67,7 +67,8 @@ func (c *checker) checkLookup(entry history.Entry, lookup history.Lookup, known 
 		c.add(violation)
 	}
 	switch {
-	case lookup.NotFound && expected.must.Contains(entry.At) && c.someEndpoint(lookup.Cluster, lookup.Service, entry.At):
+	case lookup.NotFound && expected.must.Contains(entry.At) && c.someEndpoint(lookup.Cluster, lookup.Service, entry.At) &&
+		(c.calm(lookup.Cluster, entry.At) || c.addressed(lookup.Cluster, lookup.Service, entry.At)):
 		violation.Kind, violation.Message = Vanished, "DNS answered that it does not exist"
 		add()
 	case len(lookup.Answers) > 0 && expected.mustNot.Contains(entry.At):
@@ -80,6 +81,15 @@ func (c *checker) checkLookup(entry history.Entry, lookup history.Lookup, known 
 			add()
 		}
 	}
+}
+
+// addressed reports whether a client saw that an import had addresses for the propagation delay.
+// The cluster that chooses the IP of an import may fail before it does.
+func (c *checker) addressed(cluster string, of history.Service, at time.Time) bool {
+	return slices.ContainsFunc(c.clientsOf(cluster, history.Imports), func(client *client) bool {
+		sight := client.addressed[key{of.Namespace, of.Name}]
+		return sight != nil && model.NewSpans(sight.spans...).Covers(at.Add(-c.run.Propagation), at)
+	})
 }
 
 // watched reports whether clients saw everything in a cluster that DNS may know at a time.
@@ -113,8 +123,9 @@ func (c *checker) checkConnection(entry history.Entry, connection history.Connec
 	switch {
 	case connection.BackendCluster != "":
 		s := subject{connection.Service, connection.BackendCluster, connection.BackendAddress}
-		// A cluster that is cut off may still be reached in one direction.
-		if mustNot := c.visible.Must(connection.Cluster, s.source, c.source.Endpoint(s.source, s.Service, s.address).False); mustNot.Contains(connection.Began) {
+		// A cluster that is cut off may still be reached in one direction. A connection may
+		// arrive seconds after it began, if its first packets are lost.
+		if mustNot := c.visible.Must(connection.Cluster, s.source, c.source.Endpoint(s.source, s.Service, s.address).False); mustNot.Covers(connection.Began, entry.At) {
 			violation.Kind, violation.Subject, violation.Message = Stale, "connection to "+s.String(), "a connection still arrived there"
 			add()
 		}

@@ -43,6 +43,11 @@ type Run struct {
 	Clusters []string `json:"clusters"`
 	// TTL is for how long a member may be silent before its endpoints are withdrawn.
 	TTL time.Duration `json:"ttl"`
+	// Probing is how long before a fault a member may have been seen for the last time, and
+	// how long after it it may not be seen yet. Looking is how old what is known of the
+	// endpoints of a silent member may be.
+	Probing time.Duration `json:"probing"`
+	Looking time.Duration `json:"looking"`
 	// Propagation is how long a change may take to arrive everywhere while there is no fault,
 	// and Recovery how long after a fault everything may take to work again.
 	Propagation time.Duration `json:"propagation"`
@@ -124,7 +129,10 @@ type Fault struct {
 	Detail   string   `json:"detail,omitempty"`
 	// Cut is set if nothing crosses the link in at least one direction: neither the API of the
 	// clusters nor their endpoints can be reached by each other.
-	Cut   bool   `json:"cut,omitempty"`
+	Cut bool `json:"cut,omitempty"`
+	// Lossy is set if packets between the clusters are late or lost, so that endpoints that
+	// are alive may seem not to answer.
+	Lossy bool   `json:"lossy,omitempty"`
 	End   bool   `json:"end,omitempty"`
 	Error string `json:"error,omitempty"`
 }

@@ -113,13 +113,49 @@ func TestFaultsDelayWhatMustBeSeen(t *testing.T) {
 			t.Errorf("%s must see what %s exports from %d on at %v, want from %d on", test.cluster, test.of, test.from, got, test.want)
 		}
 	}
-	if got, want := v.Withdrawn("east", "west"), (Spans{span(145, 210)}); !slices.Equal(got, want) {
-		t.Errorf("endpoints may be withdrawn at %v, want %v", got, want)
-	}
-	if got, want := v.MustBeWithdrawn("west", "east"), (Spans{span(180, 190)}); !slices.Equal(got, want) {
-		t.Errorf("endpoints must be withdrawn at %v, want %v", got, want)
-	}
-	if got := append(v.Withdrawn("east", "north"), v.MustBeWithdrawn("east", "east")...); len(got) > 0 {
-		t.Errorf("endpoints of others may be withdrawn at %v", got)
+}
+
+// faultAt returns the lines of a fault.
+func faultAt(id, from, to int, fault history.Fault) []history.Entry {
+	fault.ID = id
+	end := fault
+	end.End = true
+	return []history.Entry{{At: second(from), Fault: &fault}, {At: second(to), Fault: &end}}
+}
+
+// R325, R358: endpoints may be withdrawn if the API was silent for the TTL and the endpoints did
+// not answer when they were asked, and not because of the API alone. They must be withdrawn if
+// neither could be reached for the TTL and the time that it takes to find out, in either
+// direction.
+func TestEndpointsDecideAfterTheTTL(t *testing.T) {
+	run := history.Run{TTL: 60 * time.Second, Probing: 10 * time.Second, Looking: 20 * time.Second, Propagation: 5 * time.Second, Recovery: 30 * time.Second}
+	link, api, own := []string{"east", "west"}, []string{"west"}, []string{"east"}
+	cut, lossy := history.Fault{Clusters: link, Cut: true}, history.Fault{Clusters: link, Lossy: true}
+	for _, test := range []struct {
+		name      string
+		entries   []history.Entry
+		may, must Spans
+	}{
+		{"long cut", faultAt(1, 100, 200, cut), Spans{span(150, 235)}, Spans{span(185, 200)}},
+		{"cut that is too short to be noticed", faultAt(1, 100, 130, cut), nil, nil},
+		{"cut that is too short to be certain", faultAt(1, 100, 184, cut), Spans{span(150, 219)}, nil},
+		{"API that is down", faultAt(1, 100, 400, history.Fault{Clusters: api}), nil, nil},
+		{"credential that has expired", faultAt(1, 100, 400, history.Fault{Clusters: link}), nil, nil},
+		{"cut while the API is down", slices.Concat(faultAt(1, 100, 400, history.Fault{Clusters: api}), faultAt(2, 170, 175, cut)), Spans{span(170, 210)}, nil},
+		{"cut before the API was down for long", slices.Concat(faultAt(1, 100, 400, history.Fault{Clusters: api}), faultAt(2, 110, 125, cut)), nil, nil},
+		{"loss while the API is down", slices.Concat(faultAt(1, 100, 400, history.Fault{Clusters: api}), faultAt(2, 170, 175, lossy)), Spans{span(170, 210)}, nil},
+		{"long cut from a cluster with a problem", slices.Concat(faultAt(1, 100, 200, cut), faultAt(2, 75, 80, history.Fault{Clusters: own})), Spans{span(150, 235)}, nil},
+	} {
+		entries := slices.SortedFunc(slices.Values(test.entries), func(a, b history.Entry) int { return a.At.Compare(b.At) })
+		v := NewVisibility(run, entries)
+		if got := v.Withdrawn("east", "west"); !slices.Equal(got, test.may) {
+			t.Errorf("%s: endpoints may be withdrawn at %v, want %v", test.name, got, test.may)
+		}
+		if got := v.MustBeWithdrawn("east", "west"); !slices.Equal(got, test.must) {
+			t.Errorf("%s: endpoints must be withdrawn at %v, want %v", test.name, got, test.must)
+		}
+		if got := append(v.Withdrawn("east", "north"), v.MustBeWithdrawn("east", "east")...); len(got) > 0 {
+			t.Errorf("%s: endpoints of others may be withdrawn at %v", test.name, got)
+		}
 	}
 }

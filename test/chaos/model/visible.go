@@ -10,9 +10,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/history"
 )
 
-// probing is how much earlier than a cut a member may have been seen for the last time.
-const probing = 15 * time.Second
-
 // Visibility is what clients of a cluster may and must see of another cluster, in view of the
 // faults.
 type Visibility struct {
@@ -55,15 +52,26 @@ func (f fault) concerns(cluster, of string) bool {
 	return cluster != of && slices.Contains(f.Clusters, cluster) && slices.Contains(f.Clusters, of)
 }
 
-// disturbed returns when what a cluster sees of another is disturbed, recovery included.
-func (v *Visibility) disturbed(cluster, of string) Spans {
+// hides reports whether a fault may hide from a cluster that endpoints of another are alive:
+// one of the link between them. Endpoints do not depend on the APIs of their cluster.
+func (f fault) hides(cluster, of string) bool {
+	return (f.Cut || f.Lossy) && cluster != of && f.concerns(cluster, of)
+}
+
+// during returns when there are faults, and for some time after each.
+func (v *Visibility) during(after time.Duration, chosen func(fault) bool) Spans {
 	var spans []Span
 	for _, fault := range v.faults {
-		if fault.concerns(cluster, of) {
-			spans = append(spans, Span{fault.From, later(fault.To, v.run.Recovery)})
+		if chosen(fault) {
+			spans = append(spans, Span{fault.From, later(fault.To, after)})
 		}
 	}
 	return NewSpans(spans...)
+}
+
+// disturbed returns when what a cluster sees of another is disturbed, recovery included.
+func (v *Visibility) disturbed(cluster, of string) Spans {
+	return v.during(v.run.Recovery, func(f fault) bool { return f.concerns(cluster, of) })
 }
 
 func later(at time.Time, by time.Duration) time.Time {
@@ -110,44 +118,40 @@ func (v *Visibility) Oldest(cluster string, at time.Time) time.Time {
 	return oldest
 }
 
-// Withdrawn returns when a cluster may withdraw the endpoints of another: when neither its API
-// nor its endpoints could be reached for the TTL, until they have been read anew.
+// Withdrawn returns when a cluster may withdraw the endpoints of another: when its API may have
+// been silent for the TTL, and its endpoints did not seem to answer when they were last asked;
+// until they have been read or asked anew. An API alone that is silent is no reason.
 func (v *Visibility) Withdrawn(cluster, of string) Spans {
-	var cut []Span
-	for _, fault := range v.faults {
-		if fault.Cut && fault.concerns(cluster, of) && cluster != of {
-			cut = append(cut, Span{fault.From, later(fault.To, probing)})
+	silent := v.during(v.run.Probing, func(f fault) bool { return f.concerns(cluster, of) })
+	hidden := v.during(v.run.Looking, func(f fault) bool { return f.hides(cluster, of) })
+	disturbed := v.during(v.run.Recovery, func(f fault) bool { return f.hides(cluster, of) || f.concerns(cluster, cluster) })
+	var expired []Span
+	for _, span := range silent {
+		if from := span.From.Add(v.run.TTL - v.run.Probing); from.Before(span.To) {
+			expired = append(expired, Span{from, span.To})
 		}
 	}
-	disturbed := v.disturbed(cluster, of)
 	var spans []Span
-	for _, span := range NewSpans(cut...) {
-		if from := span.From.Add(v.run.TTL - probing); from.Before(span.To) {
-			spans = append(spans, Span{from, v.arrived(disturbed, span.To)})
-		}
+	for _, span := range hidden.Intersect(NewSpans(expired...)) {
+		spans = append(spans, Span{span.From, v.arrived(disturbed, span.To)})
 	}
 	return NewSpans(spans...)
 }
 
 // MustBeWithdrawn returns when a cluster must have withdrawn the endpoints of another: neither
-// its API nor its endpoints could be reached for the TTL and the propagation delay, and nothing
-// else was wrong in the cluster itself.
+// its API nor its endpoints could be reached for the TTL, the endpoints were asked since, the
+// result has propagated, and nothing else was wrong in the cluster itself.
 func (v *Visibility) MustBeWithdrawn(cluster, of string) Spans {
+	within := v.run.TTL + v.run.Looking + v.run.Propagation
 	own := v.disturbed(cluster, cluster)
 	var spans []Span
 	for _, fault := range v.faults {
-		if fault.Cut && fault.concerns(cluster, of) && cluster != of {
-			spans = append(spans, Span{fault.From.Add(v.run.TTL + v.run.Propagation + probing), fault.To})
+		// A cluster that was disturbed meanwhile may not have noticed when it began.
+		if fault.Cut && fault.hides(cluster, of) && fault.To.Sub(fault.From) > within && len(own.Intersect(Spans{fault.Span})) == 0 {
+			spans = append(spans, Span{fault.From.Add(within), fault.To})
 		}
 	}
-	// A cluster that was disturbed meanwhile may not have noticed when it began.
-	var undisturbed []Span
-	for _, span := range NewSpans(spans...) {
-		if len(own.Intersect(Spans{{span.From.Add(-v.run.TTL - v.run.Propagation - probing), span.To}})) == 0 {
-			undisturbed = append(undisturbed, span)
-		}
-	}
-	return NewSpans(undisturbed...)
+	return NewSpans(spans...)
 }
 
 // Lines returns the lines of faults that concern what a cluster sees of another at a time.

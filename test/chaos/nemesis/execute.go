@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/history"
+	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/nemesis/wallclock"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster/fabric"
 )
@@ -65,7 +67,7 @@ func wait(ctx context.Context, duration time.Duration) bool {
 
 // play plays one fault, and undoes it also if the context is done.
 func (e *Executor) play(ctx context.Context, fault Fault) error {
-	recorded := history.Fault{ID: fault.ID, Kind: string(fault.Kind), Clusters: fault.Clusters, Detail: strings.TrimSpace(fault.String()), Cut: fault.Cuts()}
+	recorded := history.Fault{ID: fault.ID, Kind: string(fault.Kind), Clusters: fault.Clusters, Detail: strings.TrimSpace(fault.String()), Cut: fault.Cuts(), Lossy: fault.Loses()}
 	e.Recorder.Record(history.Entry{Fault: &recorded})
 	undo, err := e.inject(ctx, fault)
 	if err == nil {
@@ -97,6 +99,14 @@ func (e *Executor) inject(ctx context.Context, fault Fault) (undo func(context.C
 		return e.impair(ctx, fault)
 	case ExpiredToken:
 		return e.expireToken(ctx, fault)
+	case ExpiredCertificate:
+		return expireCertificate(ctx, cluster, fault)
+	case ClockJump:
+		return jumpClock(cluster, fault)
+	case ScaledDown:
+		return func(ctx context.Context) error {
+			return errors.Join(scale(ctx, cluster, 2), awaitReplicas(ctx, cluster))
+		}, scale(ctx, cluster, 0)
 	case FullDisk:
 		return func(ctx context.Context) error { return freeDisk(ctx, cluster) }, cluster.FillDisk(etcd)
 	case NewNamespace:
@@ -146,8 +156,20 @@ func (e *Executor) signalOurs(cluster *localcluster.Cluster, fault Fault) (func(
 	}, ignoreGone(syscall.Kill(pid, signal))
 }
 
+// jumpClock lets the wall clock of a process of mcs-apiserver or mcs-controller jump.
+func jumpClock(cluster *localcluster.Cluster, fault Fault) (func(context.Context) error, error) {
+	pids, err := cluster.Processes(fault.Program)
+	if err != nil || len(pids) == 0 {
+		return nil, err
+	}
+	pid := pids[fault.Replica%len(pids)]
+	return func(ctx context.Context) error {
+		return errors.Join(ignoreGone(wallclock.Jump(pid, 0)), awaitReplicas(ctx, cluster))
+	}, ignoreGone(wallclock.Jump(pid, fault.By))
+}
+
 func ignoreGone(err error) error {
-	if errors.Is(err, syscall.ESRCH) {
+	if errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return err

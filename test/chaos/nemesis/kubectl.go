@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
@@ -42,6 +43,13 @@ func awaitReplicas(ctx context.Context, cluster *localcluster.Cluster) error {
 	}
 }
 
+// scale sets the number of replicas of mcs-apiserver.
+func scale(ctx context.Context, cluster *localcluster.Cluster, replicas int) error {
+	return retry(ctx, func(ctx context.Context) error {
+		return kubectl(ctx, cluster, "scale", "deployment/mcs-apiserver", "-n", system, fmt.Sprintf("--replicas=%d", replicas))
+	})
+}
+
 // changeLeader restarts the mcs-controller that holds the Lease.
 func changeLeader(ctx context.Context, cluster *localcluster.Cluster) error {
 	return retry(ctx, func(ctx context.Context) error {
@@ -53,8 +61,6 @@ func changeLeader(ctx context.Context, cluster *localcluster.Cluster) error {
 		if pod == "" {
 			return errors.New("nobody leads")
 		}
-		// The command ends with the container, and reports an error.
-		_, _ = cluster.Kubectl(ctx, "exec", pod, "-n", system, "-c", "mcs-controller", "--", "pkill", "-x", "mcs-controller")
-		return nil
+		return cluster.SignalProgram(ctx, system, pod, "mcs-controller", syscall.SIGTERM)
 	})
 }

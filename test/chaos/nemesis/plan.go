@@ -23,13 +23,18 @@ const (
 	Loss  Kind = "loss"
 	// The peer credential of the first cluster in the second has expired.
 	ExpiredToken Kind = "expired-token"
+	// The serving certificate of kube-apiserver or mcs-apiserver has expired.
+	ExpiredCertificate Kind = "expired-certificate"
 	// Of a process: killed with SIGKILL, paused with SIGSTOP, or restarted with SIGTERM.
 	Kill    Kind = "kill"
 	Pause   Kind = "pause"
 	Restart Kind = "restart"
-	// Of mcs-controller and of mcs-apiserver.
+	// The wall clock of a process of mcs-apiserver or mcs-controller jumps, and back.
+	ClockJump Kind = "clock-jump"
+	// Of mcs-controller and of mcs-apiserver; ScaledDown means that there is no replica.
 	LeaderChange  Kind = "leader-change"
 	RollingUpdate Kind = "rolling-update"
+	ScaledDown    Kind = "scaled-down"
 	// Of etcd.
 	FullDisk Kind = "full-disk"
 	// A namespace is deleted and created again.
@@ -58,7 +63,8 @@ type Fault struct {
 	// Program is the program of a process, and Replica which one of several processes.
 	Program string
 	Replica int
-	// By is how long packets are delayed, and Percent how many of them are lost.
+	// By is how long packets are delayed, or how much a clock jumps, and Percent how many packets
+	// are lost.
 	By      time.Duration
 	Percent int
 }
@@ -68,10 +74,10 @@ func (f Fault) String() string {
 	if f.Program != "" {
 		text = append(text, f.Program)
 	}
-	if ours(f.Program) {
+	if ours(f.Program) && f.Kind != ExpiredCertificate {
 		text = append(text, fmt.Sprintf("replica %d", f.Replica))
 	}
-	if f.By > 0 {
+	if f.By != 0 {
 		text = append(text, "by "+f.By.String())
 	}
 	if f.Percent > 0 {
@@ -86,11 +92,13 @@ func (f Fault) String() string {
 // ours reports whether a program is part of mcs-apiserver.
 func ours(program string) bool { return program == mcsAPIServer || program == mcsController }
 
-// Cuts reports whether nothing crosses a link in at least one direction.
-func (f Fault) Cuts() bool { return f.Kind == Cut }
+// Cuts reports whether nothing crosses a link in at least one direction, and Loses whether
+// packets are late or lost.
+func (f Fault) Cuts() bool  { return f.Kind == Cut }
+func (f Fault) Loses() bool { return f.Kind == Delay || f.Kind == Loss }
 
 // rest is how long what failed is left alone afterwards, and long how long a plan must be for
-// cuts that are longer than the TTL.
+// faults that are longer than the TTL.
 const (
 	rest = 15 * time.Second
 	long = 150 * time.Second
@@ -131,9 +139,9 @@ func (p *planner) between(from, to time.Duration) time.Duration {
 
 // kinds are all faults, as often as they are to be chosen.
 var kinds = []Kind{
-	Cut, Cut, Cut, Delay, Loss, Loss, ExpiredToken,
-	Kill, Kill, Kill, Kill, Pause, Pause, Pause, Restart, Restart,
-	LeaderChange, RollingUpdate, FullDisk, NewNamespace,
+	Cut, Cut, Cut, Delay, Loss, Loss, ExpiredToken, ExpiredCertificate,
+	Kill, Kill, Kill, Kill, Pause, Pause, Pause, Restart, Restart, ClockJump, ClockJump,
+	LeaderChange, RollingUpdate, ScaledDown, FullDisk, NewNamespace,
 }
 
 // fault chooses a fault.
@@ -148,9 +156,20 @@ func (p *planner) fault(at time.Duration) Fault {
 	case Kill, Pause, Restart:
 		f.Program = []string{etcd, kubeAPIServer, mcsAPIServer, mcsController}[p.random.IntN(4)]
 		f.Replica = p.random.IntN(2)
-		if f.Kind == Restart || f.Kind == Kill && ours(f.Program) {
+		switch {
+		case f.Kind == Restart || f.Kind == Kill && ours(f.Program):
 			f.Duration = 0 // it is started again at once
+		case f.Kind == Kill:
+			p.prolong(&f)
 		}
+	case ClockJump:
+		f.Program = []string{mcsAPIServer, mcsController}[p.random.IntN(2)]
+		f.Replica = p.random.IntN(2)
+		f.By = p.jump()
+	case ExpiredCertificate:
+		f.Program = []string{kubeAPIServer, mcsAPIServer}[p.random.IntN(2)]
+	case ScaledDown:
+		p.prolong(&f)
 	case FullDisk:
 		f.Program = etcd
 		f.Duration = p.between(2*time.Second, 10*time.Second)
@@ -160,14 +179,34 @@ func (p *planner) fault(at time.Duration) Fault {
 	return f
 }
 
+// prolong makes some faults of long plans longer than the TTL and the time that it takes to find
+// out whether endpoints answer.
+func (p *planner) prolong(f *Fault) {
+	if p.duration >= long && p.random.IntN(4) == 0 {
+		f.Duration = p.between(75*time.Second, 120*time.Second)
+	}
+}
+
+// jump chooses how much a clock jumps: by seconds or by hours, ahead or behind.
+func (p *planner) jump() time.Duration {
+	by := p.between(time.Second, time.Minute)
+	if p.random.IntN(2) == 0 {
+		by = p.between(time.Minute, 2*time.Hour)
+	}
+	if p.random.IntN(2) == 0 {
+		by = -by
+	}
+	return by.Round(time.Second)
+}
+
 // impair chooses how a link fails.
 func (p *planner) impair(f *Fault) {
 	switch f.Kind {
 	case Cut:
 		f.OneWay = p.random.IntN(3) == 0
-		if p.duration >= long && p.random.IntN(4) == 0 {
-			f.Duration = p.between(75*time.Second, 100*time.Second)
-		}
+		p.prolong(f)
+	case ExpiredToken:
+		p.prolong(f)
 	case Delay:
 		f.By = p.between(50*time.Millisecond, 500*time.Millisecond)
 	case Loss:

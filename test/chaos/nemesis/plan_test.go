@@ -52,11 +52,18 @@ func TestFaultsOfOnePlaceDoNotOverlap(t *testing.T) {
 	}
 }
 
-// R326: all kinds of faults are planned, of all processes and all clusters, and cuts that are
-// shorter and longer than the TTL, in one direction and in both.
+// R326, R357, R360, R361: all kinds of faults are planned, of all processes and all clusters;
+// those of links in one direction and in both; and cuts and outages of APIs that are shorter and
+// longer than the TTL.
 func TestAllFaultsArePlanned(t *testing.T) {
 	seen := map[string]bool{}
-	want := []string{"long cut", "short cut", "cut one way", "loss one way"}
+	want := []string{
+		"cut one way", "loss one way", "clock-jump mcs-apiserver", "clock-jump mcs-controller", "expired-certificate kube-apiserver",
+		"expired-certificate mcs-apiserver", "clock-jump ahead", "clock-jump behind", "long kill etcd", "long kill kube-apiserver",
+	}
+	for _, kind := range []Kind{Cut, ExpiredToken, ScaledDown} {
+		want = append(want, "long "+string(kind)+" ", "short "+string(kind)+" ")
+	}
 	for _, kind := range kinds {
 		want = append(want, string(kind))
 	}
@@ -72,8 +79,9 @@ func TestAllFaultsArePlanned(t *testing.T) {
 			if fault.OneWay {
 				seen[string(fault.Kind)+" one way"] = true
 			}
-			if fault.Kind == Cut {
-				seen[map[bool]string{true: "long cut", false: "short cut"}[fault.Duration > time.Minute]] = true
+			seen[map[bool]string{true: "long ", false: "short "}[fault.Duration > time.Minute]+string(fault.Kind)+" "+fault.Program] = true
+			if fault.Kind == ClockJump {
+				seen[map[bool]string{true: "clock-jump ahead", false: "clock-jump behind"}[fault.By > 0]] = true
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func (e *Executor) expireToken(ctx context.Context, fault Fault) (func(context.C
 		return retry(ctx, func(ctx context.Context) error {
 			return changeSecret(ctx, reader, issuer.Name, func(kubeconfig []byte) ([]byte, error) {
 				if !bytes.Equal(kubeconfig, expired) {
-					return kubeconfig, nil // it was renewed
+					return kubeconfig, nil // it was replaced
 				}
 				return valid, nil
 			})

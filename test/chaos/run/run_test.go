@@ -36,7 +36,7 @@ var names = []string{"east", "north", "west"}
 
 // promises are the times within which everything must happen.
 var promises = history.Run{
-	Clusters: names, TTL: time.Minute, Propagation: 10 * time.Second, Recovery: 45 * time.Second,
+	Clusters: names, TTL: time.Minute, Probing: 10 * time.Second, Looking: 30 * time.Second, Propagation: 10 * time.Second, Recovery: 45 * time.Second,
 	// A request takes 10 seconds at most, and what it was sent to may be paused for 25.
 	RequestTimeout: 40 * time.Second,
 }
@@ -235,5 +235,5 @@ func report(t *testing.T, path string) {
 	for _, violation := range found {
 		t.Error(check.Describe(violation, entries))
 	}
-	fmt.Printf("seed %d: %+v, violations %d, history %s\n", *seed, check.Summarize(entries), len(found), path)
+	fmt.Printf("seed %d: %d violations, %s, history %s\n", *seed, len(found), check.Summarize(entries), path)
 }

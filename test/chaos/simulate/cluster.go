@@ -88,6 +88,17 @@ func (c *cluster) read(from string) {
 	c.recomputeAll()
 }
 
+// ask finds out whether endpoints of another cluster that were withdrawn answer again.
+func (c *cluster) ask(of string) {
+	cut := func(fault history.Fault) bool {
+		return fault.Cut && slices.Contains(fault.Clusters, c.name) && slices.Contains(fault.Clusters, of)
+	}
+	if c.withdrawn[of] && !c.disturbed(c.name, c.name) && !slices.ContainsFunc(slices.Collect(maps.Values(c.faults)), cut) {
+		c.withdrawn[of] = false
+		c.recomputeAll()
+	}
+}
+
 func (c *cluster) recomputeAll() {
 	for _, of := range services() {
 		c.recompute(of)

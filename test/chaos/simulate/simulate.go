@@ -30,7 +30,7 @@ const quiet = 40 * time.Second
 var (
 	begin = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	times = history.Run{
-		Clusters: []string{"east", "north", "west"}, TTL: time.Minute,
+		Clusters: []string{"east", "north", "west"}, TTL: time.Minute, Probing: 5 * time.Second, Looking: 15 * time.Second,
 		Propagation: 5 * time.Second, Recovery: 20 * time.Second, RequestTimeout: 30 * time.Second,
 	}
 )
@@ -158,14 +158,16 @@ func (s *simulation) fail() {
 	b := times.Clusters[(slices.Index(times.Clusters, a)+1+s.random.IntN(2))%3]
 	s.changes++
 	fault, duration := history.Fault{ID: s.changes, Kind: "kill", Clusters: []string{a}}, s.between(3*time.Second, 20*time.Second)
-	switch s.random.IntN(4) {
+	switch s.random.IntN(5) {
+	case 4: // an API may be silent for longer than the TTL
+		duration = s.between(75*time.Second, 2*time.Minute)
 	case 0:
 		fault.Kind, fault.Clusters, fault.Cut = "cut", []string{a, b}, true
 	case 1:
 		fault.Kind, fault.Clusters, fault.Cut = "cut", []string{a, b}, true
 		duration = s.between(75*time.Second, 2*time.Minute)
 	case 2:
-		fault.Kind, fault.Clusters = "delay", []string{a, b}
+		fault.Kind, fault.Clusters, fault.Lossy = "delay", []string{a, b}, true
 	}
 	s.faults[fault.ID] = fault
 	s.record(history.Entry{Fault: &fault})
@@ -211,7 +213,10 @@ func (s *simulation) endFault(id int) {
 	for _, name := range times.Clusters {
 		c := s.clusters[name]
 		for _, of := range times.Clusters {
-			s.after(s.between(100*time.Millisecond, times.Recovery/2), func() { c.read(of) })
+			s.after(s.between(100*time.Millisecond, times.Recovery/2), func() {
+				c.ask(of)
+				c.read(of)
+			})
 		}
 	}
 }

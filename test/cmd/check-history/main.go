@@ -34,7 +34,7 @@ func run(args []string) error {
 	for _, violation := range found {
 		fmt.Println(check.Describe(violation, entries))
 	}
-	fmt.Printf("%+v\n", check.Summarize(entries))
+	fmt.Println(check.Summarize(entries))
 	if len(found) > 0 {
 		return fmt.Errorf("%d violations", len(found))
 	}
