@@ -7,6 +7,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -37,7 +38,11 @@ func NewCommand(name, long string, sections cliflag.NamedFlagSets, logOptions *l
 		Long:         long,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
+				fmt.Fprintln(cmd.OutOrStdout(), name, version.Get()) // verflag would print Kubernetes
+				return nil
+			}
 			verflag.PrintAndExitIfRequested()
 			if err := logsapi.ValidateAndApply(logOptions, utilfeature.DefaultFeatureGate); err != nil {
 				return err

@@ -30,7 +30,9 @@ import (
 
 const (
 	// period is the time between two renewals.
-	period = time.Second
+	period = 500 * time.Millisecond
+	// timeout is how long a renewal and what follows from it may take.
+	timeout = 2 * time.Second
 	// namePrefix distinguishes the Leases of replicas from others in the namespace.
 	namePrefix = "replica-"
 	// NotResponding is the reason of the condition Ready of a Pod that was taken out of service.
@@ -82,7 +84,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 
 // beat renews the Lease, and takes replicas out of service that did not renew theirs.
 func (m *Monitor) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*period)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := m.renew(ctx); err != nil {
 		return fmt.Errorf("renew Lease of this replica: %w", err)
@@ -139,7 +141,7 @@ func (m *Monitor) create(ctx context.Context) error {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &pod.Name, LeaseDurationSeconds: ptr.To(int32(tolerated)), RenewTime: ptr.To(metav1.NowMicro()),
+			HolderIdentity: &pod.Name, LeaseDurationSeconds: ptr.To(int32(silence.Seconds())), RenewTime: ptr.To(metav1.NowMicro()),
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -169,7 +171,7 @@ func (m *Monitor) takeOut(ctx context.Context, silent Pod) error {
 	if pod.UID != silent.UID || !ready(pod) {
 		return nil
 	}
-	message := fmt.Sprintf("replica has not renewed Lease %s%s for %d seconds; it was taken out of service by %s", namePrefix, pod.Name, tolerated, m.pod)
+	message := fmt.Sprintf("replica has not renewed Lease %s%s for %s; it was taken out of service by %s", namePrefix, pod.Name, silence, m.pod)
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{

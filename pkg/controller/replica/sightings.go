@@ -14,6 +14,9 @@ import (
 // Lease, once per period.
 const tolerated = 4
 
+// silence is how long that takes.
+const silence = tolerated * period
+
 // Pod identifies a replica.
 type Pod struct {
 	Name string

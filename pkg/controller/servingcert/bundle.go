@@ -28,9 +28,9 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// Bundle is a serving certificate, its key and the CA that signed it, in PEM. The first
-// certificate of CA signs; the others are its predecessors, which are trusted until they
-// expire, since a replica may still use a certificate that they signed.
+// Bundle is a serving certificate, its key and the CA that verifies it, in PEM. The first
+// certificate of CA signs the next serving certificate; the others are its predecessors,
+// which are trusted until they expire, since they may have signed the present one.
 type Bundle struct {
 	CA, CAKey, Cert, Key []byte
 }
@@ -38,16 +38,24 @@ type Bundle struct {
 // Renew returns the bundle to use and when the next renewal is due. The bundle is
 // unchanged while it is valid for the given names and has used less than two thirds of
 // its lifetime. What is missing, invalid or for other names is created again.
+//
+// A new CA signs nothing before clients can know it: the predecessor signs the serving
+// certificate once more if that is due, too.
 func (b Bundle) Renew(now time.Time, names []string) (Bundle, time.Time, error) {
 	authority, authorityKey, err := b.authority()
-	if err != nil || !now.Before(dueAt(authority)) {
+	if err != nil || authority.NotAfter.Before(now.Add(servingLifetime)) {
 		if b, authority, authorityKey, err = b.withNewAuthority(now); err != nil {
 			return Bundle{}, time.Time{}, err
 		}
 	}
 	serving, err := b.serving()
-	if err != nil || !now.Before(dueAt(serving)) || serving.CheckSignatureFrom(authority) != nil || !slices.Equal(serving.DNSNames, names) {
+	if err != nil || !now.Before(dueAt(serving)) || !b.trusts(serving, now) || !slices.Equal(serving.DNSNames, names) {
 		if b, serving, err = b.withNewServing(now, names, authority, authorityKey); err != nil {
+			return Bundle{}, time.Time{}, err
+		}
+	}
+	if !now.Before(dueAt(authority)) {
+		if b, authority, _, err = b.withNewAuthority(now); err != nil {
 			return Bundle{}, time.Time{}, err
 		}
 	}
@@ -56,6 +64,14 @@ func (b Bundle) Renew(now time.Time, names []string) (Bundle, time.Time, error) 
 		next = due
 	}
 	return b, next, nil
+}
+
+// trusts reports whether clients that know the bundle accept a certificate.
+func (b Bundle) trusts(serving *x509.Certificate, now time.Time) bool {
+	authorities, err := cert.ParseCertsPEM(b.CA)
+	return err == nil && slices.ContainsFunc(authorities, func(authority *x509.Certificate) bool {
+		return now.Before(authority.NotAfter) && serving.CheckSignatureFrom(authority) == nil
+	})
 }
 
 // Equal reports whether two bundles are identical.

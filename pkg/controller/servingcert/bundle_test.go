@@ -94,6 +94,32 @@ func TestOldCAIsTrustedUntilItExpires(t *testing.T) {
 	}
 }
 
+// R371: clients that trust the bundle from before a renewal accept the certificate after it, also
+// if the CA is renewed: the kube-apiserver learns of another CA later.
+func TestNoRenewalNeedsClientsToKnowTheNewCA(t *testing.T) {
+	for name, after := range map[string]func(now, next time.Time) time.Time{
+		"in time":     func(_, next time.Time) time.Time { return next },
+		"every month": func(now, _ time.Time) time.Time { return now.Add(30 * 24 * time.Hour) },
+		"every year":  func(now, _ time.Time) time.Time { return now.Add(servingLifetime) },
+	} {
+		bundle, now := renew(t, Bundle{}, start, names)
+		authorities := 1
+		for now.Before(start.Add(2 * authorityLifetime)) {
+			renewed, next := renew(t, bundle, now, names)
+			if string(renewed.CAKey) != string(bundle.CAKey) {
+				authorities++
+			}
+			if err := verifies(t, bundle, renewed, now); err != nil {
+				t.Fatalf("renewed %s, at %s: %v", name, now, err)
+			}
+			bundle, now = renewed, after(now, next)
+		}
+		if authorities < 3 {
+			t.Errorf("renewed %s: %d CAs in 20 years", name, authorities)
+		}
+	}
+}
+
 func TestInvalidBundleIsReplaced(t *testing.T) {
 	good, _ := renew(t, Bundle{}, start, names)
 	other, _ := renew(t, Bundle{}, start, names)
@@ -103,13 +129,25 @@ func TestInvalidBundleIsReplaced(t *testing.T) {
 		"the key does not match":     {CA: good.CA, CAKey: good.CAKey, Cert: good.Cert, Key: other.Key},
 		"another CA signed it":       {CA: good.CA, CAKey: good.CAKey, Cert: other.Cert, Key: other.Key},
 		"the CA is garbage":          {CA: []byte("garbage"), CAKey: good.CAKey, Cert: good.Cert, Key: good.Key},
-		"the CA key does not match":  {CA: good.CA, CAKey: other.CAKey, Cert: good.Cert, Key: good.Key},
-		"the CA key is missing":      {CA: good.CA, Cert: good.Cert, Key: good.Key},
 	} {
 		t.Run(name, func(t *testing.T) {
 			renewed, _ := renew(t, bad, start, names)
 			if string(renewed.Cert) == string(bad.Cert) {
 				t.Error("the serving certificate was kept")
+			}
+			if err := verifies(t, renewed, renewed, start); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for name, bad := range map[string]Bundle{
+		"the CA key does not match": {CA: good.CA, CAKey: other.CAKey, Cert: good.Cert, Key: good.Key},
+		"the CA key is missing":     {CA: good.CA, Cert: good.Cert, Key: good.Key},
+	} {
+		t.Run(name, func(t *testing.T) {
+			renewed, _ := renew(t, bad, start, names)
+			if string(renewed.CA) == string(good.CA) || string(renewed.Cert) != string(good.Cert) {
+				t.Error("want another CA, and the certificate that clients trust")
 			}
 			if err := verifies(t, renewed, renewed, start); err != nil {
 				t.Error(err)

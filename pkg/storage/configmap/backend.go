@@ -67,7 +67,7 @@ func (b *Backend) Prepare(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("read storage namespace %q: %w", b.namespace, err)
 	case namespace.DeletionTimestamp != nil:
-		return fmt.Errorf("storage namespace %q is being deleted: %s", b.namespace, restoreRemedy)
+		return fmt.Errorf("storage namespace %q is being deleted: %s", b.namespace, waitRemedy+restoreRemedy)
 	}
 	b.prepared = namespace.UID
 	return b.authorized(ctx)

@@ -21,6 +21,8 @@ const (
 	confirmTimeout = 5 * time.Second
 
 	restoreRemedy = "restore its ConfigMaps from a backup, or accept the loss by restarting mcs-apiserver with --accept-storage"
+	// waitRemedy comes before restoreRemedy while nothing can be restored.
+	waitRemedy = "wait until it is deleted and created again, then "
 )
 
 // NamespaceGuard decides whether the storage namespace can be used, and whether
@@ -150,16 +152,18 @@ func (g *NamespaceGuard) read(c *confirmation) {
 // evaluate returns an error unless the namespace is alive, and whether the error
 // is final: a namespace that is deleted does not come back.
 func evaluate(name string, uid types.UID, namespace *corev1.Namespace, err error) (final bool, _ error) {
-	lost := func(what string) error { return fmt.Errorf("storage namespace %q %s: %s", name, what, restoreRemedy) }
+	lost := func(what, remedy string) error {
+		return fmt.Errorf("storage namespace %q %s: %s", name, what, remedy)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return true, lost("was deleted")
+		return true, lost("was deleted", restoreRemedy)
 	case err != nil:
 		return false, fmt.Errorf("read storage namespace %q: %w", name, err)
 	case namespace.UID != uid:
-		return true, lost("was deleted and created again")
+		return true, lost("was deleted and created again", restoreRemedy)
 	case namespace.DeletionTimestamp != nil:
-		return true, lost("is being deleted")
+		return true, lost("is being deleted", waitRemedy+restoreRemedy)
 	}
 	return false, nil
 }

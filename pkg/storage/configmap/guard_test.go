@@ -39,7 +39,7 @@ func TestOnlyTheLivingNamespaceConfirmsAnAbsence(t *testing.T) {
 		lost      bool
 	}{
 		"alive":         {namespace: storageNamespace("one", false)},
-		"being deleted": {namespace: storageNamespace("one", true), want: "is being deleted", lost: true},
+		"being deleted": {namespace: storageNamespace("one", true), want: "is being deleted: wait until it is deleted and created again, then restore its ConfigMaps", lost: true},
 		"gone":          {err: notFound, want: "was deleted", lost: true},
 		"made again":    {namespace: storageNamespace("two", false), want: "created again", lost: true},
 		"unreachable":   {err: errors.New("connection refused"), want: "connection refused"},

@@ -83,11 +83,13 @@ func (o *Opener) Recheck() {
 
 // Run opens the storage whenever its gate is closed, until the context ends.
 func (o *Opener) Run(ctx context.Context) {
+	registerMetrics()
 	logger := klog.FromContext(ctx)
 	var failed failures
 	for {
 		var retry <-chan time.Time
 		changed, reason := o.storage.Gate().State()
+		o.observe(reason)
 		if reason == nil {
 			o.confirm(ctx)
 		} else if err := o.open(ctx); ctx.Err() != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
@@ -186,7 +187,15 @@ func TestOpenStorageIsNotPolled(t *testing.T) {
 	})
 }
 
-// A namespace that is deleted under a running server, and made again without its
+// expectAvailable checks the metric, after expectOpen or expectClosed.
+func expectAvailable(t *testing.T, want float64) {
+	t.Helper()
+	if got, err := testutil.GetGaugeMetricValue(available.WithLabelValues("cluster")); err != nil || got != want {
+		t.Errorf("metric is %v (%v), want %v", got, err, want)
+	}
+}
+
+// R330: a namespace that is deleted under a running server, and made again without its
 // content, is lost storage until its content and its marker are restored.
 func TestLostStorageIsOpenedWhenItIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -194,13 +203,16 @@ func TestLostStorageIsOpenedWhenItIsRestored(t *testing.T) {
 		opener, stop := f.run(t, false)
 		defer stop()
 		f.expectOpen(t)
+		expectAvailable(t, 1)
 		backup := f.stored.held
 		f.set(func() { f.stored.held, f.destroyed = nil, errors.New("namespace is being deleted") })
 		opener.Recheck()
 		f.expectClosed(t, "was lost")
+		expectAvailable(t, 0)
 		f.set(func() { f.stored.held, f.destroyed = backup, nil })
 		time.Sleep(retryInterval)
 		f.expectOpen(t)
+		expectAvailable(t, 1)
 	})
 }
 

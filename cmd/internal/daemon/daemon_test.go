@@ -1,0 +1,31 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	"k8s.io/component-base/version"
+)
+
+// R345: a program prints its own name with its version, and does not run.
+func TestVersionHasTheNameOfTheProgram(t *testing.T) {
+	cmd := NewCommand("mcs-test", "", cliflag.NamedFlagSets{}, logs.NewOptions(), func(context.Context) error {
+		t.Error("the program runs")
+		return nil
+	})
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--version"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "mcs-test " + version.Get().String() + "\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
