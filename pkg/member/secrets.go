@@ -4,6 +4,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -27,6 +28,16 @@ func (s *Set) policyLocked(spec *secret.Spec) exports.Policy {
 	}
 }
 
+// restorePolicyLocked returns which objects of a member are restored after a restart. What a
+// Secret that is invalid allows is enforced as soon as it is valid.
+func (s *Set) restorePolicyLocked(spec *secret.Spec) exports.Policy {
+	policy := s.policyLocked(spec)
+	if spec.Problem != nil {
+		policy.Relay, policy.AllowedCIDRs, policy.AllowedNamespaces, policy.ReservedNamespaces = route.Scope{All: true}, nil, nil, nil
+	}
+	return policy
+}
+
 // upsertSecret handles a Secret that was added or modified.
 func (s *Set) upsertSecret(ctx context.Context, object any) {
 	source, ok := object.(*corev1.Secret)
@@ -40,11 +51,15 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 		p, ok := s.peers[spec.Name]
 		switch {
 		case ok && p.spec.Digest == spec.Digest && p.spec.UID == spec.UID:
-			p.renewTokenLocked(ctx, spec.Token)
+			p.spec.Token, p.spec.Credential = spec.Token, spec.Credential
+			p.renewTokensLocked(ctx, s.renewed[spec.Name])
 			return
-		case ok && p.id == spec.ClusterID && p.spec.UID == spec.UID:
-			logger.Info("Member Secret changed", "cluster", spec.ClusterID, "secret", spec.Name)
-			p.spec = spec
+		case ok && p.spec.UID == spec.UID && (p.id == spec.ClusterID || spec.ClusterID == "" && p.knownLocked()):
+			logger.Info("Member Secret changed", "cluster", p.id, "secret", spec.Name, "invalid", spec.Problem != nil)
+			if spec.Problem != nil && p.knownLocked() {
+				spec = p.spec.Broken(spec)
+			}
+			p.spec, p.budget = spec, nil
 			s.deferred = append(s.deferred, func() { s.enforcePolicy(p) })
 		default:
 			if ok {
@@ -61,12 +76,42 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 	})()
 }
 
+// upsertRenewed handles a renewed credential that was added or modified. It may arrive
+// before or after the change of the member Secret that it was renewed from.
+func (s *Set) upsertRenewed(ctx context.Context, object any) {
+	if source, ok := object.(*corev1.Secret); ok && source.Type == clusterset.RenewedSecretType {
+		s.setRenewed(ctx, source.Name, secret.ParseRenewed(source))
+	}
+}
+
+// removeRenewed handles a renewed credential that was deleted.
+func (s *Set) removeRenewed(ctx context.Context, object any) {
+	if source, ok := tombstone.Unwrap(object).(*corev1.Secret); ok && source.Type == clusterset.RenewedSecretType {
+		s.setRenewed(ctx, source.Name, nil)
+	}
+}
+
+func (s *Set) setRenewed(ctx context.Context, name string, renewed secret.Renewed) {
+	s.locked(func() {
+		member, ok := clusterset.MemberSecretOf(name)
+		if !ok {
+			return
+		}
+		if s.renewed[member] = renewed; renewed == nil {
+			delete(s.renewed, member)
+		}
+		if p, ok := s.peers[member]; ok {
+			p.renewTokensLocked(ctx, renewed)
+		}
+	})()
+}
+
 // newPeer returns a peer with what is remembered of its cluster, but not of
 // another that claims the same ID.
 func (s *Set) newPeer(spec *secret.Spec) *peer {
 	s.mu.RLock()
 	recalled, ok := s.recalled[spec.ClusterID]
-	policy := s.policyLocked(spec)
+	policy := s.restorePolicyLocked(spec)
 	s.mu.RUnlock()
 	p := &peer{id: spec.ClusterID, spec: spec, exports: exports.NewStore()}
 	if !ok || spec.ClusterID == "" || recalled.Secret != "" && recalled.Secret != spec.Name {
@@ -74,9 +119,6 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 	}
 	p.uid, p.claimedAt, p.cidrs, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, true
 	p.incomplete = recalled.Incomplete
-	if spec.Problem != nil { // enforced as soon as the Secret is valid
-		policy.Relay, policy.AllowedCIDRs, policy.AllowedNamespaces, policy.ReservedNamespaces = route.Scope{All: true}, nil, nil, nil
-	}
 	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
 	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed
 	return p
@@ -92,14 +134,23 @@ func (s *Set) addLocked(p *peer) {
 		delete(s.recalled, p.id)
 		s.resumeLocked(p)
 	}
-	seen, known := s.sightings[p.id]
-	if !known || s.recalled == nil {
+	if _, known := s.sightings[p.id]; !known || s.recalled == nil {
 		return
 	}
 	p.lag = lag{since: s.config.Clock.Now()}
-	if !seen.Lost && (!p.remembered || p.incomplete) {
+	if (!p.remembered || p.incomplete) && !s.withdrawnLocked(p) {
 		p.unrecordedUntil = s.config.Clock.Now().Add(min(p.ttlLocked(s.config.TTL), maxUnrecorded))
 	}
+}
+
+// withdrawnLocked reports whether a member was lost before this server started, and all of its
+// endpoints are known to have been withdrawn since: none of them answered, and its policy does
+// not keep them.
+func (s *Set) withdrawnLocked(p *peer) bool {
+	seen := s.sightings[p.id]
+	look := s.roster.observed[p.id].at(seen.UID, time.Time{})
+	policy := cmp.Or(p.spec.LostPolicy, s.config.LostPolicy)
+	return seen.Lost && look.IsPresent() && !look.Keeps() && policy != clusterset.LostPolicyKeep && policy != clusterset.LostPolicyKeepLast
 }
 
 // maxUnrecorded limits how long nothing is withdrawn because of a member with a long TTL:
@@ -146,17 +197,26 @@ func (s *Set) sharesIDLocked(p *peer) bool {
 	return false
 }
 
+// budgetLocked returns the budget of the feeds of a peer.
+func (p *peer) budgetLocked() *feed.Budget {
+	if p.budget == nil {
+		p.budget = feed.NewBudget(p.spec.Limits.Bytes)
+	}
+	return p.budget
+}
+
 // startFeedLocked starts a feed for a peer, and ends the previous one.
 func (s *Set) startFeedLocked(p *peer) {
 	p.stopFeedLocked()
 	p.probeError, p.readErrors, p.listed = nil, [exports.Kinds]error{}, [exports.Kinds]bool{}
+	p.tokens = s.renewed[p.spec.Name].Tokens(p.spec.Credential, p.spec.Token)
 	if p.spec.Problem != nil || s.base == nil || s.base.Err() != nil {
 		return
 	}
 	r := &receiver{set: s, peer: p}
 	r.feed = s.newFeed(feed.Config{
-		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(), MemoryLimit: p.spec.Limits.Bytes,
-		Client: p.spec.Config, Token: p.spec.Token, Clock: s.config.Clock, Admit: r.admit, Sink: r,
+		Name: p.spec.EntryName(), ClusterID: p.id, Self: s.roster.identity.ID, Relay: p.spec.Relay.Any(), MemoryLimit: p.spec.Limits.Bytes, Budget: p.budgetLocked(),
+		Client: p.spec.Config, Tokens: p.tokens, Clock: s.config.Clock, Admit: r.admit, Sink: r,
 	})
 	ctx, stop := context.WithCancel(klog.NewContext(s.base, klog.FromContext(s.base).WithValues("cluster", p.id)))
 	p.receiver, p.stop = r, stop

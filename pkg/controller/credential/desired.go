@@ -4,25 +4,28 @@
 package credential
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/peertoken"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 const (
 	// lifetime is the requested lifetime of tokens. The member may grant less. It is also
 	// how long two clusters may be disconnected without having to join again.
 	lifetime = 30 * 24 * time.Hour
-	// provisional is the lifetime below which a token is exchanged at once, unless the
-	// member issued it in exchange for another one.
-	provisional = time.Hour
 
 	requestTimeout = 10 * time.Second
 	// requestPause is the minimum time between two requests to a member, and renewPause
@@ -31,90 +34,179 @@ const (
 	renewPause    = minValidity / 2
 	shortestRetry = 5 * time.Second
 	longestRetry  = time.Hour
+	// exchangeRetry is the longest delay until the exchange of a declared token is retried:
+	// the member may not have granted access yet.
+	exchangeRetry = 5 * time.Minute
 
 	// minValidity and maxSize are what a token needs to be stored. The maximum that a
 	// kube-apiserver can be configured to issue is an hour or more, and its tokens have
 	// about 1 KiB.
 	minValidity = 10 * time.Minute
 	maxSize     = 16 << 10
+	// maxTokens is how many renewed tokens are kept for a member. If the member Secret declares
+	// again what it declared before, as after a rollback, the bootstrap token has expired.
+	maxTokens = 3
 )
 
-// token are the claims of a service account token. They are not verified: the server
-// that receives the token does that.
+// token is a token that this cluster holds.
 type token struct {
-	namespace, account string
-	issued, expires    time.Time
+	peertoken.Token
+	text string
 }
 
-// errNotRenewable is returned for credentials that are not service account tokens, or do
-// not expire. They are renewed by the person or program that created them, if at all.
-var errNotRenewable = errors.New("not a service account token with an expiry")
-
-func readToken(text string) (token, error) {
-	var claims jwt.RegisteredClaims
-	if _, _, err := jwt.NewParser().ParseUnverified(text, &claims); err != nil {
-		return token{}, errNotRenewable
-	}
-	parts := strings.Split(claims.Subject, ":")
-	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" || claims.IssuedAt == nil || claims.ExpiresAt == nil {
-		return token{}, errNotRenewable
-	}
-	return token{parts[2], parts[3], claims.IssuedAt.Time, claims.ExpiresAt.Time}, nil
+// credential is what this cluster holds for a member.
+type credential struct {
+	// config leads to the member, and from identifies what the member Secret declares.
+	config *rest.Config
+	from   string
+	// tokens are the renewed one, if there is one, and the declared one.
+	tokens []token
+	// expires is when the last of them does.
+	expires time.Time
 }
 
-// acceptable returns why a token that a member issued does not replace the current one. A
+// held returns what this cluster holds for a member, from the member Secret and the renewed
+// credential, which may be nil. It is false if there is nothing to renew: the Member shows what is
+// wrong with a Secret, and other credentials are renewed by their creators.
+func held(member, renewed *corev1.Secret) (credential, bool) {
+	config, err := access.ClientConfig(member.Data[clusterset.MemberSecretKubeconfig])
+	if err != nil {
+		return credential{}, false
+	}
+	declared, err := peertoken.Parse(config.BearerToken)
+	if err != nil {
+		return credential{}, false
+	}
+	c := credential{config: config, from: secret.Credential(config)}
+	for _, text := range secret.ParseRenewed(renewed).Tokens(c.from, config.BearerToken) {
+		parsed, err := peertoken.Parse(text)
+		if err != nil || !parsed.Is(declared) {
+			continue
+		}
+		c.tokens = append(c.tokens, token{parsed, text})
+		if parsed.Expires.After(c.expires) {
+			c.expires = parsed.Expires
+		}
+	}
+	return c, true
+}
+
+// renewed reports whether the member issued the first token in exchange for another one.
+func (c credential) renewed() bool { return len(c.tokens) > 1 }
+
+// acceptable returns why a token that a member issued does not replace one of the account. A
 // member must not make this cluster store large Secrets, or write them all the time.
-func acceptable(text string, now time.Time) error {
+func acceptable(text string, account peertoken.Token, now time.Time) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("member issued a token of %d bytes, and %d are allowed: find out who controls the server in the kubeconfig", len(text), maxSize)
 	}
-	issued, err := readToken(text)
+	issued, err := peertoken.Parse(text)
 	if err != nil {
 		return fmt.Errorf("member issued a credential that cannot be renewed: %w", err)
 	}
-	if issued.expires.Sub(now) < minValidity {
+	if !issued.Is(account) {
+		return fmt.Errorf("member issued a token of service account %.300q instead of %q: find out who controls the server in the kubeconfig",
+			issued.Namespace+"/"+issued.Account, account.Namespace+"/"+account.Account)
+	}
+	if issued.Expires.Sub(now) < minValidity {
 		return fmt.Errorf("member issued a token that expires at %s, in less than %s: compare the clocks of the clusters, and find out who controls the server in the kubeconfig",
-			issued.expires.UTC().Format(time.RFC3339), minValidity)
+			issued.Expires.UTC().Format(time.RFC3339), minValidity)
+	}
+	if life := lifeOf(issued); halfLife(issued).Sub(now) > life*3/4 {
+		return fmt.Errorf("member issued a token that is valid from %s, which could expire before it is renewed: compare the clocks of the clusters, and find out who controls the server in the kubeconfig",
+			issued.Issued.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// due returns when the token is renewed: after half its lifetime, or at once if it is
-// provisional and was not issued in exchange for another one. Some clusters issue
-// short-lived tokens only.
-func (t token) due(renewed bool) time.Time {
-	life := t.expires.Sub(t.issued)
-	if life < provisional && !renewed {
-		return t.issued
-	}
-	return t.issued.Add(life / 2)
+// lifeOf returns the lifetime of a token. More than was requested is not believed.
+func lifeOf(token peertoken.Token) time.Duration {
+	return min(token.Expires.Sub(token.Issued), lifetime)
 }
 
-// retryIn returns the delay after a failure, which is shorter the sooner the token
-// expires. An expired token is hardly ever renewed, and retried rarely.
-func (t token) retryIn(now time.Time) time.Duration {
-	if !t.expires.After(now) {
+// halfLife returns when half the lifetime of a token has passed.
+func halfLife(token peertoken.Token) time.Time { return token.Issued.Add(lifeOf(token) / 2) }
+
+// due returns when the credential is renewed. What is declared is exchanged at once: nobody
+// else renews it, and it may be in files. What the member issued is renewed after half its
+// lifetime.
+func (c credential) due() time.Time {
+	if !c.renewed() {
+		return time.Time{}
+	}
+	return halfLife(c.tokens[0].Token)
+}
+
+// retryIn returns the delay after a failure, which is shorter the sooner the credential
+// expires. An expired one is hardly ever renewed, and retried rarely.
+func (c credential) retryIn(now time.Time) time.Duration {
+	longest := longestRetry
+	if !c.renewed() {
+		longest = exchangeRetry
+	}
+	if !c.expires.After(now) {
 		return longestRetry
 	}
-	return min(max(t.expires.Sub(now)/10, shortestRetry), longestRetry)
+	return min(max(c.expires.Sub(now)/10, shortestRetry), longest)
 }
 
-// withToken returns the Secret with another token in its kubeconfig.
-func withToken(secret *corev1.Secret, text string) (*corev1.Secret, error) {
-	config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
-	if err != nil {
-		return nil, err
+// note returns the text of the Event about a credential that could not be renewed.
+func (c credential) note(now time.Time, err error) string {
+	at := c.expires.UTC().Format(time.RFC3339)
+	if !c.expires.After(now) {
+		return truncate.Bytes(fmt.Sprintf("Peer credential expired at %s; replace the token in the Secret, or in the file that declares it, for example with kubectl mcs join: %v", at, err), truncate.MaxEventNote)
 	}
-	context := config.Contexts[config.CurrentContext]
-	if context == nil || config.AuthInfos[context.AuthInfo] == nil {
-		return nil, fmt.Errorf("current-context %q does not exist or has no user", config.CurrentContext)
+	return truncate.Bytes(fmt.Sprintf("Peer credential expires at %s and could not be renewed; if this continues, replace the token in the Secret before, or in the file that declares it, for example with kubectl mcs join: %v", at, err), truncate.MaxEventNote)
+}
+
+// validName returns why a Secret with a renewed credential cannot have a name.
+func validName(name string) error {
+	if excess := len(name) - validation.DNS1123SubdomainMaxLength; excess > 0 {
+		return fmt.Errorf("name of Secret %q is too long: give the member Secret a name that is shorter by %d characters", name, excess)
 	}
-	config.AuthInfos[context.AuthInfo].Token = text
-	kubeconfig, err := clientcmd.Write(*config)
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+// withToken returns the Secret with a renewed credential of a member. existing is the one
+// that it replaces, or nil. It is deleted with the member Secret. Nothing may keep it, and
+// mcs-controller may not write a Secret with finalizers.
+func withToken(member, existing *corev1.Secret, from, text string, now time.Time) *corev1.Secret {
+	renewed := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: member.Namespace, Name: clusterset.RenewedSecretName(member.Name),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: member.Name, UID: member.UID}},
+		},
+		Type: clusterset.RenewedSecretType,
+		Data: map[string][]byte{},
 	}
-	renewed := secret.DeepCopy()
-	renewed.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
-	return renewed, nil
+	tokens := secret.ParseRenewed(existing)
+	delete(tokens, from)
+	for _, other := range latest(tokens, maxTokens-1, now) {
+		renewed.Data[other] = []byte(tokens[other])
+	}
+	renewed.Data[from] = []byte(text)
+	if existing != nil {
+		renewed.UID, renewed.ResourceVersion = existing.UID, existing.ResourceVersion
+		renewed.Labels, renewed.Annotations = existing.Labels, existing.Annotations
+	}
+	return renewed
+}
+
+// latest returns what the tokens that were issued last were renewed from, without those that
+// have expired. A member Secret may declare again what it declared before.
+func latest(tokens secret.Renewed, number int, now time.Time) []string {
+	issued := map[string]time.Time{}
+	for from, text := range tokens {
+		if token, err := peertoken.Parse(text); err == nil && token.Expires.After(now) {
+			issued[from] = token.Issued
+		}
+	}
+	sorted := slices.SortedFunc(maps.Keys(issued), func(a, b string) int { return cmp.Or(issued[b].Compare(issued[a]), cmp.Compare(a, b)) })
+	return sorted[:min(number, len(sorted))]
+}
+
+// abandoned reports whether a renewed credential is about to be deleted because the member
+// Secret that it belonged to was deleted and created again.
+func abandoned(member, renewed *corev1.Secret) bool {
+	return renewed != nil && !slices.ContainsFunc(renewed.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == member.UID })
 }

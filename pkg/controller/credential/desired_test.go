@@ -4,9 +4,8 @@
 package credential
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,90 +13,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/peertoken"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// jwtOf returns a token with these claims. Its signature is not verified.
-func jwtOf(t *testing.T, algorithm string, claims map[string]any) string {
-	t.Helper()
-	part := func(content map[string]any) string {
-		text, err := json.Marshal(content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return base64.RawURLEncoding.EncodeToString(text)
-	}
-	return part(map[string]any{"alg": algorithm, "kid": "key"}) + "." + part(claims) + "." + base64.RawURLEncoding.EncodeToString([]byte("signature"))
-}
+var (
+	jwtOf    = membertest.JWT
+	claimsOf = membertest.TokenClaims
+	tokenOf  = membertest.Token
+)
 
-// claimsOf returns the claims of a kube-apiserver token for the account peer-a.
-func claimsOf(issued, expires time.Time) map[string]any {
-	return map[string]any{
-		"iss": "https://kubernetes.default.svc", "aud": []string{"https://kubernetes.default.svc"}, "sub": "system:serviceaccount:mcs-system:peer-a", "jti": "1",
-		"iat": issued.Unix(), "nbf": issued.Unix(), "exp": expires.Unix(),
-		"kubernetes.io": map[string]any{"namespace": "mcs-system", "serviceaccount": map[string]string{"name": "peer-a", "uid": "2"}},
-	}
-}
-
-// tokenOf returns a token of the account peer-a.
-func tokenOf(t *testing.T, issued time.Time, life time.Duration) string {
-	t.Helper()
-	return jwtOf(t, "RS256", claimsOf(issued, issued.Add(life)))
-}
-
-func TestReadToken(t *testing.T) {
-	want := token{namespace: "mcs-system", account: "peer-a", issued: epoch, expires: epoch.Add(30 * day)}
-	for _, algorithm := range []string{"RS256", "ES256", "PS512", "EdDSA"} {
-		got, err := readToken(jwtOf(t, algorithm, claimsOf(epoch, epoch.Add(30*day))))
-		if err != nil {
-			t.Errorf("%s: %v", algorithm, err)
-		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(token{}), cmp.Comparer(time.Time.Equal)); diff != "" {
-			t.Errorf("%s: want (-), got (+): %s", algorithm, diff)
-		}
-	}
-}
-
-// Other credentials are renewed by their creators.
-func TestOtherCredentialsAreNotRenewable(t *testing.T) {
-	changed := func(change func(claims map[string]any)) string {
-		claims := claimsOf(epoch, epoch.Add(day))
-		change(claims)
-		return jwtOf(t, "RS256", claims)
-	}
-	for name, text := range map[string]string{
-		"nothing":            "",
-		"a password":         "secret",
-		"three parts":        "a.b.c",
-		"another algorithm":  jwtOf(t, "XX256", claimsOf(epoch, epoch.Add(day))),
-		"without an end":     changed(func(claims map[string]any) { delete(claims, "exp") }),
-		"without a start":    changed(func(claims map[string]any) { delete(claims, "iat") }),
-		"without a name":     changed(func(claims map[string]any) { delete(claims, "sub") }),
-		"a user's":           changed(func(claims map[string]any) { claims["sub"] = "jane" }),
-		"a node's":           changed(func(claims map[string]any) { claims["sub"] = "system:node:n1:x" }),
-		"an odd name":        changed(func(claims map[string]any) { claims["sub"] = "system:serviceaccount:a:b:c" }),
-		"an end that is not": changed(func(claims map[string]any) { claims["exp"] = "tomorrow" }),
-	} {
-		if got, err := readToken(text); !errors.Is(err, errNotRenewable) || got != (token{}) {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
-	}
-}
-
-// R290: only a token that can be renewed, is valid for some time and is not large may replace
-// the current one.
+// R290, R387, R413: only a token that can be renewed, is of the same account, is valid for some
+// time, by the clock of this cluster, and is not large may replace the current one.
 func TestUnacceptableTokensAreRefused(t *testing.T) {
 	sized := func(padding int) string {
 		claims := claimsOf(epoch, epoch.Add(30*day))
 		claims["padding"] = strings.Repeat("x", padding)
+		return jwtOf(t, "RS256", claims)
+	}
+	of := func(account string) string {
+		claims := claimsOf(epoch, epoch.Add(30*day))
+		claims["sub"] = "system:serviceaccount:" + account
 		return jwtOf(t, "RS256", claims)
 	}
 	for _, test := range []struct{ name, text, want string }{
@@ -108,10 +52,18 @@ func TestUnacceptableTokensAreRefused(t *testing.T) {
 		{"long", sized(maxSize / 2), ""},
 		{"too long", sized(maxSize), "bytes, and 16384 are allowed: find out who controls the server"},
 		{"empty", "", "cannot be renewed: not a service account token with an expiry"},
+		{"of a clock that is ahead", tokenOf(t, epoch.Add(7*day), 30*day), ""},
+		{"of a clock that is far ahead", tokenOf(t, epoch.Add(8*day), 30*day), "valid from 2026-01-09T00:00:00Z, which could expire before it is renewed: compare the clocks of the clusters"},
+		{"short-lived, of a clock that is ahead", tokenOf(t, epoch.Add(15*time.Minute), time.Hour), ""},
+		{"short-lived, of a clock that is far ahead", tokenOf(t, epoch.Add(16*time.Minute), time.Hour), "which could expire before it is renewed"},
+		{"valid for ever", tokenOf(t, epoch, 290*365*day), ""},
+		{"with a line break", tokenOf(t, epoch, 30*day) + "\r\n", "cannot be renewed: not a service account token with an expiry"},
+		{"of another account", of("mcs-system:peer-b"), `of service account "mcs-system/peer-b" instead of "mcs-system/peer-a": find out who controls the server`},
+		{"of another namespace", of("default:peer-a"), `of service account "default/peer-a" instead of "mcs-system/peer-a"`},
 		{"without expiry", "secret", "cannot be renewed: not a service account token with an expiry"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := acceptable(test.text, epoch)
+			err := acceptable(test.text, peertoken.Token{Namespace: "mcs-system", Account: "peer-a"}, epoch)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -119,38 +71,45 @@ func TestUnacceptableTokensAreRefused(t *testing.T) {
 	}
 }
 
-func TestTokenIsDueAfterHalfItsLifetimeOrAtOnce(t *testing.T) {
-	for _, test := range []struct{ life, want, renewed time.Duration }{
-		{30 * day, 15 * day, 15 * day},
-		{day, day / 2, day / 2},
-		{time.Hour, time.Hour / 2, time.Hour / 2},
-		{time.Hour - 2*time.Second, 0, 30*time.Minute - time.Second}, // unless it was got by a renewal, it is only there to be exchanged
-		{30 * time.Minute, 0, 15 * time.Minute},
-		{0, 0, 0},
+// R410, R413: a declared token is exchanged at once, however long it is valid, and what the member
+// issued is renewed after half its lifetime, or half of what was requested.
+func TestDeclaredTokenIsDueAtOnceAndARenewedOneAfterHalfItsLifetime(t *testing.T) {
+	for _, test := range []struct{ life, renewed time.Duration }{
+		{30 * day, 15 * day},
+		{31 * day, 15 * day}, // nobody requested that
+		{8000 * 365 / 100 * day, 15 * day},
+		{day, day / 2},
+		{time.Hour, time.Hour / 2},
+		{30 * time.Minute, 15 * time.Minute},
+		{0, 0},
 	} {
-		held := token{issued: epoch, expires: epoch.Add(test.life)}
-		if got := held.due(false).Sub(epoch); got != test.want {
-			t.Errorf("token with lifetime %s is due after %s, want %s", test.life, got, test.want)
+		held := credential{tokens: []token{{Token: peertoken.Token{Issued: epoch, Expires: epoch.Add(test.life)}}}}
+		if got := held.due(); got.After(epoch.Add(-365 * day)) { // also if the clock of the member is ahead
+			t.Errorf("declared token with lifetime %s is due at %s, want at once", test.life, got)
 		}
-		if got := held.due(true).Sub(epoch); got != test.renewed {
+		held.tokens = append(held.tokens, token{})
+		if got := held.due().Sub(epoch); got != test.renewed {
 			t.Errorf("renewed token with lifetime %s is due after %s, want %s", test.life, got, test.renewed)
 		}
 	}
 }
 
-func TestRetriesAreMoreFrequentNearTheExpiry(t *testing.T) {
-	for _, test := range []struct{ left, want time.Duration }{
-		{15 * day, time.Hour},
-		{10 * time.Hour, time.Hour},
-		{5 * time.Hour, 30 * time.Minute},
-		{10 * time.Minute, time.Minute},
-		{50 * time.Second, 5 * time.Second},
-		{time.Second, 5 * time.Second},
-		{0, time.Hour},
-		{-day, time.Hour},
+// R410: the member may grant access, or become reachable, after the token was declared.
+func TestRetriesAreMoreFrequentNearTheExpiryAndBeforeTheFirstExchange(t *testing.T) {
+	for _, test := range []struct{ left, declared, renewed time.Duration }{
+		{15 * day, 5 * time.Minute, time.Hour},
+		{10 * time.Hour, 5 * time.Minute, time.Hour},
+		{5 * time.Hour, 5 * time.Minute, 30 * time.Minute},
+		{10 * time.Minute, time.Minute, time.Minute},
+		{50 * time.Second, 5 * time.Second, 5 * time.Second},
+		{time.Second, 5 * time.Second, 5 * time.Second},
+		{0, time.Hour, time.Hour},
+		{-day, time.Hour, time.Hour},
 	} {
-		if got := (token{issued: epoch, expires: epoch.Add(test.left)}).retryIn(epoch); got != test.want {
-			t.Errorf("%s before the expiry: got retry in %s, want %s", test.left, got, test.want)
+		for count, want := range map[int]time.Duration{1: test.declared, 2: test.renewed} {
+			if got := (credential{expires: epoch.Add(test.left), tokens: make([]token, count)}).retryIn(epoch); got != want {
+				t.Errorf("%s before the expiry, %d tokens: got retry in %s, want %s", test.left, count, got, want)
+			}
 		}
 	}
 }
@@ -178,55 +137,118 @@ func secretOf(t *testing.T, config *clientcmdapi.Config) *corev1.Secret {
 	}
 }
 
-func configIn(t *testing.T, secret *corev1.Secret) *clientcmdapi.Config {
+// heldIn returns what is held with a member Secret.
+func heldIn(t *testing.T, member, renewed *corev1.Secret) credential {
 	t.Helper()
-	config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
-	if err != nil {
-		t.Fatal(err)
+	c, ok := held(member, renewed)
+	if !ok {
+		t.Fatal("nothing to renew")
 	}
-	return config
+	return c
 }
 
-func TestOnlyTheTokenChanges(t *testing.T) {
-	config := configOf("https://b.example:6443", "old")
-	config.AuthInfos["peer"].ClientCertificateData, config.AuthInfos["peer"].ClientKeyData = []byte("certificate"), []byte("key")
-	config.AuthInfos["other"] = &clientcmdapi.AuthInfo{Token: "old"}
-	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "b", AuthInfo: "other", Namespace: "shop"}
-	config.Extensions["note"] = &runtime.Unknown{Raw: []byte(`{"text":"of somebody"}`), ContentType: runtime.ContentTypeJSON}
-	secret := secretOf(t, config)
-	secret.ResourceVersion, secret.Labels = "7", map[string]string{"team": "platform"}
-	secret.Annotations = map[string]string{clusterset.TTLAnnotation: "90s"}
-	secret.Data[clusterset.MemberSecretRelayFor] = []byte("c")
-	before := secret.DeepCopy()
+// R386: a renewed token is used only with what it was renewed from.
+func TestRenewedTokenBelongsToWhatTheMemberSecretDeclares(t *testing.T) {
+	bootstrap, renewed := tokenOf(t, epoch, 30*time.Minute), tokenOf(t, epoch.Add(time.Minute), 30*day)
+	declare := func(changes ...func(*clientcmdapi.Config)) *corev1.Secret {
+		config := configOf("https://b.example", bootstrap)
+		for _, change := range changes {
+			change(config)
+		}
+		return secretOf(t, config)
+	}
+	from := heldIn(t, declare(), nil).from
+	for _, test := range []struct {
+		name    string
+		change  func(*clientcmdapi.Config)
+		belongs bool
+	}{
+		{"the same", func(*clientcmdapi.Config) {}, true},
+		{"another context", func(c *clientcmdapi.Config) { c.Contexts["x"] = &clientcmdapi.Context{Cluster: "b", AuthInfo: "peer"} }, true},
+		{"another name", func(c *clientcmdapi.Config) {
+			c.AuthInfos["x"], c.Contexts["b"].AuthInfo = c.AuthInfos["peer"], "x"
+		}, true},
+		{"another token", func(c *clientcmdapi.Config) { c.AuthInfos["peer"].Token = tokenOf(t, epoch, time.Hour) }, false},
+		{"another server", func(c *clientcmdapi.Config) { c.Clusters["b"].Server = "https://c.example" }, false},
+		{"another server name", func(c *clientcmdapi.Config) { c.Clusters["b"].TLSServerName = "c.example" }, false},
+		{"another authority", func(c *clientcmdapi.Config) { c.Clusters["b"].CertificateAuthorityData = []byte("other") }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			member := declare(test.change)
+			got := heldIn(t, member, withToken(member, nil, from, renewed, epoch))
+			if got.renewed() != test.belongs || (got.tokens[0].text == renewed) != test.belongs {
+				t.Errorf("got %+v, want the renewed token: %t", got, test.belongs)
+			}
+		})
+	}
+	foreign := claimsOf(epoch, epoch.Add(30*day))
+	foreign["sub"] = "system:serviceaccount:mcs-system:peer-b"
+	other := withToken(declare(), nil, from, renewed, epoch)
+	other.Type = corev1.SecretTypeOpaque
+	for name, ignored := range map[string]*corev1.Secret{
+		"none": nil, "another type": other, "a password": withToken(declare(), nil, from, "secret", epoch), "nothing": withToken(declare(), nil, from, "", epoch),
+		"a token of another account": withToken(declare(), nil, from, jwtOf(t, "RS256", foreign), epoch), "a line break": withToken(declare(), nil, from, renewed+"\n", epoch),
+	} {
+		if got := heldIn(t, declare(), ignored); got.renewed() {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
 
-	got, err := withToken(secret, "new")
-	if err != nil {
-		t.Fatal(err)
+func TestRenewedSecretHasTheTokenOnly(t *testing.T) {
+	member := secretOf(t, configOf("https://b.example", "old"))
+	member.UID = "uid"
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "mcs-system", Name: "member-b.renewed", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "member-b", UID: "uid"}},
+		},
+		Type: clusterset.RenewedSecretType, Data: map[string][]byte{"digest": []byte("new")},
 	}
-	if diff := cmp.Diff(before, secret); diff != "" {
-		t.Errorf("the cached object was changed: %s", diff)
+	if diff := cmp.Diff(want, withToken(member, nil, "digest", "new", epoch)); diff != "" {
+		t.Errorf("want (-), got (+): %s", diff)
 	}
-	wantConfig := configIn(t, before)
-	wantConfig.AuthInfos["peer"].Token = "new"
-	if diff := cmp.Diff(wantConfig, configIn(t, got)); diff != "" {
-		t.Errorf("kubeconfig, want (-), got (+): %s", diff)
+	existing := want.DeepCopy()
+	existing.UID, existing.ResourceVersion, existing.Labels, existing.Annotations = "renewed", "7", map[string]string{"team": "platform"}, map[string]string{"a": "b"}
+	existing.Finalizers = []string{"example.com/keep"}
+	existing.Data["other"], existing.OwnerReferences[0].UID = []byte("x"), "gone"
+	if !abandoned(member, existing) || abandoned(member, want) || abandoned(member, nil) {
+		t.Error("only a renewed credential of another member Secret is abandoned")
 	}
-	want := before.DeepCopy()
-	want.Data[clusterset.MemberSecretKubeconfig] = got.Data[clusterset.MemberSecretKubeconfig]
-	if diff := cmp.Diff(want, got); diff != "" {
+	want.UID, want.ResourceVersion, want.Labels, want.Annotations = existing.UID, existing.ResourceVersion, existing.Labels, existing.Annotations
+	if diff := cmp.Diff(want, withToken(member, existing, "digest", "new", epoch)); diff != "" {
 		t.Errorf("want (-), got (+): %s", diff)
 	}
 }
 
-func TestTokenIsNotWrittenElsewhere(t *testing.T) {
-	noContext, noUser := configOf("https://b", "old"), configOf("https://b", "old")
-	noContext.CurrentContext = "other"
-	delete(noUser.AuthInfos, "peer")
-	garbage := secretOf(t, noUser)
-	garbage.Data[clusterset.MemberSecretKubeconfig] = []byte("}{")
-	for name, secret := range map[string]*corev1.Secret{"no context": secretOf(t, noContext), "no user": secretOf(t, noUser), "no kubeconfig": garbage} {
-		if got, err := withToken(secret, "new"); err == nil || got != nil {
-			t.Errorf("%s: %v, %v", name, got, err)
+// R414: what was renewed from other declarations is kept as long as it may be of use.
+func TestLatestRenewedTokensAreKept(t *testing.T) {
+	member := secretOf(t, configOf("https://b.example", "old"))
+	existing := withToken(member, nil, "current", tokenOf(t, epoch, 30*day), epoch)
+	for from, text := range map[string]string{
+		"first": tokenOf(t, epoch.Add(time.Hour), 30*day), "second": tokenOf(t, epoch.Add(2*time.Hour), 30*day), "third": tokenOf(t, epoch.Add(3*time.Hour), 30*day),
+		"expired": tokenOf(t, epoch.Add(4*time.Hour), time.Hour), "token": "of an unknown kind",
+	} {
+		existing.Data[from] = []byte(text)
+	}
+	for _, test := range []struct {
+		from string
+		at   time.Duration
+		want []string
+	}{
+		{"current", day, []string{"current", "second", "third"}},
+		{"first", day, []string{"first", "second", "third"}},
+		{"new", day, []string{"new", "second", "third"}},
+		{"new", 30*day + 2*time.Hour, []string{"new", "third"}},
+		{"new", 31 * day, []string{"new"}},
+	} {
+		got := withToken(member, existing, test.from, "new", epoch.Add(test.at)).Data
+		if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, test.want) {
+			t.Errorf("renewed %s after %s: got %q, want %q", test.from, test.at, keys, test.want)
+		}
+		for from, text := range got {
+			if want := map[bool]string{true: "new", false: string(existing.Data[from])}[from == test.from]; string(text) != want {
+				t.Errorf("renewed %s: got %s for %s", test.from, text, from)
+			}
 		}
 	}
 }

@@ -63,6 +63,8 @@ type Spec struct {
 	// Config leads to the member. It lacks the token, which may be renewed at any time.
 	Config *rest.Config
 	Token  string
+	// Credential identifies the server and the credential that the Secret declares.
+	Credential string
 	// TTL is zero unless the Secret overrides it.
 	TTL time.Duration
 	// LostPolicy is empty unless the Secret overrides it.
@@ -87,6 +89,14 @@ func (s *Spec) EntryName() string {
 // FallbackName returns the name of the entry if the cluster ID is missing or in
 // use by another entry.
 func (s *Spec) FallbackName() string { return "secret." + s.Name }
+
+// Broken returns what counts of a Secret that became invalid: what it said before, except
+// whether it expels the member.
+func (s *Spec) Broken(invalid *Spec) *Spec {
+	broken := *s
+	broken.Problem, broken.Digest, broken.Expelled = invalid.Problem, invalid.Digest, invalid.Expelled
+	return &broken
+}
 
 // Parse reads a member Secret. It never fails: what is wrong with the Secret is
 // part of the result.
@@ -118,17 +128,26 @@ func Parse(secret *corev1.Secret) *Spec {
 		errs, config = append(errs, fmt.Errorf("%s: %w", data.Key(clusterset.MemberSecretKubeconfig), err)), nil
 	}
 	if config != nil {
+		s.Credential = Credential(config)
 		s.Token, config.BearerToken = config.BearerToken, ""
 	}
-	s.Config, s.Problem, s.Digest = config, errors.Join(errs...), digest(secret, s.Token)
+	s.Config, s.Problem, s.Digest = config, inOneLine(errs), digest(secret, s.Token)
 	return s
+}
+
+// inOneLine returns an error with all messages, or nil.
+func inOneLine(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))
 }
 
 func (s *Spec) parseCIDRs(value []byte, data *field.Path) (errs []error) {
 	for _, text := range clusterset.SplitList(string(value)) {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", data.Key(clusterset.MemberSecretAllowedCIDRs), err))
+			errs = append(errs, fmt.Errorf("%s: %q must be a CIDR, such as 10.101.0.0/16", data.Key(clusterset.MemberSecretAllowedCIDRs), text))
 			continue
 		}
 		s.AllowedCIDRs = append(s.AllowedCIDRs, prefix)
@@ -234,12 +253,16 @@ func (s *Spec) parseAnnotations(annotations map[string]string) (errs []error) {
 		ttl, err := time.ParseDuration(text)
 		if err != nil || ttl < liveness.MinTTL {
 			errs = append(errs, fmt.Errorf("annotation %s: %q must be a duration of at least %s", clusterset.TTLAnnotation, text, liveness.MinTTL))
+		} else {
+			s.TTL = ttl
 		}
-		s.TTL = ttl
 	}
 	if text, ok := annotations[clusterset.LostPolicyAnnotation]; ok {
-		if s.LostPolicy = clusterset.LostPolicy(text); s.LostPolicy != clusterset.LostPolicyKeep && s.LostPolicy != clusterset.LostPolicyWithdraw {
-			errs = append(errs, fmt.Errorf("annotation %s: %q must be %s or %s", clusterset.LostPolicyAnnotation, text, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))
+		policy := clusterset.LostPolicy(text)
+		if err := validation.ValidateLostPolicy(policy); err != nil {
+			errs = append(errs, fmt.Errorf("annotation %s: %w", clusterset.LostPolicyAnnotation, err))
+		} else {
+			s.LostPolicy = policy
 		}
 	}
 	return errs

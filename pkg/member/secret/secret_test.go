@@ -70,6 +70,16 @@ func TestAllProblemsOfASecretAreReported(t *testing.T) {
 	}
 }
 
+// R329: problems are told apart, and say what is expected instead.
+func TestProblemsOfASecretAreInOneLine(t *testing.T) {
+	spec := Parse(membertest.Secret("b", membertest.ValidKubeconfig(),
+		membertest.With(clusterset.MemberSecretAllowedCIDRs, "10.100.0.0, 10.101.0.0/16"), membertest.With(clusterset.MemberSecretServiceLimit, "many")))
+	const want = `data[allowed-cidrs]: "10.100.0.0" must be a CIDR, such as 10.101.0.0/16; data[service-limit]: "many" must be a number, 0 or more`
+	if spec.Problem == nil || spec.Problem.Error() != want {
+		t.Errorf("got %v, want %s", spec.Problem, want)
+	}
+}
+
 // R288: a Secret may say from which CIDRs a member allocates, also that it does from none.
 func TestAllocationCIDRsOfASecret(t *testing.T) {
 	for text, want := range map[string][]netip.Prefix{

@@ -32,19 +32,7 @@ func (c *ControlPlane) loadOrWriteCredentials() error {
 	if err != nil {
 		return err
 	}
-	server := pki.Subject{
-		Name: "kube-apiserver",
-		DNS:  []string{"localhost", ServerName},
-		IPs:  []net.IP{net.ParseIP(loopback), net.ParseIP(c.Host), net.ParseIP(c.Advertise)},
-	}
-	for _, cidr := range c.ServiceCIDRs {
-		first, err := firstAddress(cidr)
-		if err != nil {
-			return err
-		}
-		server.IPs = append(server.IPs, first)
-	}
-	if err := c.Issue("server", server); err != nil {
+	if err := c.IssueServing(false); err != nil {
 		return err
 	}
 	if err := c.Issue("service-account", pki.Subject{Name: "service-accounts"}); err != nil {
@@ -78,6 +66,24 @@ func (c *ControlPlane) Issue(name string, subject pki.Subject) error {
 		return err
 	}
 	return pair.Write(c.Dir, name)
+}
+
+// IssueServing writes another serving certificate of the kube-apiserver, which is expired or
+// not. The kube-apiserver uses it for new connections without a restart.
+func (c *ControlPlane) IssueServing(expired bool) error {
+	server := pki.Subject{
+		Name: "kube-apiserver", Expired: expired,
+		DNS: []string{"localhost", ServerName},
+		IPs: []net.IP{net.ParseIP(loopback), net.ParseIP(c.Host), net.ParseIP(c.Advertise)},
+	}
+	for _, cidr := range c.ServiceCIDRs {
+		first, err := firstAddress(cidr)
+		if err != nil {
+			return err
+		}
+		server.IPs = append(server.IPs, first)
+	}
+	return c.Issue("server", server)
 }
 
 // firstAddress returns the first address of a network, which is the address of
