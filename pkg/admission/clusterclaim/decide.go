@@ -178,7 +178,7 @@ func (j joining) heldBy(self types.UID, answer survey.Answer) (string, bool) {
 		switch status.State {
 		case clusterset.MemberLocal:
 			return fmt.Sprintf("the cluster of Secret %s (UID %s)", answer.Secret, status.ClusterUID), true
-		case clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost:
+		case clusterset.MemberConnected, clusterset.MemberUnavailable, clusterset.MemberStale, clusterset.MemberLost:
 			return fmt.Sprintf("a member of %q (UID %s, %s)", reporter, status.ClusterUID, status.State), true
 		case "": // the reporter shows the state of its members to itself only
 			return fmt.Sprintf("a member of %q (UID %s)", reporter, status.ClusterUID), true

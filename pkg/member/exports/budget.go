@@ -67,6 +67,11 @@ func (u Usage) exceeds(limits Usage) (reason string, exceeded bool) {
 	return "", false
 }
 
+// relievedBy reports whether a limit is exceeded by less without an object.
+func (u Usage) relievedBy(object, limits Usage) bool {
+	return u.Bytes > limits.Bytes && object.Bytes > 0 || u.Services > limits.Services && object.Services > 0 || u.Endpoints > limits.Endpoints && object.Endpoints > 0
+}
+
 // LimitReasons are the reasons of objects that are read again when there is room.
 func LimitReasons() []string {
 	return []string{ReasonMemoryLimit, ReasonServiceLimit, ReasonEndpointLimit}
@@ -163,12 +168,8 @@ func (s *Store) trim(update *Update, used, limits Usage, changing sets.Set[Key])
 		}
 	}, compareKeys)
 	for _, key := range slices.Backward(keys) {
-		reason, exceeded := used.exceeds(limits)
-		if !exceeded {
-			break
-		}
 		object, _ := s.find(key)
-		if reason == ReasonServiceLimit && object.Kind != Services || reason == ReasonEndpointLimit && object.Kind != EndpointSlices {
+		if !used.relievedBy(object.usage(), limits) {
 			continue
 		}
 		update.remove = append(update.remove, object)

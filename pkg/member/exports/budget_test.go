@@ -143,6 +143,16 @@ func TestLoweredLimitKeepsTheFirstObjects(t *testing.T) {
 	}
 }
 
+// R222: limits that are lowered together hold together.
+func TestAllLoweredLimitsHold(t *testing.T) {
+	s := newTestStore(t)
+	limits := Usage{Bytes: DefaultMemoryLimit}
+	s.Apply(s.Fit(s.Retain(Policy{Self: "a", Member: "b"}), limits))
+	if got := held(t, s); got != "" {
+		t.Errorf("%q are held", got)
+	}
+}
+
 // R201: what is remembered of a member fits into its memory limit.
 func TestRestoredExportsFitIntoTheLimit(t *testing.T) {
 	a, b := sized(t, "a", 10).Object, sized(t, "b", 10).Object

@@ -60,6 +60,20 @@ func Restore(objects []Object, policy Policy) *Store {
 	return s
 }
 
+// Recover returns the update that adds objects that were admitted before a restart and are
+// not held, or hold fewer endpoints: of a slice that is imported in several, not all may have
+// been imported yet.
+func (s *Store) Recover(objects []Object, policy Policy) Update {
+	var update Update
+	for _, object := range objects {
+		retained, ok := policy.Retain(object)
+		if held, known := s.find(object.Key()); ok && (!known || held.Endpoints < retained.Endpoints) {
+			update.set = append(update.set, retained)
+		}
+	}
+	return s.Fit(update, policy.Limits)
+}
+
 // Clone returns a copy that can be changed without affecting the original. The
 // objects are shared.
 func (s *Store) Clone() *Store {

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 )
 
 // endless is a member that answers every request with as many bytes as are read.
@@ -29,7 +32,7 @@ func (zeros) Read(buffer []byte) (int, error) { return len(buffer), nil }
 func TestBytesOfAMemberAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 8 << 20
-		member := transport{next: endless{}, feed: New(Config{MemoryLimit: limit})}
+		member := transport{next: endless{}, feed: New(Config{Budget: NewBudget(limit)})}
 		request := func(ctx context.Context) io.Reader {
 			response, err := member.RoundTrip((&http.Request{Header: http.Header{}}).WithContext(ctx)) //nolint:bodyclose // nothing is open
 			if err != nil {
@@ -69,6 +72,36 @@ func TestBytesOfAMemberAreLimited(t *testing.T) {
 		}
 		if most := (seconds + 1) * limit / fillTime; total > most || total < most/2 {
 			t.Errorf("read %d bytes in %d seconds, want %d at most", total, seconds, most)
+		}
+	})
+}
+
+// R276: feeds of one member start once a second, and share what may be read.
+func TestFeedsOfAMemberShareItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, count = 8 << 20, 4
+		budget := NewBudget(limit)
+		var feeds [count]*Feed
+		begun := time.Now()
+		for i := range feeds {
+			feeds[i] = New(Config{Budget: budget, Clock: clock.RealClock{}, Client: &rest.Config{Host: "%"}, Sink: &testSink{}})
+			feeds[i].Run(t.Context()) // it cannot connect
+		}
+		if took := time.Since(begun); took != (count-1)*startInterval {
+			t.Errorf("%d feeds start within %s", count, took)
+		}
+		begun = time.Now()
+		for _, f := range feeds {
+			response, err := transport{next: endless{}, feed: f}.RoundTrip((&http.Request{Header: http.Header{}}).WithContext(t.Context())) //nolint:bodyclose // nothing is open
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.CopyN(io.Discard, response.Body, limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begun); took < (count-1)*fillTime*time.Second {
+			t.Errorf("%d feeds read all that they may hold within %s", count, took)
 		}
 	})
 }

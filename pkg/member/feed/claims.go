@@ -37,12 +37,12 @@ func (f *Feed) followClaims(ctx context.Context) {
 			if err != nil {
 				return nil, interruptible(shortened(err), options)
 			}
-			limit := &claimLimit{known: !streamsList(options), pace: f.pacer(ctx, evaluationInterval)}
+			limit := &claimLimit{known: !streamsList(options), pace: func() { f.config.Budget.claims.await(ctx, f.config.Clock) }}
 			return newLimitedWatch(watcher, limit.check, nil), nil
 		},
 	}
 	store := &claimStore{sink: f.config.Sink, claims: map[string]*multiclusterv1.ClusterClaim{}}
-	f.reflector(ctx, "clusterclaims", source, &multiclusterv1.ClusterClaim{}, store).RunWithContext(ctx)
+	f.run(ctx, f.reflector(ctx, "clusterclaims", source, &multiclusterv1.ClusterClaim{}, store))
 }
 
 const (

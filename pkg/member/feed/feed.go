@@ -10,10 +10,8 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +22,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
@@ -64,9 +63,12 @@ type Config struct {
 	Relay bool
 	// MemoryLimit is how much memory the exports of the member may take.
 	MemoryLimit int64
+	// Budget is that of the member.
+	Budget *Budget
 	// Client leads to the member. It lacks the token.
 	Client *rest.Config
-	Token  string
+	// Tokens are those for the member, the preferred one first.
+	Tokens []string
 	Clock  clock.WithTicker
 	// Admit decides which objects are admitted. It may modify them.
 	Admit func(exports.Object) exports.Arrival
@@ -77,15 +79,15 @@ type Config struct {
 type Feed struct {
 	config Config
 	client versioned.Interface
-	token  atomic.Pointer[string]
-	// bandwidth limits how many bytes are read.
-	bandwidth *rate.Limiter
+	tokens access.Tokens
 	// probes requests a probe now.
 	probes chan struct{}
 	// lists has an element while objects are listed.
 	lists chan struct{}
 
-	mu             sync.Mutex
+	mu sync.Mutex
+	// attempts are those of all reflectors.
+	attempts       []*attempts
 	overLimitUntil [exports.Kinds]time.Time
 	// rereads end the watches of a kind when they are closed. A watch that begins
 	// replaces its own. outdated are the kinds that have not been listed since.
@@ -99,13 +101,14 @@ type Feed struct {
 
 // New returns a Feed. It does not connect to the member.
 func New(config Config) *Feed {
-	f := &Feed{config: config, bandwidth: newBandwidth(config.MemoryLimit), probes: make(chan struct{}, 1), lists: make(chan struct{}, 1)}
-	f.SetToken(config.Token)
+	f := &Feed{config: config, probes: make(chan struct{}, 1), lists: make(chan struct{}, 1)}
+	f.SetTokens(config.Tokens)
 	return f
 }
 
-// SetToken replaces the token that requests are made with from now on.
-func (f *Feed) SetToken(token string) { f.token.Store(&token) }
+// SetTokens replaces the tokens that requests are made with from now on, the preferred one
+// first.
+func (f *Feed) SetTokens(tokens []string) { f.tokens.Set(tokens...) }
 
 // ProbeNow requests a probe without waiting for it.
 func (f *Feed) ProbeNow() {
@@ -182,8 +185,8 @@ func (f *Feed) connect() error {
 	return err
 }
 
-// transport adds the token and the User-Agent to requests, and limits how fast responses
-// are read.
+// transport adds a token and the User-Agent to requests, and limits how many are sent and
+// how fast responses are read.
 type transport struct {
 	next http.RoundTripper
 	feed *Feed
@@ -193,20 +196,35 @@ type transport struct {
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Header.Set("User-Agent", userAgent+t.feed.config.Self)
-	if token := *t.feed.token.Load(); token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := t.next.RoundTrip(request)
+	response, err := watched(t.feed.tokens.Over(limited{t.next, t.feed.config.Budget}), request)
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &pacedBody{response.Body, request.Context(), t.feed.bandwidth}
+	response.Body = &pacedBody{response.Body, request.Context(), t.feed.config.Budget.bandwidth}
 	return response, nil
+}
+
+// limited limits how many requests are sent, with each token.
+type limited struct {
+	next   http.RoundTripper
+	budget *Budget
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := l.budget.requests.Wait(request.Context()); err != nil {
+		return nil, err
+	}
+	return l.next.RoundTrip(request)
 }
 
 // Run reads until the context ends. It returns when everything that it started
 // has ended.
 func (f *Feed) Run(ctx context.Context) {
+	f.config.Budget.starts.await(ctx, f.config.Clock)
+	if ctx.Err() != nil {
+		return
+	}
 	if err := f.connect(); err != nil {
 		f.config.Sink.Probed(nil, err)
 		return

@@ -44,7 +44,7 @@ type testSink struct {
 func newTestFeed(t *testing.T) (*testSink, *Feed) {
 	t.Helper()
 	sink := &testSink{clock: testingclock.NewFakeClock(membertest.Epoch)}
-	return sink, New(Config{Name: "b", ClusterID: "b", Self: "a", Clock: sink.clock, MemoryLimit: exports.DefaultMemoryLimit, Admit: exports.Policy{Self: "a", Member: "b"}.Admit, Sink: sink})
+	return sink, New(Config{Name: "b", ClusterID: "b", Self: "a", Clock: sink.clock, MemoryLimit: exports.DefaultMemoryLimit, Budget: NewBudget(exports.DefaultMemoryLimit), Admit: exports.Policy{Self: "a", Member: "b"}.Admit, Sink: sink})
 }
 
 func (s *testSink) Replace(_ exports.Kind, arrivals []exports.Arrival) {
@@ -115,7 +115,7 @@ func TestFeedReadsAMember(t *testing.T) {
 	membertest.Must(t, err)
 	sink, f := newTestFeed(t)
 	f.config.Client = config
-	f.SetToken("token-1")
+	f.SetTokens([]string{"token-1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -190,21 +190,48 @@ func TestRequestsUseTheCurrentToken(t *testing.T) {
 	server := newTokenServer(t, "b")
 	config, err := access.ClientConfig([]byte(server.Kubeconfig("")))
 	membertest.Must(t, err)
-	f := New(Config{ClusterID: "b", Self: "a", Client: config})
+	f := New(Config{ClusterID: "b", Self: "a", Client: config, Budget: NewBudget(0)})
 	membertest.Must(t, f.connect())
-	for _, test := range []struct{ token, want string }{
-		{"token-1", "Bearer token-1"},
-		{"token-2", "Bearer token-2"},
-		{"token-1", "Bearer token-1"},
-		{"", ""}, // a client certificate may do
+	for _, test := range []struct {
+		tokens []string
+		want   string
+	}{
+		{[]string{"token-1"}, "Bearer token-1"},
+		{[]string{"token-2"}, "Bearer token-2"},
+		{[]string{"token-1", "token-2"}, "Bearer token-1"},
+		{nil, ""}, // a client certificate may do
 	} {
-		f.SetToken(test.token)
+		f.SetTokens(test.tokens)
 		_, err := f.client.ClusterSetV1alpha1().Members().List(t.Context(), metav1.ListOptions{})
-		if (err == nil) != (test.token != "") {
-			t.Errorf("with token %q: %v", test.token, err)
+		if (err == nil) != (test.tokens != nil) {
+			t.Errorf("with tokens %q: %v", test.tokens, err)
 		}
 		if got := server.last(); got != test.want {
-			t.Errorf("with token %q the header is %q, want %q", test.token, got, test.want)
+			t.Errorf("with tokens %q the header is %q, want %q", test.tokens, got, test.want)
+		}
+	}
+}
+
+// R388: it is told apart whether a rejected credential has expired.
+func TestExpiredCredentialIsReported(t *testing.T) {
+	server := newTokenServer(t, "b")
+	config, err := access.ClientConfig([]byte(server.Kubeconfig("")))
+	membertest.Must(t, err)
+	f := New(Config{ClusterID: "b", Self: "a", Client: config, Budget: NewBudget(0), Clock: testingclock.NewFakeClock(membertest.Epoch.Add(2 * time.Hour))})
+	membertest.Must(t, f.connect())
+	old, valid := membertest.Token(t, membertest.Epoch, time.Hour), membertest.Token(t, membertest.Epoch, 3*time.Hour)
+	for _, test := range []struct {
+		tokens []string
+		want   string
+	}{
+		{[]string{old}, "peer credential expired at " + membertest.Epoch.Add(time.Hour).Format(time.RFC3339)},
+		{[]string{valid, old}, "member rejects the credential"},
+		{[]string{"password"}, "member rejects the credential"},
+	} {
+		f.SetTokens(test.tokens)
+		_, err := f.probe(t.Context(), metav1.ListOptions{})
+		if reason, message := response.Explain(err); reason != "Unauthorized" || !strings.Contains(message, test.want) {
+			t.Errorf("got %s: %s, want %q", reason, message, test.want)
 		}
 	}
 }

@@ -380,7 +380,8 @@ func TestClaimsAreLimited(t *testing.T) {
 func TestEvaluationsArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pace := New(Config{Clock: clock.RealClock{}}).pacer(ctx, evaluationInterval)
+		probes := &NewBudget(0).probes
+		pace := func() { probes.await(ctx, clock.RealClock{}) }
 		begin := time.Now()
 		for range 10 {
 			pace()

@@ -79,7 +79,7 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 			return newLimitedWatch(watcher, limits.check, f.expiry(kind)), nil
 		},
 	}
-	f.reflector(ctx, kind.String(), listed, example, store).RunWithContext(ctx)
+	f.run(ctx, f.reflector(ctx, kind.String(), listed, example, store))
 }
 
 // list lists objects. Decoding a list may take as much memory as the exports of the
@@ -120,6 +120,7 @@ func interruptible(err error, options metav1.ListOptions) error {
 
 func (f *Feed) reflector(ctx context.Context, name string, source *cache.ListWatch, example runtime.Object, store cache.ReflectorStore) *cache.Reflector {
 	logger := klog.FromContext(ctx)
+	source.ListWithContextFunc = awaited(source.ListWithContextFunc)
 	return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, f.client), example, store,
 		cache.ReflectorOptions{Logger: &logger, Name: f.config.Name + "/" + name, Backoff: backoff()})
 }

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/peertoken"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 )
 
@@ -20,25 +22,7 @@ const (
 	// ProbeInterval is how often a member has to prove that it is alive.
 	ProbeInterval = 5 * time.Second
 	probeTimeout  = 5 * time.Second
-	// evaluationInterval is the minimum time between two probes, and between two changes of
-	// claims: all members may have to be evaluated with each of them.
-	evaluationInterval = 100 * time.Millisecond
 )
-
-// pacer returns a function that waits until an interval has passed since it last
-// returned, or the context ends.
-func (f *Feed) pacer(ctx context.Context, interval time.Duration) func() {
-	var last time.Time
-	return func() {
-		if wait := last.Add(interval).Sub(f.config.Clock.Now()); wait > 0 {
-			select {
-			case <-ctx.Done():
-			case <-f.config.Clock.After(wait):
-			}
-		}
-		last = f.config.Clock.Now()
-	}
-}
 
 // probeUntil reads the member's own entry in its members list until the context
 // ends. From a hub all entries are read, because it relays other clusters.
@@ -47,9 +31,9 @@ func (f *Feed) probeUntil(ctx context.Context) {
 	if !f.config.Relay {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, f.config.ClusterID).String()
 	}
-	pace := f.pacer(ctx, evaluationInterval)
+	failed := false
 	for ctx.Err() == nil {
-		pace()
+		f.config.Budget.probes.await(ctx, f.config.Clock)
 		select {
 		case <-f.probes: // this is the requested probe
 		default:
@@ -58,6 +42,10 @@ func (f *Feed) probeUntil(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if failed && err == nil {
+			f.retry()
+		}
+		failed = err != nil
 		f.config.Sink.Probed(entries, err)
 		f.rereadIfDue()
 		jitter := time.Duration(rand.Int64N(int64(ProbeInterval / 5))) //nolint:gosec // spreads load, no secret
@@ -73,6 +61,11 @@ func (f *Feed) probe(ctx context.Context, options metav1.ListOptions) (*response
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	list, err := f.client.ClusterSetV1alpha1().Members().List(ctx, options)
+	if apierrors.IsUnauthorized(err) {
+		if at, expired := peertoken.Expired(f.tokens.All(), f.config.Clock.Now()); expired {
+			return nil, &response.Expired{At: at, Err: shortened(err)}
+		}
+	}
 	if err != nil {
 		return nil, shortened(err)
 	}

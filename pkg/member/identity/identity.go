@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
@@ -56,11 +57,16 @@ func NewClaims(id, clusterSet *multiclusterv1.ClusterClaim) Claims {
 
 // ClaimedAt returns when a cluster claimed its ID in its ClusterSet: when the
 // later of the two claims was created. Neither can change while both exist, so
-// the cluster that joined first has the older claim, whatever the age of its ID.
+// the cluster that joined first has the older claim, whatever the age of its ID. A time
+// that cannot be encoded, which only a member makes up, is unknown.
 func ClaimedAt(id, clusterSet *multiclusterv1.ClusterClaim) time.Time {
 	var at time.Time
 	for _, claim := range []*multiclusterv1.ClusterClaim{id, clusterSet} {
-		if claim != nil && claim.CreationTimestamp.After(at) {
+		switch {
+		case claim == nil:
+		case !validation.IsEncodable(claim.CreationTimestamp):
+			return time.Time{}
+		case claim.CreationTimestamp.After(at):
 			at = claim.CreationTimestamp.Time
 		}
 	}

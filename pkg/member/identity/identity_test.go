@@ -31,6 +31,8 @@ func TestClaimedAtIsWhenTheClusterJoined(t *testing.T) {
 		{"ID first", at(early), at(late), late},
 		{"ClusterSet first", at(late), at(early), late},
 		{"both at once", at(early), at(early), early},
+		// R366: 9999-12-31T23:59:59-01:00, for example.
+		{"year 10000", at(early), at(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), time.Time{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := ClaimedAt(test.id, test.clusterSet); !got.Equal(test.want) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
@@ -131,9 +132,15 @@ func limit(member *clusterset.Member) (problems []string) {
 		peers := slices.Clone(status.Peers[:min(len(status.Peers), MaxClusters)])
 		status.Peers = slices.DeleteFunc(peers, long)
 	}
-	if long(status.ClusterID) || long(string(status.State)) || long(string(status.LostPolicy)) {
-		problems = append(problems, fmt.Sprintf("status.clusterID, status.state or status.lostPolicy has more than %d bytes: none is used", maxText))
-		status.ClusterID, status.State, status.LostPolicy = "", "", ""
+	if long(status.ClusterID) || long(status.ClusterSet) || long(string(status.State)) || long(string(status.LostPolicy)) {
+		problems = append(problems, fmt.Sprintf("status.clusterID, status.clusterSet, status.state or status.lostPolicy has more than %d bytes: none is used", maxText))
+		status.ClusterID, status.ClusterSet, status.State, status.LostPolicy = "", "", "", ""
+	}
+	for name, at := range map[string]**metav1.Time{"idClaimedAt": &status.IDClaimedAt, "lastSeen": &status.LastSeen} {
+		if *at != nil && !clustersetvalidation.IsEncodable(**at) {
+			problems = append(problems, fmt.Sprintf("status.%s is not between the years 0 and 9999 in UTC: it is not used", name))
+			*at = nil
+		}
 	}
 	if long(status.Version) {
 		problems = append(problems, fmt.Sprintf("status.version has %d bytes, at most %d are allowed: it is not used", len(status.Version), maxText))
@@ -152,6 +159,9 @@ func limit(member *clusterset.Member) (problems []string) {
 		condition.Type, condition.Reason = truncate.Message(condition.Type, maxText), truncate.Message(condition.Reason, maxText)
 		condition.Status = metav1.ConditionStatus(truncate.Message(string(condition.Status), maxText))
 		condition.Message = truncate.Message(condition.Message, maxMessage)
+		if !clustersetvalidation.IsEncodable(condition.LastTransitionTime) {
+			condition.LastTransitionTime = metav1.Time{}
+		}
 	}
 	slices.Sort(problems)
 	return problems

@@ -74,7 +74,7 @@ func TestEntriesAreLimited(t *testing.T) {
 		{"name", func(m *clustersetv1alpha1.Member) { m.Name = long }, "name has 254 bytes", nil},
 		{"ID", func(m *clustersetv1alpha1.Member) { m.Status.ClusterID = long }, "status.clusterID",
 			func(m *clustersetv1alpha1.Member) {
-				m.Status.ClusterID, m.Status.State, m.Status.LostPolicy = "", "", ""
+				m.Status.ClusterID, m.Status.ClusterSet, m.Status.State, m.Status.LostPolicy = "", "", "", ""
 			}},
 		// R346
 		{"version", func(m *clustersetv1alpha1.Member) { m.Status.Version = long }, "status.version has 254 bytes, at most 253",

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -31,6 +32,18 @@ func Limit(err error) (reason string, ok bool) {
 	return own.Reason(), true
 }
 
+// Expired is the error for a rejected credential that has expired.
+type Expired struct {
+	At  time.Time
+	Err error
+}
+
+// Error implements error.
+func (e *Expired) Error() string { return e.Err.Error() }
+
+// Unwrap returns why the request failed.
+func (e *Expired) Unwrap() error { return e.Err }
+
 // Explain returns the reason of a failed request, and a message that tells what
 // to do about it.
 func Explain(err error) (reason, message string) {
@@ -38,9 +51,12 @@ func Explain(err error) (reason, message string) {
 		return reason, err.Error()
 	}
 	var status apierrors.APIStatus
+	var expired *Expired
 	switch {
+	case errors.As(err, &expired) && apierrors.IsUnauthorized(err):
+		return "Unauthorized", fmt.Sprintf("peer credential expired at %s: replace the token in the Secret, or in the file that declares it, for example with `kubectl mcs join`", expired.At.UTC().Format(time.RFC3339))
 	case apierrors.IsUnauthorized(err):
-		return "Unauthorized", "member rejects the credential in the Secret: renew it, for example with `kubectl mcs join`"
+		return "Unauthorized", "member rejects the credential in the Secret: replace it there, or in the file that declares it, for example with `kubectl mcs join`"
 	case apierrors.IsForbidden(err):
 		return "Forbidden", fmt.Sprintf("credential in the Secret lacks permissions in the member: bind it to the ClusterRole mcs-apiserver:peer (%v)", err)
 	case apierrors.IsNotFound(err):
@@ -53,6 +69,12 @@ func Explain(err error) (reason, message string) {
 		return "Refused", fmt.Sprintf("API of the member rejected the request: %v", err)
 	}
 	return "Unreachable", fmt.Sprintf("member is unreachable: %v", err)
+}
+
+// Unavailable reports whether a request failed although the Kubernetes API of the member
+// responds: mcs-apiserver there is unavailable, or its API is not registered.
+func Unavailable(err error) bool {
+	return err != nil && (apierrors.IsServiceUnavailable(err) || apierrors.IsNotFound(err))
 }
 
 // unreadable reports whether a response was received but could not be decoded.

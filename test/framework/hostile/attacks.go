@@ -50,6 +50,9 @@ type Attack struct {
 	Imported int
 	// Sent is how often something must have been sent, at least; once by default.
 	Sent int
+	// Most is how often anything may be sent, at most: it is not read as fast as it is
+	// sent. If it is 0, there is no limit.
+	Most int
 	// Lasts is how long it takes until what it does could be seen, at least.
 	Lasts time.Duration
 }

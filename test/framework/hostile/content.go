@@ -27,6 +27,14 @@ func contentAttacks() []Attack {
 		unreadable("deep-json", func(_ Target, number int) string {
 			return `{"metadata":{"annotations":` + strings.Repeat([]string{"[", `{"a":`}[number%2], 200_000)
 		}),
+		{
+			// It could be decoded, and no field is meant.
+			Name: "deep-json-in-an-unknown-field", Reported: unsynced("ResponseTooLarge", "larger than the limit"),
+			Behavior: func(target Target) Behavior {
+				deep := `{"unknown":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + ","
+				return Behavior{Services: {Objects: slices.Values([]string{deep + target.service(0)[1:]})}}
+			},
+		},
 		unreadable("numbers-that-are-none", func(target Target, number int) string {
 			port := []string{"NaN", "Infinity", "1e400", "-1e400", "9223372036854775808", "80.5", "0x50", "1e9999999999"}[number%8]
 			return strings.Replace(target.service(0), `"port":80`, `"port":`+port, 1)

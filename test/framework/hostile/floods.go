@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -24,6 +25,8 @@ const (
 	flappingServices = 20
 	// largeServices with 1,000 endpoints each are as many endpoints as a member may export.
 	largeServices = 50
+	// clustersBehind is how many clusters a hub relays that are others every time.
+	clustersBehind = 400
 )
 
 // floodAttacks are about how often things change.
@@ -117,6 +120,34 @@ func floodAttacks() []Attack {
 				claims := ClaimsOf(target.ID, target.ClusterSet)
 				return Behavior{Services: target.services(flappingServices), Claims: {Objects: slices.Values(claims), Rate: flapping, Then: func(number int) string {
 					return Event("MODIFIED", Claims, ClaimsOf([]string{"another", target.ID}[number%2], target.ClusterSet)[0])
+				}}}
+			},
+		},
+		{
+			// Little of it fits into buffers, so that it can be seen how much is read.
+			Name: "flood-of-claims", Imported: -1, Sent: 20, Most: 2000, Lasts: 5 * time.Second,
+			Behavior: func(target Target) Behavior {
+				padding := strings.Repeat(" ", 16<<10)
+				return Behavior{Claims: {Objects: slices.Values(ClaimsOf(target.ID, target.ClusterSet)), Then: func(number int) string {
+					return Event("MODIFIED", Claims, ClaimsOf(target.ID, []string{"another", target.ClusterSet}[number%2])[1]) + padding
+				}}}
+			},
+		},
+		{
+			// With every response to a probe, it relays other clusters.
+			Name: "flapping-clusters-behind-a-hub", Imported: -1, Sent: 3 * clustersBehind, Secret: map[string]string{clusterset.MemberSecretRelayFor: "*"},
+			Behavior: func(target Target) Behavior {
+				var probes atomic.Int32
+				return Behavior{Members: {Objects: func(yield func(string) bool) {
+					probe := probes.Add(1)
+					for number := range clustersBehind {
+						if !yield(Entry(fmt.Sprintf("%s-%d-%d", target.ID, probe, number), target.ClusterSet, nil, func(entry *clustersetv1alpha1.Member) {
+							entry.Status.State, entry.Status.LastSeen = clustersetv1alpha1.MemberConnected, ptr.To(metav1.Now())
+						})) {
+							return
+						}
+					}
+					yield(Entry(target.ID, target.ClusterSet, []string{target.Importer}))
 				}}}
 			},
 		},

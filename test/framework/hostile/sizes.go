@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -17,7 +18,8 @@ import (
 func sizeAttacks() []Attack {
 	return []Attack{
 		{
-			Name: "many-services", Reported: unsynced("TooManyExports", "more than 10000 exportedservices"), Sent: 10_000,
+			// It is not read again and again. What was sent, but not read, is buffered.
+			Name: "many-services", Reported: unsynced("TooManyExports", "more than 10000 exportedservices"), Sent: 10_000, Most: 25_000, Lasts: 12 * time.Second,
 			Behavior: func(target Target) Behavior { return Behavior{Services: target.services(1 << 40)} },
 		},
 		{

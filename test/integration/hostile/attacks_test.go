@@ -6,6 +6,7 @@ package hostile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -38,11 +42,16 @@ const (
 	// recentChanges is how many of those before are compared with.
 	recentChanges = 8 * usualChanges
 	// patience is how long an attack, and what reports it, may take to begin.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 	// medianFloor and tailFloor are what half and nine tenths of all changes may always
 	// take: the machine may be busy, also with what attacks cost the test itself. Before
 	// attacks were limited, all changes took many seconds.
 	medianFloor, tailFloor = 250 * time.Millisecond, 1500 * time.Millisecond
+	// maxRefusal is how long the message may be that reports what is refused. It has an example.
+	maxRefusal = 700
+	// leasesAtOnce and leasesPerSecond are how many Leases may be created of clusters that a
+	// hub relays.
+	leasesAtOnce, leasesPerSecond = 200, 20
 	// maxCIDRs and maxMember are how many CIDRs a Member may show, and how large it may be.
 	maxCIDRs, maxMember = 16, 32 << 10
 	// memoryLimit is how much the exports of a member may take, unless its Secret says
@@ -86,8 +95,7 @@ func TestHostileMemberAffectsNobodyElse(t *testing.T) {
 				play(t, target, attack, observed, func() { observed.awaitChanges(t, time.Now(), attackedChanges) })
 				to := time.Now()
 				observed.check(t)
-				usage.check(t)
-				return compare(t, slices.Sorted(slices.Values(usual[max(0, len(usual)-recentChanges):])), observed.delays(from, to))
+				return errors.Join(usage.check(t), compare(t, slices.Sorted(slices.Values(usual[max(0, len(usual)-recentChanges):])), observed.delays(from, to)))
 			}
 			err := measure()
 			if err != nil {
@@ -138,7 +146,7 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	secrets := importer().Kubernetes.CoreV1().Secrets(installation.Namespace)
 	name := clusterset.MemberSecretName(attack.Name)
 	begun := time.Now()
-	events := countEvents(t, attack.Name)
+	events, leases := countEvents(t, attack.Name), countLeases(t, attack.Name)
 	expect.Must(secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: clusterset.MemberSecretType, Data: expect.Must(member.Secret(keys))(t),
 	}, metav1.CreateOptions{}))(t)
@@ -163,9 +171,17 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	for _, name := range sets.List(sets.New(attack.Name, attack.ReportingMember())) {
 		awaitMember(t, name, harmless)
 	}
-	expectCalm(t, member, expect.Must(secrets.Get(t.Context(), name, metav1.GetOptions{}))(t))
+	expectCalm(t, member, renewedCredential(t, secrets, name))
 	expectNoForbiddenAddress(t, target)
 	expectPaced(t, attack.Name, events(), time.Since(begun))
+	if created, allowed := leases(), leasesAtOnce+leasesPerSecond*int(time.Since(begun).Seconds()+1); created > allowed {
+		t.Errorf("%d Leases were created in %s, at most %d are allowed", created, time.Since(begun), allowed)
+	}
+	for resource := range behavior {
+		if sent := member.Sent(resource); attack.Most > 0 && sent > attack.Most {
+			t.Errorf("%d of %s were read or buffered, at most %d are allowed", sent, resource, attack.Most)
+		}
+	}
 	period, bytes := time.Since(begun), member.Bytes()
 	limit := int64(memoryLimit)
 	if text, limited := attack.Secret[clusterset.MemberSecretMemoryLimit]; limited {
@@ -223,6 +239,9 @@ func harmless(found *clustersetv1alpha1.Member) error {
 	texts := map[string]string{"ClusterSet": status.ClusterSet}
 	for _, condition := range status.Conditions {
 		texts["message of condition "+condition.Type] = condition.Message
+		if length := utf8.RuneCountInString(condition.Message); condition.Reason == clusterset.ReasonInvalidObjects && length > maxRefusal {
+			return fmt.Errorf("message about refused objects has %d characters: %s", length, condition.Message)
+		}
 	}
 	for what, text := range texts {
 		if at := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }); at >= 0 {
@@ -283,6 +302,27 @@ func countEvents(t *testing.T, member string) (most func() int) {
 		cancel()
 		<-done
 		return slices.Max(append(slices.Collect(maps.Values(counts)), 0))
+	}
+}
+
+// countLeases counts the Leases that are created for a member and for the clusters behind it.
+// It returns a function that ends this, and returns how many there were.
+func countLeases(t *testing.T, member string) (created func() int) {
+	t.Helper()
+	watcher := expect.Must(importer().Kubernetes.CoordinationV1().Leases(installation.Namespace).Watch(t.Context(), metav1.ListOptions{}))(t)
+	count, done := 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range watcher.ResultChan() {
+			if lease, ok := event.Object.(*coordinationv1.Lease); ok && event.Type == watch.Added && strings.HasPrefix(lease.Name, "member-"+member) {
+				count++
+			}
+		}
+	}()
+	return func() int {
+		watcher.Stop()
+		<-done
+		return count
 	}
 }
 
