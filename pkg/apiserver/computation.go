@@ -48,8 +48,8 @@ type computation struct {
 	// The informers are started with the server and stopped after the projection.
 	kubernetes   informers.SharedInformerFactory
 	multicluster mcsinformers.SharedInformerFactory
-	// secrets and leases are those of members.
-	secrets, leases cache.SharedIndexInformer
+	// secrets and leases are those of members, and renewed their renewed credentials.
+	secrets, renewed, leases cache.SharedIndexInformer
 	// accounts are the service accounts that peers read this cluster with, among others.
 	accounts cache.SharedIndexInformer
 	// leftovers is nil while storage is accepted: the namespaces of the exports in it
@@ -78,6 +78,9 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		multicluster: mcsinformers.NewSharedInformerFactory(own, 0),
 		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = clusterset.MemberSecretSelector()
+		}),
+		renewed: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.FieldSelector = clusterset.RenewedSecretSelector()
 		}),
 		leases: coordinationinformers.NewFilteredLeaseInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector = sighting.Selector
@@ -119,6 +122,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		ClusterSetIPCIDRs:  c.ClusterSetIP.CIDRs,
 	}, member.Config{
 		Secrets:  computed.secrets,
+		Renewed:  computed.renewed,
 		Leases:   computed.leases,
 		Memory:   memories,
 		Election: election,
@@ -148,7 +152,7 @@ func (c *computation) observeFailures() error {
 		c.kubernetes.Discovery().V1().EndpointSlices().Informer(),
 		c.kubernetes.Core().V1().Nodes().Informer(),
 		c.kubernetes.Networking().V1().ServiceCIDRs().Informer(),
-		c.secrets, c.leases,
+		c.secrets, c.renewed, c.leases,
 	} {
 		errs = append(errs, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
 			cache.DefaultWatchErrorHandler(ctx, reflector, err)
@@ -173,6 +177,7 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.kubernetes.Start(ctx.Done())
 	c.multicluster.StartWithContext(ctx)
 	c.running.Go(func() { c.secrets.RunWithContext(ctx) })
+	c.running.Go(func() { c.renewed.RunWithContext(ctx) })
 	c.running.Go(func() { c.leases.RunWithContext(ctx) })
 	c.running.Go(func() { c.accounts.RunWithContext(ctx) })
 	if c.leftovers != nil {

@@ -85,8 +85,8 @@ func TestAllowedCIDRsApplyToWhatIsRecalled(t *testing.T) {
 	}
 }
 
-// What an invalid Secret allows is not known: exports are kept until the Secret is
-// corrected, although none are used until then.
+// R310: what an invalid Secret allows is not known: exports are used as before until the
+// Secret is corrected.
 func TestInvalidSecretRemovesNoExports(t *testing.T) {
 	recorded := newHost()
 	w := newFixture(t, recorded)
@@ -101,8 +101,8 @@ func TestInvalidSecretRemovesNoExports(t *testing.T) {
 	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
 	w.persist(t)
 	update("10.0.0.1/32,10.0.0.2/33")
-	if got := w.addresses(); got != "[]" {
-		t.Errorf("endpoints are %s although the Secret is invalid", got)
+	if got := w.addresses(); got != "[10.0.0.1 10.0.0.2]" {
+		t.Errorf("endpoints are %s while the Secret is invalid, want both", got)
 	}
 	update("10.0.0.1/32,10.0.0.2/32")
 	if got := w.addresses(); got != "[10.0.0.1 10.0.0.2]" {

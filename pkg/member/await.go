@@ -47,8 +47,8 @@ func (s *Set) awaitMembers(ctx context.Context) bool {
 }
 
 // unread returns the members, sorted, that have not been read yet and for which a server
-// that has waited for a while should wait. It does not wait for those that are new, or
-// that were lost before it started.
+// that has waited for a while should wait. It does not wait for those that are new, or that
+// were lost before it started, unless endpoints of them may be kept that are not recorded.
 func (s *Set) unread(waited time.Duration) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -62,7 +62,7 @@ func (s *Set) unread(waited time.Duration) []string {
 		switch {
 		case p.acceptance.Refused(), p.acceptance.Accepted && p.read:
 		case !known, !p.remembered && !p.unrecordedLocked():
-		case seen.Lost && (!p.remembered || seen.UID == p.uid):
+		case seen.Lost && seen.UID == p.uid && !p.unrecordedLocked():
 		case waited < grace:
 			unread = append(unread, p.id)
 		}

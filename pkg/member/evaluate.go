@@ -72,6 +72,7 @@ func (s *Set) evaluateLocked() {
 	before := s.routes
 	s.routes = route.Choose(s.roster.identity, direct, sources)
 	s.notifyLocked(rerouted(before, s.routes))
+	s.applyLooksLocked(now)
 	usable, expelled := s.roster.usable, s.expelled
 	s.expelled = expelledLocked(s.peers)
 	if s.roster.relateLocked(s.peers, s.routes) || !s.expelled.Equal(expelled) {

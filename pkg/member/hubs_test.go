@@ -17,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -79,6 +80,18 @@ func TestRelayedClusterHasItsOwnEntry(t *testing.T) {
 	}
 }
 
+// R302: of a cluster for which it is not known when its hub saw it, nothing is kept.
+func TestRelayedClusterThatWasNeverSeenIsOverdue(t *testing.T) {
+	w := newFixture(t, nil)
+	h := w.join("h", hubFor("*"))
+	entry := relayedEntry("x", withExports(1))
+	entry.Status.State, entry.Status.LastSeen = clustersetv1alpha1.MemberLost, nil
+	w.probe(h, ownEntry("h"), entry)
+	if got := w.Entry("x").Status; !got.Expired || !got.Overdue {
+		t.Errorf("x is %s, expired %t, overdue %t", got.State, got.Expired, got.Overdue)
+	}
+}
+
 // R277: a hub has not seen a cluster after it was seen itself, whatever it says.
 func TestRelayedClusterIsNotSeenAfterItsHub(t *testing.T) {
 	w := newFixture(t, nil)
@@ -86,7 +99,9 @@ func TestRelayedClusterIsNotSeenAfterItsHub(t *testing.T) {
 	w.replace(t, h, exports.Services, exported("x", "web", "x"))
 	for _, seen := range []time.Duration{-time.Minute, 24 * time.Hour} {
 		at := metav1.NewTime(w.clock.Now().Add(seen))
-		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1), func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = &at }))
+		entry := relayedEntry("x", withExports(1))
+		entry.Status.State, entry.Status.LastSeen = clustersetv1alpha1.MemberStale, &at
+		w.probe(h, ownEntry("h"), entry)
 		want := min(seen, 0)
 		if got := w.Entry("x").Status.LastSeen.Sub(w.clock.Now()); got != want {
 			t.Errorf("x was seen %s from now, want %s", got, want)
@@ -231,4 +246,67 @@ func TestNamesakesOfAHubAreReported(t *testing.T) {
 			expectCondition(t, w.Entry("h"), clusterset.MemberMutual, status, test.reason, test.message)
 		})
 	}
+}
+
+// relaying returns a fixture with a hub that relays a cluster, which exports web.
+func relaying(t *testing.T) (*fixture, *receiver) {
+	t.Helper()
+	w := newFixture(t, nil)
+	h := w.join("h", hubFor("*"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
+	w.clock.Step(feed.ProbeInterval)
+	return w, h
+}
+
+// R376: a hub was restarted without its records, and cannot reach a cluster that it relayed.
+// That is unknown, not withdrawn: the cluster is silent.
+func TestClusterThatItsHubHasNotReachedIsSilent(t *testing.T) {
+	w, h := relaying(t)
+	unreached := relayedEntry("x")
+	unreached.Status = clustersetv1alpha1.MemberStatus{ClusterID: "x", State: clustersetv1alpha1.MemberConnecting, TTLSeconds: 60}
+	claimed := relayedEntry("x") // its claims were read, but nothing else
+	claimed.Status.State, claimed.Status.ClusterUID, claimed.Status.Synced = clustersetv1alpha1.MemberConnecting, "", false
+	start := w.clock.Now().Add(-feed.ProbeInterval)
+	w.probe(h, ownEntry("h"), unreached)
+	w.replace(t, h, exports.Services)
+	w.replace(t, h, exports.EndpointSlices)
+	silence := func(until time.Duration) {
+		for w.clock.Since(start) < until {
+			w.clock.Step(feed.ProbeInterval)
+			w.probe(h, ownEntry("h"), unreached)
+			w.probe(h, ownEntry("h"), claimed)
+		}
+	}
+	for _, test := range []struct {
+		silent time.Duration
+		want   clusterset.MemberState
+	}{
+		{0, connected}, {liveness.StaleAfter, clusterset.MemberStale}, {liveness.DefaultTTL, clusterset.MemberLost},
+	} {
+		silence(test.silent)
+		w.expectShown(t, "x", test.want, test.want == clusterset.MemberLost)
+		if got := w.Entry("x").Status; got.Synced || w.exporters("web") != "x" || got.ClusterUID != "uid-x" {
+			t.Errorf("%s: web is exported by %q, the entry is %+v", test.want, w.exporters("web"), got)
+		}
+	}
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.expectShown(t, "x", connected, false)
+	claimed.Status.ClusterUID = "uid-other" // another cluster with the same ID
+	w.probe(h, ownEntry("h"), claimed)
+	w.expectShown(t, "x", clusterset.MemberConnecting, false)
+}
+
+// R376: a hub shows a cluster that is new to it as Connecting, and falls silent for good. What
+// was imported from the cluster before is not kept forever.
+func TestConnectingClusterOfALostHubIsLost(t *testing.T) {
+	w, h := relaying(t)
+	other := relayedEntry("x", withUID("uid-other"))
+	other.Status.State, other.Status.Synced = clustersetv1alpha1.MemberConnecting, false
+	w.probe(h, ownEntry("h"), other)
+	w.expectShown(t, "x", clusterset.MemberConnecting, false)
+	w.silence(h, liveness.DefaultTTL, nil)
+	w.expectShown(t, "h", clusterset.MemberLost, true)
+	w.expectShown(t, "x", clusterset.MemberLost, true)
 }

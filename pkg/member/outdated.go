@@ -70,6 +70,6 @@ func (r *receiver) contactedLocked(now time.Time) {
 // a peer within its TTL. The UID of a peer that was not read or recalled is unknown.
 func (s *Set) aliveLocked(p *peer, now time.Time) bool {
 	seen, ttl := s.sightings[p.id], p.ttlLocked(s.config.TTL)
-	anywhere := !seen.Lost && (p.uid == "" || p.uid == seen.UID) && now.Sub(seen.At) < ttl
+	anywhere := !seen.Lost && (p.uid == "" || p.uid == seen.UID) && now.Sub(seen.SeenAt(ttl)) < ttl
 	return anywhere || now.Sub(p.seenHere) < ttl
 }

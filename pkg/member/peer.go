@@ -18,11 +18,13 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/allocation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
 )
 
@@ -37,15 +39,21 @@ type peer struct {
 	// id is the cluster ID; it never changes.
 	id   string
 	spec *secret.Spec
+	// tokens are those of the Secret and of the renewed credential, the preferred one first.
+	tokens []string
 	// receiver is the sink of the feed that is running; nil if none is. stop ends
 	// the feed.
 	receiver *receiver
-	stop     context.CancelFunc
+	// budget is that of all feeds since the Secret was changed.
+	budget *feed.Budget
+	stop   context.CancelFunc
 
 	// claims, entry and relayed are what the member reported; nil until it did.
 	claims  *identity.Claims
 	entry   *clusterset.Member
 	relayed map[string]*clusterset.Member
+	// relayedSeen is when the clusters that it relays were last seen.
+	relayedSeen map[string]sighting.Relayed
 	// refusedEntries is how many entries of its members list are refused, completely or in
 	// part, and firstEntry describes one of them.
 	refusedEntries int
@@ -185,9 +193,17 @@ func (p *peer) settledLocked() bool {
 	return p.acceptance.Refused() || p.acceptance.Accepted && p.entry != nil && p.feedLocked().Complete()
 }
 
+// knownLocked reports whether the peer is, or was before a restart, a member. A member whose
+// Secret becomes invalid is silent, not refused.
+func (p *peer) knownLocked() bool { return p.acceptance.Accepted || p.remembered }
+
 func (p *peer) candidateLocked() acceptance.Candidate {
+	problem := p.spec.Problem
+	if p.knownLocked() {
+		problem = nil
+	}
 	return acceptance.Candidate{
-		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: p.spec.Problem, Expelled: p.spec.Expelled,
+		Secret: p.spec.Name, SecretCreated: p.spec.Created.Time, ClusterID: p.id, Problem: problem, Expelled: p.spec.Expelled,
 		Claims: p.claims, ClusterUID: p.uid, Remembered: p.remembered, ClaimedAt: p.joinedLocked(),
 	}
 }
@@ -221,7 +237,7 @@ func (p *peer) feedLocked() view.Feed {
 
 // observeLocked takes the entries in a members list. It reports whether anything
 // changed that others depend on.
-func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries) (changed bool) {
+func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries, now time.Time, ttl time.Duration) (changed bool) {
 	p.probes++
 	p.refusedEntries, p.firstEntry = entries.Refused, entries.First
 	if own != nil {
@@ -229,14 +245,35 @@ func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries) 
 		p.entry, p.uid, p.cidrs = own, own.Status.ClusterUID, own.Status.ClusterSetIPCIDRs
 	}
 	if p.spec.Relay.Any() {
-		p.relayed = map[string]*clusterset.Member{}
+		relayed, seen := map[string]*clusterset.Member{}, map[string]sighting.Relayed{}
 		for id, entry := range entries.Members {
 			if id != p.id {
-				p.relayed[id] = entry
+				relayed[id], seen[id] = observeRelayed(p.relayed[id], entry, p.relayedSeen[id], now, p.ttlLocked(ttl))
 			}
 		}
+		p.relayed, p.relayedSeen = relayed, seen
 	}
 	return changed
+}
+
+// observeRelayed returns the entry of a cluster that a hub relays, and when the cluster was last
+// seen, after the hub sent an entry of it. A hub that has not reached the cluster since it was
+// restarted says nothing about it: the cluster is as it was before, but silent.
+func observeRelayed(before, said *clusterset.Member, seen sighting.Relayed, now time.Time, ttl time.Duration) (*clusterset.Member, sighting.Relayed) {
+	status := &said.Status
+	if status.State != clusterset.MemberConnecting || before == nil || before.Status.ClusterUID == "" || status.ClusterUID != "" && status.ClusterUID != before.Status.ClusterUID {
+		var at time.Time
+		if status.LastSeen != nil {
+			at = status.LastSeen.Time
+		}
+		return said, seen.Observe(status.ClusterUID, at, status.State == clusterset.MemberConnected, now)
+	}
+	if seen.Seen.IsZero() { // before this server was restarted
+		seen = sighting.Relayed{UID: before.Status.ClusterUID, Seen: now}
+	}
+	silent := *before
+	silent.Status.State, silent.Status.Synced, silent.Status.Conditions = liveness.State(now, seen.Seen, time.Time{}, ttl), false, status.Conditions
+	return &silent, seen
 }
 
 // refusalsLocked returns how much is refused, by reason.
@@ -266,15 +303,16 @@ func (p *peer) stopFeedLocked() {
 	p.receiver, p.stop = nil, nil
 }
 
-// renewTokenLocked makes the running feed continue with another token.
-func (p *peer) renewTokenLocked(ctx context.Context, token string) {
-	if p.spec.Token == token {
+// renewTokensLocked makes the running feed continue with other tokens.
+func (p *peer) renewTokensLocked(ctx context.Context, renewed secret.Renewed) {
+	tokens := renewed.Tokens(p.spec.Credential, p.spec.Token)
+	if slices.Equal(p.tokens, tokens) {
 		return
 	}
-	klog.FromContext(ctx).Info("Member credential renewed", "cluster", p.id, "secret", p.spec.Name)
-	p.spec.Token = token
+	klog.FromContext(ctx).Info("Peer credential changed", "cluster", p.id, "secret", p.spec.Name)
+	p.tokens = tokens
 	if p.receiver != nil {
-		p.receiver.feed.SetToken(token)
+		p.receiver.feed.SetTokens(tokens)
 		p.receiver.feed.ProbeNow()
 	}
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
-// Export is a Service as one cluster exports it, together with the state of that cluster.
+// Export is a Service as one cluster exports it, together with the state of that cluster. A
+// cluster is stale as long as the endpoints of the Service are kept.
 type Export struct {
 	clusterset.Export
 	State    clusterset.MemberState
@@ -29,11 +31,7 @@ func (s *Set) Exports(service types.NamespacedName) []Export {
 	var exports []Export
 	for cluster, route := range s.routes {
 		if export := route.Source.exports.Export(cluster, service); export != nil {
-			lastSeen := route.Source.lastSeenLocked()
-			if route.Entry != nil {
-				lastSeen = lastRelayedLocked(route)
-			}
-			exports = append(exports, Export{*export, route.State, lastSeen})
+			exports = append(exports, Export{*export, liveness.ShownFor(service.String(), route.State, s.roster.looks[cluster]), lastSeenLocked(route)})
 		}
 	}
 	return exports
@@ -103,8 +101,8 @@ func (s *Set) ReadElsewhere() bool {
 	defer s.mu.RUnlock()
 	now := s.config.Clock.Now()
 	for _, p := range s.peers {
-		seen := s.sightings[p.id]
-		if !p.settledLocked() && !p.heardLocked(now) && (p.uid == "" || p.uid == seen.UID) && now.Sub(seen.At) < p.ttlLocked(s.config.TTL) {
+		seen, ttl := s.sightings[p.id], p.ttlLocked(s.config.TTL)
+		if !p.settledLocked() && !p.heardLocked(now) && (p.uid == "" || p.uid == seen.UID) && !seen.Lost && now.Sub(seen.SeenAt(ttl)) < ttl {
 			return true
 		}
 	}

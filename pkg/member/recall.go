@@ -4,7 +4,6 @@
 package member
 
 import (
-	"maps"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,7 +12,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
 // restoreEndpoints returns the endpoints of recalled Services, as far as they were
@@ -34,30 +33,93 @@ func (s *Set) restoreEndpoints(services []exports.Object) []exports.Object {
 	return restored
 }
 
+// EndpointsImported takes the endpoints of a Service of another cluster that were imported
+// since this server started, if no source of them has been read since: they had been
+// withdrawn, and another replica, which knows them, found that they answer again.
+func (s *Set) EndpointsImported(ref exports.Ref) {
+	for _, p := range s.unreadWith(ref) {
+		s.recoverEndpoints(p, ref)
+	}
+}
+
+// unreadWith returns the peers that have not been read, and of which a Service of a cluster
+// is recorded.
+func (s *Set) unreadWith(ref exports.Ref) []*peer {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var found []*peer
+	for _, p := range s.peers {
+		if p.unreadLocked() && p.exports.Service(ref) != nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// unreadLocked reports whether only what is recorded is known of the endpoints of a peer.
+func (p *peer) unreadLocked() bool {
+	return p.remembered && !p.read && !p.listed[exports.EndpointSlices]
+}
+
+// recoverEndpoints restores what is imported of a Service and not known of a peer.
+func (s *Set) recoverEndpoints(p *peer, ref exports.Ref) {
+	p.updates.Lock()
+	s.mu.RLock()
+	store, policy, service := p.exports, s.restorePolicyLocked(p.spec), p.exports.Service(ref)
+	s.mu.RUnlock()
+	after := func() {}
+	if service != nil {
+		restored := s.restoreEndpoints([]exports.Object{{Cluster: ref.Cluster, Service: ref.Service, Object: service}})
+		if update := store.Recover(restored, policy); update.Len() > 0 {
+			after = s.commit(p, store, update, func() bool { return s.peers[p.spec.Name] == p && p.unreadLocked() }, s.evaluateLocked)
+		}
+	}
+	p.updates.Unlock()
+	after()
+}
+
 // resumeLocked continues with a member that was recalled: when it was last seen, and
 // whether it was lost, is known from its Lease.
 func (s *Set) resumeLocked(p *peer) {
+	p.resumed = s.config.Clock.Now()
 	s.shareSightingLocked(p)
-	if seen := s.sightings[p.id]; seen.UID != p.uid || !seen.Lost {
-		p.resumed = s.config.Clock.Now()
-	}
-	relayed := maps.Clone(p.relayed)
-	for id, entry := range relayed { // when the hub last saw them is not remembered
+	p.relayedSeen = map[string]sighting.Relayed{}
+	for id, entry := range p.relayed { // when the hub last saw them is not remembered
 		if seen := s.sightings[id]; seen.UID == entry.Status.ClusterUID && !seen.At.IsZero() {
-			copied := *entry
-			copied.Status.LastSeen = view.Timestamp(seen.At)
-			relayed[id] = &copied
+			p.relayedSeen[id] = sighting.Relayed{UID: seen.UID, Seen: seen.SeenAt(p.ttlLocked(s.config.TTL))}
 		}
 	}
-	p.relayed = relayed
 }
 
-// shareSightingLocked tells a peer when any replica last saw it. The sighting of
-// another cluster with the same ID does not count.
+// shareSightingLocked tells a peer when any replica last saw it, and whether it was lost. The
+// sighting of another cluster with the same ID does not count.
 func (s *Set) shareSightingLocked(p *peer) {
 	p.seenElsewhere = time.Time{}
 	if seen := s.sightings[p.id]; seen.UID == p.uid {
-		p.seenElsewhere = seen.At
+		p.seenElsewhere = seen.SeenAt(p.ttlLocked(s.config.TTL))
+		if seen.Lost { // before this server started, or another replica found out since
+			p.resumed = time.Time{}
+		}
+	}
+}
+
+// rebaseLocked corrects times that are in the future because the clock of this process was
+// set back. Nothing was seen in the future, and such a time does not tell for how long a member
+// has been silent.
+func (s *Set) rebaseLocked(now time.Time) {
+	for member, seen := range s.sightings {
+		s.sightings[member] = seen.Rebase(now)
+	}
+	for _, p := range s.peers {
+		before := p.lastSeenLocked().Round(0) // as it is shown
+		p.seenHere, p.resumed = sighting.Rebase(p.seenHere, now), sighting.Rebase(p.resumed, now)
+		for id, seen := range p.relayedSeen {
+			p.relayedSeen[id] = seen.Rebase(now)
+		}
+		s.shareSightingLocked(p)
+		if !p.lastSeenLocked().Round(0).Equal(before) {
+			s.refreshLocked(p)
+		}
 	}
 }
 
@@ -68,18 +130,37 @@ func (s *Set) leaseChanged(object any) {
 	}
 	if seen, ok := sighting.FromLease(lease); ok {
 		s.observeSighting(seen)
+		s.observeLook(seen.Member, seen.UID, sighting.LookFromLease(lease))
 	}
 }
 
-// observeSighting takes the sighting of any replica. The clock of another replica may
-// be ahead: nothing was seen in the future.
+// leaseDeleted forgets when a cluster that is no longer a member was last seen.
+func (s *Set) leaseDeleted(object any) {
+	lease, ok := tombstone.Unwrap(object).(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	seen, ok := sighting.FromLease(lease)
+	if !ok {
+		return
+	}
+	s.locked(func() {
+		_, routed := s.routes[seen.Member]
+		for _, p := range s.peers {
+			routed = routed || p.id == seen.Member
+		}
+		if !routed {
+			delete(s.sightings, seen.Member)
+			delete(s.roster.observed, seen.Member)
+		}
+	})()
+}
+
+// observeSighting takes the sighting of any replica.
 func (s *Set) observeSighting(seen sighting.Sighting) {
 	s.locked(func() {
 		now := s.config.Clock.Now()
-		if seen.At.After(now) {
-			seen.At = now
-		}
-		s.sightings[seen.Member] = seen
+		s.sightings[seen.Member] = s.sightings[seen.Member].Hear(seen, now)
 		for _, p := range s.peers {
 			if p.id != seen.Member {
 				continue

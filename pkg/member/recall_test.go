@@ -336,3 +336,48 @@ func TestRefusedSecretLeavesRecords(t *testing.T) {
 		})
 	}
 }
+
+// R166, R301: the endpoints of a service were withdrawn when a replica started. Another one,
+// which knows them, found that they answer again, and imported them.
+func TestEndpointsThatAreImportedAgainAreKnown(t *testing.T) {
+	recorded := newHost()
+	w, b := exporting(t, recorded)
+	w.silence(b, liveness.DefaultTTL, nil)
+	w.persist(t)
+	web := exports.Ref{Cluster: "b", Service: types.NamespacedName{Namespace: "ns", Name: "web"}}
+	imported := recorded.imported
+	recorded.imported = map[exports.Ref][]*clusterset.ExportedEndpointSlice{} // withdrawn
+	after := restart(t, recorded, 2*time.Minute)
+	silent := after.add("b")
+	if got := after.addresses(); got != "[]" {
+		t.Fatalf("known are %s", got)
+	}
+	recorded.imported = imported // they answer again
+	after.notified()
+	after.EndpointsImported(web)
+	known, changed := after.addresses(), after.notified()
+	if known != w.addresses() || changed != "ns/web" {
+		t.Errorf("known are %s, want %s; %q was reported as changed", known, w.addresses(), changed)
+	}
+	if got := after.Entry("b").Status.Endpoints; got != 2 {
+		t.Errorf("%d endpoints are shown", got)
+	}
+	// Some of the slices of the import were deleted.
+	fewer := imported[web][0].DeepCopy()
+	fewer.Spec.Endpoints = fewer.Spec.Endpoints[:1]
+	recorded.imported = map[exports.Ref][]*clusterset.ExportedEndpointSlice{web: {fewer}}
+	after.EndpointsImported(web)
+	if got := after.addresses(); got != known {
+		t.Errorf("known are %s, want %s", got, known)
+	}
+	// Once the member was read, what is imported says nothing about it.
+	after.probe(silent, ownEntry("b", withExports(1)))
+	after.replace(t, silent, exports.Services, exported("b", "web"))
+	after.replace(t, silent, exports.EndpointSlices, exportedSlice("b", "web", "web-2"))
+	recorded.imported = imported
+	after.EndpointsImported(web)
+	found := after.Exports(web.Service)
+	if len(found) != 1 || len(found[0].Slices) != 1 || found[0].Slices[0].Name != "web-2.b" {
+		t.Errorf("known are %v", found)
+	}
+}

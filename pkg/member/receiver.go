@@ -214,7 +214,7 @@ func (r *receiver) Probed(entries *response.Entries, err error) {
 			if own != nil && p.uid != "" && p.uid != own.Status.ClusterUID {
 				r.resetLocked()
 			}
-			changed = p.observeLocked(own, entries)
+			changed = p.observeLocked(own, entries, now, s.config.TTL)
 			s.shareSightingLocked(p)
 			s.recordContactLocked(p)
 		}

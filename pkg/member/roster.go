@@ -18,6 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/allocation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
@@ -46,13 +47,19 @@ type roster struct {
 	unlisted []string
 	// ownConditions are those of the own entry, kept for their transition times.
 	ownConditions []metav1.Condition
+	// observed is what was last found about the endpoints of clusters, and looks what of
+	// it decides now. The latter is replaced, never modified.
+	observed map[string]observedLook
+	looks    map[string]*liveness.Look
+	// measured are the entries with a metric of their own.
+	measured sets.Set[string]
 }
 
 // localCounts is how much this cluster exports itself.
 type localCounts struct{ exports, endpoints int32 }
 
 func newRoster(config *Config) roster {
-	return roster{config: config, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}}
+	return roster{config: config, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}, observed: map[string]observedLook{}, measured: sets.New[string]()}
 }
 
 // relateLocked updates what depends on all clusters together: which of them are
@@ -187,6 +194,7 @@ func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.
 	for cluster, route := range routes {
 		if route.Entry != nil && entries[cluster] == nil {
 			entries[cluster] = r.relayedEntryLocked(route, now)
+			r.showRelayedLocked(entries[cluster], route, now)
 		}
 	}
 	r.unlisted = r.readers.unlisted(r.identity.ID, r.listing.IDs, now)
@@ -230,10 +238,11 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 	feed := p.feedLocked()
 	// Allocation CIDRs are shown together with whether they are refused.
 	p.countRefusalsLocked(p.refusalsLocked(feed))
+	state, expired, overdue := r.shownLocked(p, now)
 	entry := view.Member(view.Peer{
-		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretInvalid: p.spec.Problem != nil,
+		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretProblem: p.spec.Problem,
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
-		State: p.stateLocked(now, r.config.TTL), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhere.After(p.seenHere) && p.seenElsewhere.After(p.resumed), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
+		State: state, Expired: expired, Overdue: overdue, Look: r.observed[p.id].at(p.uid, p.lastSeenLocked()), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhereLocked(now), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
 		Entry: p.entry, AllocationCIDRs: p.allocationOf.claim.CIDRs, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
 		Mutual: p.mutual, Allocation: p.allocation, JoinedAt: p.spec.JoinedAt, Backdated: &p.backdated, Previous: p.conditions,
 	}, now)
@@ -245,7 +254,7 @@ func (r *roster) relayedEntryLocked(relayed route.Route[*peer], now time.Time) *
 	hub := relayed.Source
 	exported, endpoints := hub.exports.Counts(relayed.Cluster)
 	relay := view.Relay{
-		ClusterID: relayed.Cluster, Hub: hub.id, Path: relayed.Path, State: relayed.State, Entry: relayed.Entry, LastSeen: lastRelayedLocked(relayed),
+		ClusterID: relayed.Cluster, Hub: hub.id, Path: relayed.Path, State: relayed.State, Entry: relayed.Entry, LastSeen: lastSeenLocked(relayed),
 		TTL: hub.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(hub.spec.LostPolicy, r.config.LostPolicy),
 		Exports: exported, Endpoints: endpoints, Complete: hub.feedLocked().Complete(), Allocation: r.relayedAllocationLocked(relayed),
 	}
@@ -255,14 +264,12 @@ func (r *roster) relayedEntryLocked(relayed route.Route[*peer], now time.Time) *
 	return view.Relayed(relay, now)
 }
 
-// lastRelayedLocked returns when a hub last saw a cluster that it relays: not after the
-// hub itself was seen, whatever it says.
-func lastRelayedLocked(relayed route.Route[*peer]) time.Time {
-	seen, hub := relayed.LastSeen(), relayed.Source.lastSeenLocked()
-	if seen.After(hub) {
-		return hub
+// lastSeenLocked returns when the cluster that a route leads to was last seen.
+func lastSeenLocked(to route.Route[*peer]) time.Time {
+	if to.Entry == nil {
+		return to.Source.lastSeenLocked()
 	}
-	return seen
+	return to.Source.relayedSeen[to.Cluster].Seen
 }
 
 func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {

@@ -43,6 +43,8 @@ import (
 type Config struct {
 	// Secrets are the member Secrets in the namespace of the installation.
 	Secrets cache.SharedIndexInformer
+	// Renewed are the Secrets with renewed credentials in the same namespace.
+	Renewed cache.SharedIndexInformer
 	// Leases are those of members in the same namespace, with which the replicas
 	// share when they saw a member.
 	Leases cache.SharedIndexInformer
@@ -86,10 +88,12 @@ type Set struct {
 	roster roster
 	// peers are the clusters that Secrets lead to, by the name of the Secret.
 	peers map[string]*peer
+	// renewed are the renewed credentials, by the name of the member Secret.
+	renewed map[string]secret.Renewed
 	// recalled is the memory of members whose Secrets have not been read yet.
 	recalled map[string]memory.Member
 	// sightings are those of all replicas, by member.
-	sightings map[string]sighting.Sighting
+	sightings map[string]sighting.Heard
 	routes    map[string]route.Route[*peer]
 	// expelled are the IDs of clusters that are expelled. It is replaced, never modified.
 	expelled sets.Set[string]
@@ -111,7 +115,7 @@ type Set struct {
 // source is a *feed.Feed.
 type source interface {
 	Run(ctx context.Context)
-	SetToken(token string)
+	SetTokens(tokens []string)
 	ProbeNow()
 	ProbePending() bool
 	Reread()
@@ -125,7 +129,8 @@ func New(config Config) *Set {
 		recorder:  memory.NewRecorder(config.Memory, config.Election, config.Clock),
 		newFeed:   func(config feed.Config) source { return feed.New(config) },
 		peers:     map[string]*peer{},
-		sightings: map[string]sighting.Sighting{},
+		renewed:   map[string]secret.Renewed{},
+		sightings: map[string]sighting.Heard{},
 		routes:    map[string]route.Route[*peer]{},
 		ready:     make(chan struct{}),
 
@@ -160,13 +165,24 @@ func (s *Set) Run(ctx context.Context) {
 	sightings, err := s.config.Leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.leaseChanged,
 		UpdateFunc: func(_, object any) { s.leaseChanged(object) },
+		DeleteFunc: s.leaseDeleted,
 	})
 	if err != nil {
 		logger.Error(err, "Failed to watch the Leases of members")
 		return
 	}
 	defer func() { _ = s.config.Leases.RemoveEventHandler(sightings) }()
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, s.config.Secrets.HasSynced, sightings.HasSynced) {
+	renewed, err := s.config.Renewed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { s.upsertRenewed(ctx, object) },
+		UpdateFunc: func(_, object any) { s.upsertRenewed(ctx, object) },
+		DeleteFunc: func(object any) { s.removeRenewed(ctx, object) },
+	})
+	if err != nil {
+		logger.Error(err, "Failed to watch renewed credentials")
+		return
+	}
+	defer func() { _ = s.config.Renewed.RemoveEventHandler(renewed) }()
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, s.config.Secrets.HasSynced, sightings.HasSynced, renewed.HasSynced) {
 		return
 	}
 	recalled, err := s.recorder.Load(ctx, clusterIDs(s.config.Secrets.GetStore().List()))
@@ -239,6 +255,8 @@ func every(ctx context.Context, clock clock.WithTicker, interval time.Duration, 
 func (s *Set) tick() {
 	s.locked(func() {
 		now := s.config.Clock.Now()
+		defer func() { s.roster.measureLocked(now) }()
+		s.rebaseLocked(now)
 		s.doubtLocked(now)
 		for _, p := range s.peers {
 			expired := !p.unrecordedUntil.IsZero() && !now.Before(p.unrecordedUntil)
@@ -249,11 +267,13 @@ func (s *Set) tick() {
 				s.refreshLocked(p)
 			}
 		}
+		changed := s.applyLooksLocked(now) || s.overdueChangedLocked(now)
 		for _, p := range s.peers {
-			if p.state != p.stateLocked(now, s.config.TTL) {
-				s.evaluateLocked()
-				return
-			}
+			changed = changed || p.state != p.stateLocked(now, s.config.TTL)
+		}
+		if changed {
+			s.evaluateLocked()
+			return
 		}
 		s.roster.observeReadersLocked(now)
 	})()

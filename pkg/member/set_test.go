@@ -28,6 +28,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
@@ -55,6 +56,7 @@ func newRunning(t *testing.T, recorded *host, secrets ...*corev1.Secret) *runnin
 	}
 	r.Set = New(Config{
 		Secrets: coreinformers.NewSecretInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
+		Renewed: coreinformers.NewSecretInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
 		Leases:  coordinationinformers.NewLeaseInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
 		Memory:  recorded, Election: memory.Unopposed, Endpoints: recorded.endpoints, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
 		ServiceChanged: func(exports.Ref) {}, MemberChanged: func(string) {},
@@ -69,6 +71,7 @@ func (r *running) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.config.Secrets.RunWithContext(ctx) })
+	running.Go(func() { r.config.Renewed.RunWithContext(ctx) })
 	running.Go(func() { r.config.Leases.RunWithContext(ctx) })
 	running.Go(func() { r.Run(ctx) })
 	r.stop = func() {
@@ -285,23 +288,27 @@ func TestLatestExportsAreReadBeforeTheSetIsReady(t *testing.T) {
 	}
 }
 
-// A server that starts waits for members only if they were not lost before, and not for long.
+// R169: a server that starts waits for members only if they were not lost before, or what is
+// kept of them is not known, and not for long.
 func TestMembersAreAwaitedForAWhile(t *testing.T) {
 	was, lost := &sighting.Sighting{Member: "b", UID: "uid-b"}, &sighting.Sighting{Member: "b", UID: "uid-b", Lost: true}
 	for name, test := range map[string]struct {
 		recorded, damaged bool
 		seen              *sighting.Sighting
+		look              *liveness.Look
 		want              time.Duration
 	}{
 		"new":                                {},
 		"seen before, but not recorded":      {seen: was, want: unknownGrace},
-		"lost, and not recorded":             {seen: lost},
+		"lost, and not recorded":             {seen: lost, want: unknownGrace},
+		"withdrawn, and not recorded":        {seen: lost, look: &liveness.Look{Silent: 1}},
 		"recorded, and never seen":           {recorded: true},
 		"recorded, and not lost":             {recorded: true, seen: was, want: recordedGrace},
 		"recorded, and lost":                 {recorded: true, seen: lost},
 		"recorded, and another one was lost": {recorded: true, seen: &sighting.Sighting{Member: "b", UID: "uid-other", Lost: true}, want: recordedGrace},
 		"damaged":                            {recorded: true, damaged: true, seen: was, want: unknownGrace},
-		"damaged, and lost":                  {recorded: true, damaged: true, seen: lost},
+		"damaged, and lost":                  {recorded: true, damaged: true, seen: lost, want: unknownGrace},
+		"damaged, and withdrawn":             {recorded: true, damaged: true, seen: lost, look: &liveness.Look{Silent: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorded := newHost()
@@ -318,6 +325,7 @@ func TestMembersAreAwaitedForAWhile(t *testing.T) {
 				recorded.leases["b"] = *test.seen
 			}
 			after := restart(t, recorded, time.Second)
+			after.observeLook("b", "uid-b", test.look)
 			after.add("b")
 			if got := after.unread(test.want); len(got) > 0 {
 				t.Errorf("it waits for %v after %s", got, test.want)
@@ -366,9 +374,39 @@ func TestMembersWithoutARecordAreUnknownForTheirTTL(t *testing.T) {
 	if unrecorded(w) {
 		t.Error("it counts as unknown although it was read")
 	}
-	seen.Lost = true
-	if w, _ = begin(seen); unrecorded(w) {
-		t.Error("a member that was lost before is waited for")
+}
+
+// R169: a member was lost, and what it exported is not recorded. Its endpoints may be kept
+// nevertheless, unless it is known that all were withdrawn.
+func TestLostMembersWithoutARecordAreUnknown(t *testing.T) {
+	const withdraw, keepLast, keep = clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeepLast, clusterset.LostPolicyKeep
+	for _, test := range []struct {
+		name   string
+		policy clusterset.LostPolicy
+		uid    types.UID
+		look   *liveness.Look
+		want   bool
+	}{
+		{"not asked", withdraw, "uid-b", nil, true},
+		{"asked in another silence", withdraw, "uid-b", &liveness.Look{Silent: 1, Past: true}, true},
+		{"asked while it responded", withdraw, "uid-b", &liveness.Look{Sample: true}, true},
+		{"asked another cluster", withdraw, "uid-other", &liveness.Look{Silent: 1}, true},
+		{"some answer", withdraw, "uid-b", &liveness.Look{Silent: 1, Answers: 1}, true},
+		{"some may answer", withdraw, "uid-b", &liveness.Look{Silent: 1, Pending: 1}, true},
+		{"none answers", withdraw, "uid-b", &liveness.Look{Silent: 1}, false},
+		{"none can be asked", withdraw, "uid-b", &liveness.Look{Unaskable: 1}, false},
+		{"none answers, all are kept", keep, "uid-b", &liveness.Look{Silent: 1}, true},
+		{"none answers, the last are kept", keepLast, "uid-b", &liveness.Look{Silent: 1}, true},
+	} {
+		recorded := newHost()
+		recorded.leases["b"] = sighting.Sighting{Member: "b", UID: "uid-b", At: epoch, Lost: true}
+		w := restart(t, recorded, time.Minute)
+		w.observeLook("b", test.uid, test.look)
+		w.add("b", func(s *secret.Spec) { s.LostPolicy = test.policy })
+		synced := meta.FindStatusCondition(w.Entry("b").Status.Conditions, clusterset.MemberSynced)
+		if got := synced != nil && synced.Reason == clusterset.ReasonUnrecorded; got != test.want {
+			t.Errorf("%s: unknown %t, want %t", test.name, got, test.want)
+		}
 	}
 }
 

@@ -5,11 +5,16 @@ package member
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -32,6 +37,44 @@ func (f *fixture) silence(r *receiver, passed time.Duration, seen *sighting.Sigh
 			f.observeSighting(*seen)
 		}
 		f.tick()
+	}
+}
+
+// R300: replicas that lose a member together agree about its state, although one of them saw
+// it last by chance.
+func TestMemberThatAllReplicasLoseIsNotSeenElsewhere(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.clock.Step(2 * time.Second)
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now()})
+	unavailable := apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
+	for end := w.clock.Now().Add(liveness.DefaultTTL - feed.ProbeInterval); w.clock.Now().Before(end); {
+		w.clock.Step(feed.ProbeInterval)
+		b.Probed(nil, unavailable)
+		w.tick()
+	}
+	entry := w.Entry("b")
+	w.expectShown(t, "b", clusterset.MemberUnavailable, false)
+	if condition := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberReachable); strings.Contains(condition.Message, "another replica") {
+		t.Errorf("message is %q", condition.Message)
+	}
+}
+
+// Sightings and looks of clusters that are no longer members are forgotten with their
+// Leases, those of members are not.
+func TestLeasesOfFormerMembersAreForgotten(t *testing.T) {
+	w, _ := exporting(t, nil)
+	for _, name := range []string{"b", "former"} {
+		lease := sighting.Record(nil, sighting.Sighting{Member: name, UID: types.UID("uid-" + name), At: w.clock.Now()}, 60)
+		w.leaseChanged(lease)
+		w.leaseDeleted(cache.DeletedFinalStateUnknown{Obj: lease})
+	}
+	_, sighted := w.sightings["former"]
+	_, observed := w.roster.observed["former"]
+	if sighted || observed {
+		t.Error("a former member is not forgotten")
+	}
+	if _, ok := w.sightings["b"]; !ok {
+		t.Error("a member is forgotten")
 	}
 }
 
@@ -104,10 +147,9 @@ func TestSightingsAreKnownAfterARestart(t *testing.T) {
 	recorded := newHost()
 	w, b := exporting(t, recorded)
 	h := w.join("h", hubFor("*"))
-	entry := relayedEntry("x", func(s *clustersetv1alpha1.MemberStatus) {
-		seen := metav1.NewTime(epoch)
-		s.LastSeen = &seen
-	})
+	seen := metav1.NewTime(epoch)
+	entry := relayedEntry("x")
+	entry.Status.State, entry.Status.LastSeen = clustersetv1alpha1.MemberStale, &seen
 	w.probe(h, ownEntry("h"), entry)
 	w.silence(b, liveness.DefaultTTL, nil)
 	w.probe(h, ownEntry("h"), entry)
@@ -270,4 +312,59 @@ func TestLostMemberIsNotMissed(t *testing.T) {
 	if b.peer.missedLocked(w.clock.Now(), w.config.TTL) {
 		t.Error("it is missed although no replica reaches it")
 	}
+}
+
+// R375: the clock of another replica is two hours ahead. It saw the member last when this one
+// did, and the Lease is written again with the same sighting, because of something else.
+func TestOneSightingInTheFutureCountsOnce(t *testing.T) {
+	w, b := exporting(t, nil)
+	seen := sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now().Add(2 * time.Hour)}
+	for end := w.clock.Now().Add(2 * liveness.DefaultTTL); w.clock.Now().Before(end); {
+		w.silence(b, 2*feed.ProbeInterval, nil)
+		w.observeSighting(seen)
+		w.silence(b, 2*feed.ProbeInterval, nil)
+		w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.Entry("b").Status.LastSeen.Time})
+	}
+	w.expectShown(t, "b", clusterset.MemberLost, true)
+}
+
+// R375: the clock of the only replica is set back by two hours.
+func TestClockIsSetBack(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.observeSighting(sighting.Sighting{Member: "b", UID: "uid-b", At: w.clock.Now()})
+	w.clock.SetTime(w.clock.Now().Add(-2 * time.Hour))
+	w.tick()
+	if got := w.Entry("b").Status; got.LastSeen.After(w.clock.Now()) {
+		t.Errorf("last seen %s, it is %s", got.LastSeen, w.clock.Now())
+	}
+	for range 5 {
+		w.clock.Step(feed.ProbeInterval)
+		w.probe(b, ownEntry("b", withExports(1)))
+		w.tick()
+	}
+	w.expectShown(t, "b", connected, false)
+	w.silence(b, liveness.DefaultTTL, nil)
+	w.expectShown(t, "b", clusterset.MemberLost, true)
+}
+
+// R168: a replica starts while a member is silent, but not lost yet. The other one, which leads,
+// finds that it is lost, withdraws endpoints, and records that.
+func TestReplicaLearnsThatAMemberWasLost(t *testing.T) {
+	recorded := newHost()
+	w, _ := exporting(t, recorded)
+	w.persist(t)
+	after := restart(t, recorded, 50*time.Second)
+	b := after.add("b")
+	after.silence(b, 2*feed.ProbeInterval, nil)
+	after.expectShown(t, "b", connected, false)
+	lost := recorded.leases["b"]
+	lost.Lost, lost.UID = true, "uid-other"
+	after.observeSighting(lost)
+	after.expectShown(t, "b", connected, false)
+	lost.UID = "uid-b"
+	after.observeSighting(lost)
+	after.expectShown(t, "b", clusterset.MemberLost, true)
+	after.probe(b, ownEntry("b", withExports(1)))
+	after.observeSighting(lost)
+	after.expectShown(t, "b", connected, false)
 }

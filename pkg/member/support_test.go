@@ -83,15 +83,15 @@ func (f *fixture) persist(t testing.TB) {
 
 // fakeFeed is a feed that reads nothing.
 type fakeFeed struct {
-	token           string
+	tokens          []string
 	pending, reread bool
 }
 
-func (f *fakeFeed) Run(context.Context)   {}
-func (f *fakeFeed) SetToken(token string) { f.token = token }
-func (f *fakeFeed) ProbeNow()             { f.pending = true }
-func (f *fakeFeed) ProbePending() bool    { return f.pending }
-func (f *fakeFeed) Reread()               { f.reread = true }
+func (f *fakeFeed) Run(context.Context)       {}
+func (f *fakeFeed) SetTokens(tokens []string) { f.tokens = tokens }
+func (f *fakeFeed) ProbeNow()                 { f.pending = true }
+func (f *fakeFeed) ProbePending() bool        { return f.pending }
+func (f *fakeFeed) Reread()                   { f.reread = true }
 
 // add makes a cluster a member of which nothing has been read yet.
 func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {

@@ -26,6 +26,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/view"
 )
@@ -95,7 +96,8 @@ func TestUnreachableMemberHasAReason(t *testing.T) {
 		err             error
 		reason, message string
 	}{
-		{apierrors.NewUnauthorized("no"), "Unauthorized", "renew it"},
+		{&response.Expired{At: epoch, Err: apierrors.NewUnauthorized("no")}, "Unauthorized", "peer credential expired at"}, // R388
+		{apierrors.NewUnauthorized("no"), "Unauthorized", "replace it there"},
 		{apierrors.NewForbidden(resource, "b", errors.New("no")), "Forbidden", "ClusterRole mcs-apiserver:peer"},
 		{apierrors.NewNotFound(resource, ""), "NotInstalled", "install mcs-apiserver there"},
 		{apierrors.NewServiceUnavailable("starting"), "Unavailable", "starting"},

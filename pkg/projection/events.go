@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
@@ -72,6 +73,10 @@ func (p *Projection) sliceChanged(object any) {
 		if name := slice.Labels[label]; name != "" {
 			p.enqueueService(types.NamespacedName{Namespace: slice.Namespace, Name: name})
 		}
+	}
+	if importedslice.IsImported(slice) {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[multicluster.ServiceNameLabel]}
+		p.members.EndpointsImported(exports.Ref{Cluster: slice.Labels[multicluster.SourceClusterLabel], Service: service})
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
 func (c *cluster) imported(name string) *multicluster.ServiceImport {
@@ -213,19 +214,50 @@ func TestImportReflectsDerivedServiceAndSlices(t *testing.T) {
 	}
 }
 
+// importedSlice returns an imported EndpointSlice of web.
+func importedSlice(name, cluster string) *discoveryv1.EndpointSlice {
+	made := slice(name, "derived-web")
+	made.Labels[multicluster.ServiceNameLabel], made.Labels[multicluster.SourceClusterLabel] = "web", cluster
+	made.Labels[discoveryv1.LabelManagedBy] = multicluster.ManagedBy
+	made.Annotations = map[string]string{multicluster.SourceSliceAnnotation: importedslice.Source{Name: name + "." + cluster}.Annotation()}
+	return made
+}
+
+// R166: endpoints of a member that cannot be read since a restart are restored when another
+// replica imports them.
+func TestEndpointsAreRestoredWhenTheyAreImported(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	server.Export("web")
+	before := newCluster(t)
+	before.add(membertest.Secret("b", server.Kubeconfig("token-1"), func(secret *corev1.Secret) { secret.Namespace = "mcs-system" }))
+	stop := run(before)
+	eventually(t, "the member is recorded", func() bool { return before.remembered.Version() == 2 }) // the contact and the Service
+	stop()
+
+	c := newServer(t, before.records, before.remembered)
+	c.add(unreachable())
+	defer run(c)()
+	known := func() int {
+		found := c.members.Exports(web)
+		if len(found) != 1 {
+			t.Fatalf("web is exported by %d clusters", len(found))
+		}
+		return len(found[0].Slices)
+	}
+	if got := known(); got != 0 {
+		t.Errorf("%d slices are known before any is imported", got)
+	}
+	_, err := c.kubernetes.DiscoveryV1().EndpointSlices("ns").Create(t.Context(), importedSlice("web-1", "b"), metav1.CreateOptions{})
+	must(t, err)
+	eventually(t, "the endpoints are known", func() bool { return known() == 1 })
+}
+
 // R166: what can be restored of a member's endpoints is what mcs-controller imported.
 func TestImportedEndpointsAreRestored(t *testing.T) {
 	c := newCluster(t)
-	imported := func(name, cluster string) *discoveryv1.EndpointSlice {
-		made := slice(name, "derived-web")
-		made.Labels[multicluster.ServiceNameLabel], made.Labels[multicluster.SourceClusterLabel] = "web", cluster
-		made.Labels[discoveryv1.LabelManagedBy] = multicluster.ManagedBy
-		made.Annotations = map[string]string{multicluster.SourceSliceAnnotation: importedslice.Source{Name: name + "." + cluster}.Annotation()}
-		return made
-	}
-	broken := imported("broken", "b")
+	broken := importedSlice("broken", "b")
 	broken.Annotations[multicluster.SourceSliceAnnotation] = "{"
-	c.add(imported("web-1", "b"), imported("web-2", "c"), broken, slice("web-3", "web"))
+	c.add(importedSlice("web-1", "b"), importedSlice("web-2", "c"), broken, slice("web-3", "web"))
 	restored := c.importedEndpoints("b", types.NamespacedName{Namespace: "ns", Name: "web"})
 	if len(restored) != 1 || restored[0].Name != "web-1.b" || len(restored[0].Spec.Endpoints) != 2 {
 		t.Errorf("restored are %v", restored)

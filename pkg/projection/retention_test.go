@@ -91,9 +91,9 @@ func TestRetentionIsLimited(t *testing.T) {
 }
 
 // seenAt returns the Lease of the member that cannot be read here, which another replica
-// saw at a time.
-func seenAt(at time.Time) *coordinationv1.Lease {
-	lease := sighting.Record(nil, sighting.Sighting{Member: "b", UID: "uid-b", At: at}, 60)
+// saw at a time, and may have lost since.
+func seenAt(at time.Time, lost bool) *coordinationv1.Lease {
+	lease := sighting.Record(nil, sighting.Sighting{Member: "b", UID: "uid-b", At: at, Lost: lost}, 60)
 	lease.Namespace = "mcs-system"
 	return lease
 }
@@ -110,7 +110,7 @@ func TestEndOfRetentionDoesNotEndALifeThatAnotherReplicaShows(t *testing.T) {
 	c.add(unreachable(), service("web"), derivedService(reaching.imported("web")))
 	defer run(c)()
 	leases := c.kubernetes.CoordinationV1().Leases("mcs-system")
-	_, err := leases.Create(t.Context(), seenAt(time.Now()), metav1.CreateOptions{})
+	_, err := leases.Create(t.Context(), seenAt(time.Now(), false), metav1.CreateOptions{})
 	must(t, err)
 	eventually(t, "it hears that another replica reads the member", c.members.ReadElsewhere)
 	if c.release(true) {
@@ -122,7 +122,7 @@ func TestEndOfRetentionDoesNotEndALifeThatAnotherReplicaShows(t *testing.T) {
 		t.Errorf("%d records were written; the import is %+v, want UID %s", c.records.Version(), got, uid)
 	}
 
-	_, err = leases.Update(t.Context(), seenAt(time.Now().Add(-time.Hour)), metav1.UpdateOptions{})
+	_, err = leases.Update(t.Context(), seenAt(time.Now(), true), metav1.UpdateOptions{})
 	must(t, err)
 	eventually(t, "it ends when no replica reads the member", func() bool { return c.release(true) })
 	eventually(t, "it is deleted", func() bool { return c.imported("web") == nil })

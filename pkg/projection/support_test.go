@@ -51,11 +51,11 @@ type cluster struct {
 	objects      []runtime.Object
 	kubernetes   *fake.Clientset
 	multicluster *mcsfake.Clientset
-	// secrets and leases are those of members.
-	secrets, leases cache.SharedIndexInformer
-	// records are the records of lives.
-	records *recordtest.Store
-	clock   *testingclock.FakePassiveClock
+	// secrets and leases are those of members, and renewed their renewed credentials.
+	secrets, renewed, leases cache.SharedIndexInformer
+	// records are the records of lives, and remembered those of members.
+	records, remembered *recordtest.Store
+	clock               *testingclock.FakePassiveClock
 }
 
 // newCluster returns cluster a of ClusterSet set, with namespace ns.
@@ -67,11 +67,18 @@ func newCluster(t *testing.T) *cluster {
 // newReplica returns another server of a cluster with these records.
 func newReplica(t *testing.T, records *recordtest.Store) *cluster {
 	t.Helper()
+	return newServer(t, records, recordtest.New())
+}
+
+// newServer returns a server of a cluster with these records of lives and members.
+func newServer(t *testing.T, records, remembered *recordtest.Store) *cluster {
+	t.Helper()
 	c := &cluster{
 		t: t, kubernetes: fake.NewClientset(), multicluster: mcsfake.NewSimpleClientset(),
-		records: records, clock: testingclock.NewFakePassiveClock(epoch.Add(time.Hour)),
+		records: records, remembered: remembered, clock: testingclock.NewFakePassiveClock(epoch.Add(time.Hour)),
 	}
 	c.secrets = coreinformers.NewSecretInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
+	c.renewed = coreinformers.NewSecretInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
 	c.leases = coordinationinformers.NewLeaseInformer(c.kubernetes, "mcs-system", 0, cache.Indexers{})
 	versions := virtual.NewVersionSource(clock.RealClock{})
 	stores := map[schema.GroupResource]*virtual.Store{}
@@ -101,7 +108,7 @@ func newReplica(t *testing.T, records *recordtest.Store) *cluster {
 		Clock:  c.clock,
 		Stores: stores,
 	}, member.Config{
-		Secrets: c.secrets, Leases: c.leases, Memory: recordtest.New(), Election: memory.Unopposed, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
+		Secrets: c.secrets, Renewed: c.renewed, Leases: c.leases, Memory: remembered, Election: memory.Unopposed, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
 	})
 	must(t, err)
 	t.Cleanup(c.queue.ShutDown)
@@ -180,6 +187,7 @@ func (c *cluster) inform(ctx context.Context) {
 	c.config.Multicluster.Start(ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() { c.secrets.RunWithContext(ctx) })
+	running.Go(func() { c.renewed.RunWithContext(ctx) })
 	running.Go(func() { c.leases.RunWithContext(ctx) })
 	c.t.Cleanup(func() {
 		running.Wait()

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +21,12 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/clusterid"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/credential"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/dataplane"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/endpointprobe"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/exportstatus"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberlease"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberrefusals"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberstate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
@@ -37,8 +40,8 @@ type materializer struct {
 	computed versioned.Interface
 	recorder events.EventRecorder
 	// host are caches of the cluster, installed those of the namespace of the
-	// installation, and members those of its member Secrets.
-	host, installed, members informers.SharedInformerFactory
+	// installation, members those of its member Secrets, and renewed those of renewed credentials.
+	host, installed, members, renewed informers.SharedInformerFactory
 	// own are caches of the mcs-apiserver in the same Pod.
 	own mcsinformers.SharedInformerFactory
 	// outlook is what that mcs-apiserver knows of members.
@@ -66,13 +69,15 @@ func newMaterializer(opts *Options, client kubernetes.Interface, config *rest.Co
 	}
 	inNamespace := informers.WithNamespace(opts.Namespace)
 	onlyMembers := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = clusterset.MemberSecretSelector() })
+	onlyRenewed := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = clusterset.RenewedSecretSelector() })
 	trimmed := informers.WithTransform(withoutManagedFields)
 	own := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
 	return &materializer{
 		opts: opts, client: client, computed: computed, recorder: recorder,
 		host:      informers.NewSharedInformerFactoryWithOptions(client, 0, trimmed),
 		installed: informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, trimmed),
-		members:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyMembers),
+		members:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyMembers, trimmed),
+		renewed:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyRenewed, trimmed),
 		own:       own,
 		outlook:   leadership.NewOutlook(own.ClusterSet().V1alpha1().Members().Lister()),
 	}, nil
@@ -85,7 +90,7 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 		return err
 	}
 	sightings := memberlease.New(m.client.CoordinationV1(), clock.RealClock{}, m.opts.Namespace, m.installed, m.own)
-	factories := []informerFactory{m.host, m.installed, m.members, m.own}
+	factories := []informerFactory{m.host, m.installed, m.members, m.renewed, m.own}
 	for _, factory := range factories {
 		defer factory.Shutdown()
 	}
@@ -122,21 +127,36 @@ func (m *materializer) lead(ctx context.Context) error {
 // controllers returns the controllers that only the leader runs. They have no memory of
 // earlier terms: another replica may have led in between.
 func (m *materializer) controllers() ([]controller, error) {
-	materialized, err := dataplane.New(m.client, m.computed, clock.RealClock{}, m.host, m.own)
+	prober, err := endpointprobe.New(endpointprobe.Config{
+		Leases: m.client.CoordinationV1(), Namespace: m.opts.Namespace, Clock: clock.RealClock{}, Dial: (&net.Dialer{}).DialContext, Host: m.askHost,
+		Installed: m.installed, Members: m.members, Own: m.own,
+	})
 	if err != nil {
 		return nil, err
 	}
+	materialized, err := dataplane.New(m.client, m.computed, clock.RealClock{}, prober, m.host, m.own)
+	if err != nil {
+		return nil, err
+	}
+	prober.OnChange(materialized.Reconsider)
 	statuses, err := exportstatus.New(m.computed, clock.RealClock{}, m.recorder, m.host, m.own)
 	if err != nil {
 		return nil, err
 	}
 	return []controller{
+		prober,
 		materialized,
 		statuses,
 		clusterid.New(m.client, m.computed, m.opts.ClusterID, m.own),
-		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets()),
+		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets(), m.renewed.Core().V1().Secrets()),
 		memberrefusals.New(clock.RealClock{}, m.recorder, m.own, m.members.Core().V1().Secrets()),
+		memberstate.New(m.client.CoordinationV1(), clock.RealClock{}, m.recorder, m.opts.Namespace, m.installed, m.own, m.members.Core().V1().Secrets()),
 	}, nil
+}
+
+// askHost asks the Kubernetes API of this cluster for its version.
+func (m *materializer) askHost(ctx context.Context) error {
+	return m.client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 }
 
 // withoutManagedFields removes managed fields, which are half of what caches hold.

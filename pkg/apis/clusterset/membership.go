@@ -62,6 +62,26 @@ const (
 	// LostAnnotation on the Lease of a member, with the value "true", means that the
 	// member has counted as lost since it was last seen.
 	LostAnnotation = GroupName + "/lost"
+	// EndpointsAnnotation on the Lease of a member is what connections to its endpoints
+	// found, in JSON.
+	EndpointsAnnotation = GroupName + "/endpoints"
+	// OwnEndpointsAnnotation on the Lease of a member is whether the exported endpoints of
+	// this cluster have ever answered connections from it.
+	OwnEndpointsAnnotation = GroupName + "/own-endpoints"
+	// ReportedStateAnnotation on the Lease of a member is its state that an Event last
+	// reported.
+	ReportedStateAnnotation = GroupName + "/reported-state"
+)
+
+// The renewed credential of a member is in a Secret of its own: the member Secret is
+// declared by users, and never written by this project. The keys of its tokens are digests of
+// what the member Secret declared, the server and the credential that the token was first
+// requested with. A token is used only while the member Secret declares the same.
+const (
+	// RenewedSecretType is the type of Secrets with renewed credentials.
+	RenewedSecretType corev1.SecretType = GroupName + "/renewed-credential"
+
+	renewedSuffix = ".renewed"
 )
 
 // ImportAnnotation on a namespace, with the value ImportDisabled, means that nothing
@@ -102,6 +122,21 @@ func SplitList(list string) []string {
 // MemberSecretSelector returns the field selector of member Secrets.
 func MemberSecretSelector() string {
 	return fields.OneTermEqualSelector("type", string(MemberSecretType)).String()
+}
+
+// RenewedSecretSelector returns the field selector of Secrets with renewed credentials.
+func RenewedSecretSelector() string {
+	return fields.OneTermEqualSelector("type", string(RenewedSecretType)).String()
+}
+
+// RenewedSecretName returns the name of the Secret with the renewed credential of a member
+// Secret. Conventional names of member Secrets have no dots.
+func RenewedSecretName(memberSecret string) string { return memberSecret + renewedSuffix }
+
+// MemberSecretOf returns the name of the member Secret that a Secret with a renewed
+// credential belongs to, and false if its name is not that of such a Secret.
+func MemberSecretOf(renewedSecret string) (string, bool) {
+	return strings.CutSuffix(renewedSecret, renewedSuffix)
 }
 
 // MemberSecretName returns the conventional name of the Secret for the member with the given ID.

@@ -164,11 +164,15 @@ const (
 	MemberConnecting MemberState = "Connecting"
 	// MemberConnected means that the member was seen recently.
 	MemberConnected MemberState = "Connected"
+	// MemberUnavailable is like MemberStale, but the Kubernetes API of the member
+	// responds: only mcs-apiserver there does not.
+	MemberUnavailable MemberState = "Unavailable"
 	// MemberStale means that the member has not been seen recently, or only by
-	// another replica of mcs-apiserver. Its exports and endpoints are unchanged.
+	// another replica of mcs-apiserver. Its exports are unchanged, and so are its
+	// endpoints, unless it has been silent for its TTL and they do not answer.
 	MemberStale MemberState = "Stale"
 	// MemberLost means that the member has not been seen for longer than its
-	// TTL.
+	// TTL, and its endpoints do not answer either or cannot be asked.
 	MemberLost MemberState = "Lost"
 	// MemberRefused means that the member is not accepted, because its Secret
 	// is invalid or its identity does not match the Secret.
@@ -179,8 +183,12 @@ const (
 type LostPolicy string
 
 const (
-	// LostPolicyWithdraw withdraws the endpoints.
+	// LostPolicyWithdraw withdraws the endpoints, service by service, unless they
+	// answer.
 	LostPolicyWithdraw LostPolicy = "Withdraw"
+	// LostPolicyKeepLast is like LostPolicyWithdraw, but keeps the last ready
+	// endpoints of an import.
+	LostPolicyKeepLast LostPolicy = "KeepLast"
 	// LostPolicyKeep keeps the endpoints in use.
 	LostPolicyKeep LostPolicy = "Keep"
 )
@@ -201,6 +209,9 @@ const (
 	// MemberClusterSetIP indicates whether the cluster can allocate shared
 	// ClusterSet IPs. Absent if the cluster has no allocation CIDR.
 	MemberClusterSetIP = "ClusterSetIP"
+	// MemberEndpointsReachable indicates whether the endpoints of a silent member
+	// accept connections from this cluster. Absent while there is nothing to report.
+	MemberEndpointsReachable = "EndpointsReachable"
 	// MemberExportAges indicates whether the ages that the member claims for its
 	// exports are plausible. Unknown if it is unknown when the member joined.
 	MemberExportAges = "ExportAges"
@@ -225,6 +236,14 @@ const (
 	// ReasonOutdated is the reason of MemberSynced while another replica may know newer
 	// exports of the member, and nothing of it may be changed or withdrawn.
 	ReasonOutdated = "Outdated"
+	// ReasonEndpointsAnswer, ReasonEndpointsSilent, ReasonEndpointsCannotBeAsked,
+	// ReasonEndpointsNotAsked and ReasonNoVantagePoint are the reasons of
+	// MemberEndpointsReachable.
+	ReasonEndpointsAnswer        = "EndpointsAnswer"
+	ReasonEndpointsSilent        = "EndpointsSilent"
+	ReasonEndpointsCannotBeAsked = "EndpointsCannotBeAsked"
+	ReasonEndpointsNotAsked      = "EndpointsNotAsked"
+	ReasonNoVantagePoint         = "NoVantagePoint"
 	// ReasonInvalidObjects is the reason of MemberSynced if objects of the member are
 	// rejected or admitted only in part.
 	ReasonInvalidObjects = "InvalidObjects"
@@ -255,6 +274,14 @@ type MemberStatus struct {
 	// lost.
 	TTLSeconds int32
 	LostPolicy LostPolicy
+	// Expired indicates whether the member has been silent for its TTL, in all
+	// replicas of mcs-apiserver. Its endpoints are kept only if they answer, or the
+	// lost policy says so.
+	Expired bool
+	// Overdue indicates whether the member has been silent for one hour longer than
+	// its TTL. Its endpoints are not kept, even if they answer, unless the lost
+	// policy says so. This does not follow from LastSeen: clocks may be wrong.
+	Overdue bool
 	// Exports and Endpoints count what is known of the member.
 	Exports   int32
 	Endpoints int32

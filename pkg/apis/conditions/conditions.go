@@ -7,6 +7,7 @@ package conditions
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -18,6 +19,9 @@ func Problems(conditions []metav1.Condition) []string {
 	var failed, unknown []string
 	for _, condition := range conditions {
 		text := fmt.Sprintf("%s: %s", condition.Reason, condition.Message)
+		if slices.Contains(failed, text) || slices.Contains(unknown, text) {
+			continue
+		}
 		switch condition.Status {
 		case metav1.ConditionFalse:
 			failed = append(failed, text)

@@ -21,6 +21,8 @@ func TestProblemsPreferFailedConditions(t *testing.T) {
 	}{
 		{"all True", []metav1.Condition{succeeded}, nil},
 		{"False hides Unknown", []metav1.Condition{unknown, failed, succeeded}, []string{"Broken: fix it"}},
+		{"the same twice", []metav1.Condition{failed, {Type: "D", Status: metav1.ConditionFalse, Reason: "Broken", Message: "fix it"}}, []string{"Broken: fix it"}},
+		{"the same reason twice", []metav1.Condition{failed, {Type: "D", Status: metav1.ConditionFalse, Reason: "Broken", Message: "fix that"}}, []string{"Broken: fix it", "Broken: fix that"}},
 		{"only Unknown", []metav1.Condition{unknown, succeeded}, []string{"Waiting: not read yet"}},
 	} {
 		if diff := cmp.Diff(test.want, Problems(test.conditions)); diff != "" {

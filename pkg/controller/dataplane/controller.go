@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -28,11 +27,14 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/sourceindex"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 )
 
@@ -41,11 +43,14 @@ const (
 	// many of those that one source cluster causes: none can occupy all of them.
 	workers           = 16
 	workersPerCluster = 4
-	// byImport indexes objects by the import that they belong to.
-	byImport = "import"
-	// byCluster indexes objects by their source cluster.
-	byCluster = "cluster"
+	byImport          = sourceindex.ByImport
+	byCluster         = sourceindex.ByCluster
 )
+
+// Findings are what connections to the endpoints of silent members found.
+type Findings interface {
+	Finding(cluster string, service types.NamespacedName) liveness.Finding
+}
 
 // Controller writes derived Services and imported EndpointSlices.
 type Controller struct {
@@ -56,6 +61,7 @@ type Controller struct {
 	pace     *pace.Limiter[key]
 	handlers loop.Handlers
 	refusals *refusals
+	findings Findings
 	imports  multiclusterxlisters.ServiceImportLister
 	wanting  cache.Indexer // the imports, indexed by their shared ClusterSet IPs
 	members  clustersetlisters.MemberLister
@@ -67,8 +73,8 @@ type Controller struct {
 	// addresses are the last cluster IPs of derived Services, so that one that is
 	// deleted by accident is created again with them.
 	addresses map[types.NamespacedName]address
-	// lost are the clusters whose endpoints are withdrawn.
-	lost sets.Set[string]
+	// silent are the members that have been silent for their TTL, as last known.
+	silent map[string]*clustersetv1alpha1.Member
 	// outdated are the members of which another replica may know newer exports, and
 	// until when they count as such; zero as long as mcs-apiserver says so.
 	outdated map[string]time.Time
@@ -85,8 +91,9 @@ type address struct {
 }
 
 // New returns a controller. computed and own are the client and the informer factory
-// of the mcs-apiserver API, client and host those of the cluster's own API.
-func New(client kubernetes.Interface, computed versioned.Interface, clock clock.PassiveClock, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+// of the mcs-apiserver API, client and host those of the cluster's own API. Reconsider
+// is to be called when findings change.
+func New(client kubernetes.Interface, computed versioned.Interface, clock clock.PassiveClock, findings Findings, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
 	imports := own.MulticlusterX().V1beta1().ServiceImports()
 	exported := own.ClusterSet().V1alpha1().ExportedServices()
 	exportedSlices := own.ClusterSet().V1alpha1().ExportedEndpointSlices()
@@ -106,7 +113,8 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		services:       services.Informer().GetIndexer(),
 		slices:         endpointSlices.Informer().GetIndexer(),
 		addresses:      map[types.NamespacedName]address{},
-		lost:           sets.New[string](),
+		silent:         map[string]*clustersetv1alpha1.Member{},
+		findings:       findings,
 		outdated:       map[string]time.Time{},
 		postponed:      map[string]bool{},
 		refusals:       newRefusals(clock),
@@ -120,7 +128,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		endpointSlices.Informer(): loop.OnChange(c.enqueueOwned),
 		members.Informer():        loop.OnChange(c.memberChanged),
 	}
-	byOrigin := cache.Indexers{byImport: indexByImport, byCluster: indexByCluster}
+	byOrigin := sourceindex.Indexers()
 	return c, errors.Join(
 		loop.EnsureIndexers(services.Informer(), cache.Indexers{byAddress: indexByAddress}),
 		loop.EnsureIndexers(imports.Informer(), cache.Indexers{byWantedIP: indexByWantedIP}),
@@ -128,29 +136,6 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		loop.EnsureIndexers(exportedSlices.Informer(), byOrigin),
 		loop.EnsureIndexers(endpointSlices.Informer(), byOrigin),
 	)
-}
-
-// indexByImport returns the import that the labels of an object name.
-func indexByImport(object any) ([]string, error) {
-	metadata, ok := object.(metav1.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T has no metadata", object)
-	}
-	if name := metadata.GetLabels()[multicluster.ServiceNameLabel]; name != "" {
-		return []string{metadata.GetNamespace() + "/" + name}, nil
-	}
-	return nil, nil
-}
-
-func indexByCluster(object any) ([]string, error) {
-	metadata, ok := object.(metav1.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T has no metadata", object)
-	}
-	if cluster := metadata.GetLabels()[multicluster.SourceClusterLabel]; cluster != "" {
-		return []string{cluster}, nil
-	}
-	return nil, nil
 }
 
 // serviceChanged remembers the cluster IPs of derived Services.
@@ -216,13 +201,25 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 	case key.cluster == "":
 		return c.applyService(ctx, key.NamespacedName, serviceImport)
 	}
+	return c.syncSlices(ctx, key, serviceImport)
+}
+
+// syncSlices imports or withdraws the endpoints of one cluster.
+func (c *Controller) syncSlices(ctx context.Context, key key, serviceImport *multiclusterxv1beta1.ServiceImport) error {
+	verdict := c.verdict(key)
+	if verdict == leaveEndpoints && c.exports(key) {
+		return nil // it is enqueued again when it is known whether they answer
+	}
 	service := c.existingService(key.NamespacedName)
-	if service == nil || !isDerived(service) || service.DeletionTimestamp != nil || mustReplace(service, serviceImport) {
+	if service == nil || !isDerivedFrom(service, key.Name) || service.DeletionTimestamp != nil || mustReplace(service, serviceImport) {
 		return nil // the event of the derived Service follows
 	}
 	exporter, err := c.exporter(key)
 	if err != nil {
 		return err
+	}
+	if verdict == withdrawEndpoints {
+		exporter = nil
 	}
 	return c.applySlices(ctx, key, serviceImport, service, exporter)
 }
@@ -239,7 +236,7 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 		return c.postponeOutdated(slice.Labels[multicluster.SourceClusterLabel])
 	})
 	stays := len(slices) < existing
-	hasService := service != nil && isDerived(service) && !stays
+	hasService := service != nil && isDerivedFrom(service, name.Name) && !stays
 	if len(slices) == 0 && !hasService && (stays || !c.hadAddresses(name)) {
 		c.refusals.forget(name)
 		return nil
@@ -306,14 +303,8 @@ func (c *Controller) existingSlices(key types.NamespacedName) map[string]*discov
 }
 
 // exporter returns the service of a cluster with its endpoints. It returns nil if the
-// cluster does not export the service, or if its endpoints are withdrawn.
+// cluster does not export the service.
 func (c *Controller) exporter(key key) (*exporter, error) {
-	c.mu.Lock()
-	lost := c.lost.Has(key.cluster)
-	c.mu.Unlock()
-	if lost {
-		return nil, nil
-	}
 	services, err := c.exported.ByIndex(byImport, key.String())
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 	host := informers.NewSharedInformerFactory(w.client, 0)
 	own := mcsinformers.NewSharedInformerFactory(w.served, 0)
 	var err error
-	if w.Controller, err = New(w.client, w.served, w.clock, host, own); err != nil {
+	if w.Controller, err = New(w.client, w.served, w.clock, nil, host, own); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.queue.ShutDown)
@@ -184,6 +184,27 @@ func TestUnmanagedObjectsAreNotTouched(t *testing.T) {
 	w.enqueueOwned(slice)
 	if got := w.queued(); got != "" {
 		t.Errorf("enqueued %s", got)
+	}
+}
+
+// R272: an import with a name that was chosen so that its derived Service has the name of
+// another one neither changes nor deletes that one.
+func TestDerivedServicesOfOtherImportsAreNotTouched(t *testing.T) {
+	w := newWorld(t)
+	other := defaulted(desiredService(nil, newImport(), variant{}))
+	other.Labels[multicluster.ServiceNameLabel] = "other"
+	w.hold(t, "service", other)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	if err := w.reconcile(t, web); err == nil || !strings.Contains(err.Error(), "name conflict") || !strings.Contains(err.Error(), `"other"`) {
+		t.Errorf("got error %v, want a name conflict", err)
+	}
+	if err := w.caches["import"].Delete(newImport()); err != nil {
+		t.Fatal(err)
+	}
+	w.sync1(t)
+	if got := w.written(); got != "" {
+		t.Errorf("got requests %q", got)
 	}
 }
 

@@ -49,7 +49,7 @@ func run(t *testing.T, writing time.Duration, test func(t *testing.T, h *host)) 
 		h := &host{client: kubernetesfake.NewClientset(), served: mcsfake.NewSimpleClientset(), writes: map[string]int{}, times: map[string][]time.Time{}}
 		ctx, stop := context.WithCancel(t.Context())
 		hosted, own := informers.NewSharedInformerFactory(h.client, 0), mcsinformers.NewSharedInformerFactory(h.served, 0)
-		controller, err := New(slowClient{h.client, h, writing}, h.served, clock.RealClock{}, hosted, own)
+		controller, err := New(slowClient{h.client, h, writing}, h.served, clock.RealClock{}, nil, hosted, own)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,8 +119,33 @@ func (c *Controller) enqueueExporter(object metav1.Object) {
 	labels := object.GetLabels()
 	name, cluster := labels[multicluster.ServiceNameLabel], labels[multicluster.SourceClusterLabel]
 	if name != "" && cluster != "" {
-		c.queue.Add(key{types.NamespacedName{Namespace: object.GetNamespace(), Name: name}, cluster})
+		c.enqueueSource(key{types.NamespacedName{Namespace: object.GetNamespace(), Name: name}, cluster})
+		c.forgetFormer(cluster)
 	}
+}
+
+// enqueueSource enqueues the imported EndpointSlices of one source cluster, and of those
+// whose endpoints are kept only if no others are ready.
+func (c *Controller) enqueueSource(source key) {
+	c.queue.Add(source)
+	c.mu.Lock()
+	var last []string
+	for cluster, entry := range c.silent {
+		if cluster != source.cluster && entry.Status.LostPolicy == clustersetv1alpha1.LostPolicyKeepLast {
+			last = append(last, cluster)
+		}
+	}
+	c.mu.Unlock()
+	for _, cluster := range last {
+		if key := (key{source.NamespacedName, cluster}); c.exports(key) {
+			c.queue.Add(key)
+		}
+	}
+}
+
+// exports reports whether a cluster exports a service.
+func (c *Controller) exports(key key) bool {
+	return slices.Contains(c.exporters(key.NamespacedName), key.cluster)
 }
 
 // enqueueOwned enqueues the import of an imported EndpointSlice, whatever its source

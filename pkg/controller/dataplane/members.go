@@ -16,14 +16,15 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
 // settleTime is how long a member still counts as outdated when mcs-apiserver has read
 // it: its exports arrive in other watches than its state.
 const settleTime = 500 * time.Millisecond
 
-// memberChanged enqueues the imports of a member that was lost or came back: its
-// endpoints are withdrawn or restored. It also does if what is known of the member is no
+// memberChanged enqueues the imports of a member that has been silent for its TTL or came
+// back: its endpoints may be withdrawn or restored. It also does if what is known of the member is no
 // longer outdated. Other changes need no action: the exports of a cluster that left the
 // ClusterSet are deleted, and until then its endpoints stay as they are.
 func (c *Controller) memberChanged(object metav1.Object) {
@@ -37,7 +38,11 @@ func (c *Controller) memberChanged(object metav1.Object) {
 	}
 	c.setOutdated(changed.Status.ClusterID, entry)
 	c.resume()
-	if entry == nil || !c.setLost(entry) {
+	if entry == nil {
+		c.forgetFormer(changed.Status.ClusterID)
+		return
+	}
+	if !c.setSilent(entry) {
 		return
 	}
 	exported, err := c.exported.ByIndex(byCluster, entry.Name)
@@ -145,7 +150,7 @@ func (c *Controller) setOutdated(member string, entry *clustersetv1alpha1.Member
 	case outdated(entry):
 		c.outdated[member] = time.Time{}
 	case !before:
-	case entry == nil || entry.Status.State == clustersetv1alpha1.MemberLost || entry.Status.State == clustersetv1alpha1.MemberRefused:
+	case entry == nil || entry.Status.Expired || entry.Status.State == clustersetv1alpha1.MemberLost || entry.Status.State == clustersetv1alpha1.MemberRefused:
 		delete(c.outdated, member) // nothing is going to be read
 	case until.IsZero():
 		c.outdated[member] = c.clock.Now().Add(settleTime)
@@ -164,32 +169,138 @@ func outdated(entry *clustersetv1alpha1.Member) bool {
 	return synced != nil && (synced.Reason == clusterset.ReasonOutdated || synced.Reason == clusterset.ReasonUnrecorded)
 }
 
-// setLost records whether the endpoints of a member are withdrawn, and reports
-// whether that changed.
-func (c *Controller) setLost(entry *clustersetv1alpha1.Member) bool {
-	withdrawn, known := withdrawn(entry)
+// setSilent records whether a member has been silent for its TTL, and reports whether that
+// changed what happens to its endpoints.
+func (c *Controller) setSilent(entry *clustersetv1alpha1.Member) bool {
+	expired, known := expired(entry)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !known || c.lost.Has(entry.Name) == withdrawn {
+	before := c.silent[entry.Name]
+	switch {
+	case !known:
 		return false
+	case expired:
+		c.silent[entry.Name] = entry
+	default:
+		delete(c.silent, entry.Name)
 	}
-	if withdrawn {
-		c.lost.Insert(entry.Name)
-	} else {
-		c.lost.Delete(entry.Name)
+	after := c.silent[entry.Name]
+	if kept(before) || kept(after) {
+		return kept(before) != kept(after)
 	}
-	return true
+	was, is := &before.Status, &after.Status
+	return was.LostPolicy != is.LostPolicy || was.State != is.State || was.Overdue != is.Overdue
 }
 
-// withdrawn reports whether the endpoints of a member are withdrawn, because it is
-// lost and its policy does not keep them. known is false for a member that has not
-// been reached yet, or was refused.
-func withdrawn(entry *clustersetv1alpha1.Member) (withdrawn, known bool) {
-	switch entry.Status.State {
-	case clustersetv1alpha1.MemberLost:
-		return entry.Status.LostPolicy != clustersetv1alpha1.LostPolicyKeep, true
-	case clustersetv1alpha1.MemberLocal, clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale:
-		return false, true
+// forgetFormer forgets a cluster that is no longer a member, and exports nothing any more.
+// Until then, endpoints that were withdrawn must not return.
+func (c *Controller) forgetFormer(cluster string) {
+	exported, err := c.exported.ByIndex(byCluster, cluster)
+	if _, missing := c.members.Get(cluster); err != nil || len(exported) > 0 || missing == nil {
+		return
 	}
-	return false, false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.silent, cluster)
+}
+
+// kept reports whether all endpoints of a member are used, whether they answer or not. It is
+// nil unless the member has been silent for its TTL.
+func kept(entry *clustersetv1alpha1.Member) bool {
+	return entry == nil || entry.Status.LostPolicy == clustersetv1alpha1.LostPolicyKeep
+}
+
+// silentMember returns a member that has been silent for its TTL, nil if it has not.
+func (c *Controller) silentMember(cluster string) *clustersetv1alpha1.Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.silent[cluster]
+}
+
+// Reconsider enqueues a service of a member, of which something else was found. It does not
+// block.
+func (c *Controller) Reconsider(cluster string, service types.NamespacedName) {
+	c.enqueueSource(key{service, cluster})
+}
+
+// verdict returns what happens to the endpoints that a cluster exports for a service.
+func (c *Controller) verdict(key key) verdict {
+	entry := c.silentMember(key.cluster)
+	if entry == nil {
+		return useEndpoints
+	}
+	alone := judge(entry, c.finding(key))
+	if alone != withdrawEndpoints || entry.Status.LostPolicy != clustersetv1alpha1.LostPolicyKeepLast {
+		return alone
+	}
+	contributions := map[string]contribution{}
+	for _, cluster := range c.exporters(key.NamespacedName) {
+		source := key
+		source.cluster = cluster
+		silent := c.silentMember(cluster)
+		contributions[cluster] = contribution{
+			verdict:  judge(silent, c.finding(source)),
+			keepLast: silent != nil && silent.Status.LostPolicy == clustersetv1alpha1.LostPolicyKeepLast,
+			ready:    c.ready(source),
+		}
+	}
+	return decide(key.cluster, contributions)
+}
+
+// finding returns what was found about the endpoints that a cluster exports for a service. Of
+// endpoints that are imported, but not known, nothing is.
+func (c *Controller) finding(key key) liveness.Finding {
+	found := liveness.Unaskable
+	if c.findings != nil {
+		found = c.findings.Finding(key.cluster, key.NamespacedName)
+	}
+	if found == liveness.Unaskable && c.unknown(key) {
+		return liveness.Pending
+	}
+	return found
+}
+
+// unknown reports whether the endpoints that a silent member exports for a service are
+// imported, but not known: mcs-apiserver was restarted while they were withdrawn, and has
+// not read the member since. The leader before this one found that they answer.
+func (c *Controller) unknown(key key) bool {
+	entry := c.silentMember(key.cluster)
+	if entry == nil || entry.Status.Synced {
+		return false
+	}
+	exporter, err := c.exporter(key)
+	if err != nil || exporter == nil || len(exporter.slices) > 0 {
+		return false
+	}
+	for _, slice := range c.existingSlices(key.NamespacedName) {
+		if slice.Labels[multicluster.SourceClusterLabel] == key.cluster {
+			return true
+		}
+	}
+	return false
+}
+
+// exporters returns the clusters that export a service.
+func (c *Controller) exporters(name types.NamespacedName) []string {
+	exported, err := c.exported.ByIndex(byImport, name.String())
+	if err != nil {
+		return nil // unreachable: the index exists
+	}
+	clusters := make([]string, 0, len(exported))
+	for _, object := range exported {
+		clusters = append(clusters, object.(*clustersetv1alpha1.ExportedService).Spec.Cluster)
+	}
+	return clusters
+}
+
+// ready reports whether a ready endpoint that a cluster exports for a service is imported, or
+// would be.
+func (c *Controller) ready(key key) bool {
+	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
+	service := c.existingService(key.NamespacedName)
+	if err != nil || service == nil {
+		return false
+	}
+	exporter, err := c.exporter(key)
+	return err == nil && exporter != nil && hasReady(serviceImport, service, *exporter)
 }

@@ -9,27 +9,27 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
-func (w *world) member(t *testing.T, id string, state clustersetv1alpha1.MemberState, policy clustersetv1alpha1.LostPolicy) string {
+func (w *world) east(t *testing.T, state clustersetv1alpha1.MemberState, policy clustersetv1alpha1.LostPolicy) string {
 	t.Helper()
-	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: id}, Status: clustersetv1alpha1.MemberStatus{ClusterID: id, State: state, LostPolicy: policy}}
+	entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{
+		ClusterID: "east", State: state, LostPolicy: policy, LastSeen: ptr.To(metav1.NewTime(w.clock.Now())), TTLSeconds: 60,
+	}}
 	w.hold(t, "member", entry)
 	w.memberChanged(entry)
 	return w.queued()
 }
 
-func (w *world) clusters(t *testing.T) string {
-	t.Helper()
+// clusters returns those whose endpoints are used.
+func (w *world) clusters() string {
 	var ids []string
 	for _, cluster := range sets.List(w.sources(web)) {
-		found, err := w.exporter(key{web, cluster})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found != nil {
+		source := key{web, cluster}
+		if w.verdict(source) != withdrawEndpoints && w.exports(source) {
 			ids = append(ids, cluster)
 		}
 	}
@@ -59,17 +59,17 @@ func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
 		{clustersetv1alpha1.MemberLost, withdraw, "shop/web@east", "here,west"},
 		{clustersetv1alpha1.MemberConnected, withdraw, "shop/web@east", "east,here,west"},
 	} {
-		if queued, using := w.member(t, "east", step.state, step.policy), w.clusters(t); queued != step.queued || using != step.using {
+		if queued, using := w.east(t, step.state, step.policy), w.clusters(); queued != step.queued || using != step.using {
 			t.Errorf("step %d, %s/%s: enqueued %q and uses %s, want %q and %s", i, step.state, step.policy, queued, using, step.queued, step.using)
 		}
 	}
-	w.member(t, "east", clustersetv1alpha1.MemberLost, withdraw)
+	w.east(t, clustersetv1alpha1.MemberLost, withdraw)
 	gone := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east"}}
 	if err := w.caches["member"].Delete(gone); err != nil {
 		t.Fatal(err)
 	}
 	w.memberChanged(gone)
-	if queued, using := w.queued(), w.clusters(t); queued != "" || using != "here,west" {
+	if queued, using := w.queued(), w.clusters(); queued != "" || using != "here,west" {
 		t.Errorf("without a Member: enqueued %q and uses %s, want the endpoints to stay withdrawn", queued, using)
 	}
 }
@@ -79,11 +79,11 @@ func TestEndpointsFollowTheStateOfTheirMember(t *testing.T) {
 func TestRefusedMemberDoesNotAffectOthers(t *testing.T) {
 	w := newWorld(t)
 	w.export(t, exportedBy("east", ready("10.1.0.1")))
-	w.member(t, "east", clustersetv1alpha1.MemberConnected, "")
+	w.east(t, clustersetv1alpha1.MemberConnected, "")
 	impostor := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "secret.twin"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east", State: clustersetv1alpha1.MemberLost}}
 	w.hold(t, "member", impostor)
 	w.memberChanged(impostor)
-	if queued, using := w.queued(), w.clusters(t); queued != "" || using != "east" {
+	if queued, using := w.queued(), w.clusters(); queued != "" || using != "east" {
 		t.Errorf("enqueued %q and uses %s", queued, using)
 	}
 }

@@ -28,6 +28,12 @@ func isDerived(service *corev1.Service) bool {
 	return service.Labels[multicluster.ManagedByLabel] == multicluster.ManagedBy && service.Labels[multicluster.ServiceNameLabel] != ""
 }
 
+// isDerivedFrom reports whether a Service is the derived Service of the import with a name.
+// Two imports in a namespace can have the same name for it, if somebody chose one of them so.
+func isDerivedFrom(service *corev1.Service, name string) bool {
+	return isDerived(service) && service.Labels[multicluster.ServiceNameLabel] == name
+}
+
 // desiredService returns the derived Service of an import, given the existing one.
 // Fields, labels and annotations that others own are preserved.
 func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport, form variant) *corev1.Service {

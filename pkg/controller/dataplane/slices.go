@@ -49,8 +49,7 @@ func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
 func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
 	desired := map[string]*discoveryv1.EndpointSlice{}
 	for _, source := range exporter.slices {
-		// The import may not reflect yet which families the derived Service has.
-		if !hasFamily(serviceImport.Spec.IPFamilies, source.Spec.AddressType) || !hasFamily(owner.Spec.IPFamilies, source.Spec.AddressType) {
+		if !isImported(serviceImport, owner, source) {
 			continue
 		}
 		ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
@@ -63,6 +62,26 @@ func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *cor
 		}
 	}
 	return desired
+}
+
+// isImported reports whether an import has the IP family of a slice. It may not reflect yet
+// which families the derived Service has.
+func isImported(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, source *clustersetv1alpha1.ExportedEndpointSlice) bool {
+	return hasFamily(serviceImport.Spec.IPFamilies, source.Spec.AddressType) && hasFamily(owner.Spec.IPFamilies, source.Spec.AddressType)
+}
+
+// hasReady reports whether any endpoint that is imported from a cluster is ready, at a port of
+// the import if that has any.
+func hasReady(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter) bool {
+	for _, source := range exporter.slices {
+		serves := len(serviceImport.Spec.Ports) == 0 || len(slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)) > 0
+		if isImported(serviceImport, owner, source) && serves && slices.ContainsFunc(importEndpoints(nil, exporter.own(), source), func(endpoint discoveryv1.Endpoint) bool {
+			return ptr.Deref(endpoint.Conditions.Ready, true)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 type sliceVerb int

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
@@ -26,6 +27,10 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	existing := c.existingService(name)
 	if existing != nil && !isDerived(existing) {
 		return fmt.Errorf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", existing.Name)
+	}
+	if existing != nil && !isDerivedFrom(existing, name.Name) {
+		return fmt.Errorf("name conflict: Service %q is derived from ServiceImport %q, which keeps it; withdraw that one, or export the Service with another name",
+			existing.Name, existing.Labels[multicluster.ServiceNameLabel])
 	}
 	if existing != nil && existing.DeletionTimestamp != nil {
 		return nil

@@ -230,16 +230,16 @@ func allocationOf(member *clustersetv1alpha1.Member) (cidrs []string, accepted b
 
 // exportsOf returns the exports of a service. For this cluster, the recorded
 // decision counts: the feed may lag behind. It does not count if a cluster is
-// expelled that made it or that it was heard through. The undecided export of a lost
-// member is left out, since that member may never allocate. An export that requests no
-// address stays: its decision takes effect without being recorded.
+// expelled that made it or that it was heard through. The undecided export of a member
+// that has been silent for its TTL is left out, since that member may never allocate. An
+// export that requests no address stays: its decision takes effect without being recorded.
 func exportsOf(request Request) []clustersetip.Export {
 	lost, expelled := sets.New[string](), sets.New[string]()
 	for _, member := range request.Members {
 		if Expelled(member) {
 			expelled.Insert(member.Status.ClusterID)
 		}
-		if member.Status.State == clustersetv1alpha1.MemberLost {
+		if member.Status.State == clustersetv1alpha1.MemberLost || member.Status.Expired {
 			lost.Insert(member.Status.ClusterID)
 		}
 	}

@@ -151,7 +151,7 @@ func silentHere(members []*clustersetv1alpha1.Member, now time.Time) map[string]
 func seenElsewhere(status *clustersetv1alpha1.MemberStatus, since time.Time) bool {
 	switch status.State {
 	case clustersetv1alpha1.MemberStale:
-		return status.LastSeen != nil && status.LastSeen.After(since)
+		return !status.Expired && status.LastSeen != nil && status.LastSeen.After(since)
 	case clustersetv1alpha1.MemberConnecting:
 		synced := meta.FindStatusCondition(status.Conditions, clusterset.MemberSynced)
 		return synced != nil && synced.Reason == clusterset.ReasonOutdated

@@ -42,6 +42,8 @@ func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 	neverSeen.Status.LastSeen = nil
 	unread, never := memberOf("unread", clustersetv1alpha1.MemberConnecting, no, long, recently), memberOf("connecting", clustersetv1alpha1.MemberConnecting, no, long, recently)
 	unread.Status.Conditions = append(unread.Status.Conditions, metav1.Condition{Type: clusterset.MemberSynced, Reason: clusterset.ReasonOutdated})
+	answering := memberOf("answering", stale, no, long, recently) // its endpoints answer, but no replica sees it
+	answering.Status.Expired = true
 	relayed := memberOf("relayed", stale, no, long, recently)
 	relayed.Status.Path = []string{"relayed", "hub"}
 	silent := silentHere([]*clustersetv1alpha1.Member{
@@ -51,7 +53,7 @@ func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 		memberOf("connected", connected, metav1.ConditionTrue, long, recently),
 		memberOf("lost", clustersetv1alpha1.MemberLost, no, long, recently),
 		memberOf("unknown", stale, metav1.ConditionUnknown, long, recently),
-		withoutTTL, withoutConditions, neverSeen, unread, never, relayed,
+		withoutTTL, withoutConditions, neverSeen, unread, never, answering, relayed,
 	}, now)
 	if names := slices.Sorted(maps.Keys(silent)); strings.Join(names, ",") != "silent,unread" || !silent["silent"].Equal(long) {
 		t.Errorf("silent are %v", silent)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,9 +35,17 @@ import (
 // that do not agree for a while must not write in turns.
 const renewEvery = 10 * time.Second
 
+// A hub may relay other clusters every time it is asked. relayedRate is how many Leases of
+// clusters that one hub relays are created per second, and relayedBurst how many at once.
+// The same limits hold for all that are deleted.
+const (
+	relayedRate  = 20
+	relayedBurst = 200
+)
+
 const (
 	// maxSkew is how far ahead the clock of another replica may be. A Lease that was
-	// renewed later than that is renewed as if it had never been.
+	// renewed later than that is renewed with the next sighting, as if it had never been.
 	maxSkew = 10 * time.Second
 	// writeTimeout limits one write: the other Leases wait for it.
 	writeTimeout = 5 * time.Second
@@ -51,9 +60,17 @@ type Controller struct {
 	handlers  loop.Handlers
 	members   clustersetlisters.MemberLister
 	leases    coordinationv1listers.LeaseLister
-	// written are when this replica last wrote the Lease of a member. Only the worker
-	// uses it.
-	written map[string]time.Time
+	// written is what this replica last wrote about a member. Only the worker uses it.
+	written map[string]written
+	// relayed limits how many Leases are created, by hub. Only the worker uses it.
+	relayed map[string]*rate.Limiter
+}
+
+// written is when the Lease of a member was last written, and the last sighting of the own
+// server in it.
+type written struct {
+	at   time.Time
+	seen sighting.Sighting
 }
 
 // New returns a controller for the Leases in a namespace. host is an informer factory for
@@ -62,9 +79,10 @@ func New(client coordinationv1client.LeasesGetter, clock clock.PassiveClock, nam
 	members := own.ClusterSet().V1alpha1().Members()
 	leases := host.Coordination().V1().Leases()
 	c := &Controller{
-		client: client, clock: clock, namespace: namespace, queue: loop.NewQueue("memberlease"),
-		members: members.Lister(), leases: leases.Lister(), written: map[string]time.Time{},
+		client: client, clock: clock, namespace: namespace, members: members.Lister(), leases: leases.Lister(),
+		written: map[string]written{}, relayed: map[string]*rate.Limiter{},
 	}
+	c.queue = loop.NewFairQueue("memberlease", 1, c.source)
 	c.handlers = loop.Handlers{
 		members.Informer(): loop.OnChange(func(object metav1.Object) { c.queue.Add(types.NamespacedName{Name: object.GetName()}) }),
 		leases.Informer():  loop.OnChange(c.leaseChanged),
@@ -86,6 +104,33 @@ func (c *Controller) Run(ctx context.Context) error {
 	return c.handlers.Run(ctx, c.queue, 1, c.sync)
 }
 
+// source returns what a Lease is attributed to: a hub, if it is that of a cluster that the
+// hub relays, or the cluster. All Leases without a member are attributed to the same.
+func (c *Controller) source(key types.NamespacedName) string {
+	entry, err := c.members.Get(key.Name)
+	switch {
+	case err != nil:
+		return ""
+	case len(entry.Status.Path) > 1:
+		return entry.Status.Path[len(entry.Status.Path)-1]
+	}
+	return key.Name
+}
+
+// allows reports whether a Lease may be created or deleted now.
+func (c *Controller) allows(key types.NamespacedName) bool {
+	source := c.source(key)
+	if source == key.Name {
+		return true
+	}
+	limiter, ok := c.relayed[source]
+	if !ok {
+		limiter = rate.NewLimiter(relayedRate, relayedBurst)
+		c.relayed[source] = limiter
+	}
+	return limiter.AllowN(c.clock.Now(), 1)
+}
+
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	existing, err := c.leases.Leases(c.namespace).Get(sighting.LeaseName(key.Name))
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -98,21 +143,31 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		entry = nil
 	}
-	wanted := desired(existing, entry, c.clock.Now())
+	last := c.written[key.Name]
+	wanted := desired(existing, entry, last.seen, c.clock.Now())
 	if wanted == existing {
 		return nil
 	}
-	if wait := c.written[key.Name].Add(renewEvery).Sub(c.clock.Now()); wait > 0 {
+	if wait := last.at.Add(renewEvery).Sub(c.clock.Now()); wait > 0 {
 		c.queue.AddAfter(key, wait)
+		return nil
+	}
+	if (existing == nil || wanted == nil) && !c.allows(key) {
+		c.queue.AddAfter(key, renewEvery)
 		return nil
 	}
 	if err := c.write(ctx, existing, wanted); err != nil {
 		return err
 	}
-	c.written[key.Name] = c.clock.Now()
 	if wanted == nil {
 		delete(c.written, key.Name)
+		return nil
 	}
+	last.at = c.clock.Now()
+	if own, recorded := sightingOf(entry), wanted.Spec.RenewTime; own.At.Equal(recorded.Time) {
+		last.seen = own
+	}
+	c.written[key.Name] = last
 	return nil
 }
 
@@ -141,16 +196,15 @@ func (c *Controller) write(ctx context.Context, existing, wanted *coordinationv1
 }
 
 // desired returns the Lease of a member, nil if it should have none, or the existing one
-// if it does not have to be written. Of the sightings of all replicas, the newest counts.
-func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, now time.Time) *coordinationv1.Lease {
+// if it does not have to be written. Of the sightings of all replicas, the newest counts. The
+// clocks of replicas may differ, so that each takes its own for the newest: last is the one
+// that this replica wrote last, which it does not write again.
+func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, last sighting.Sighting, now time.Time) *coordinationv1.Lease {
 	var held sighting.Sighting
 	if existing != nil {
 		var managed bool
 		if held, managed = sighting.FromLease(existing); !managed {
 			return existing
-		}
-		if held.At.After(now.Add(maxSkew)) {
-			held.At = time.Time{}
 		}
 	}
 	if entry == nil || entry.Status.State == clustersetv1alpha1.MemberLocal || entry.Status.State == clustersetv1alpha1.MemberRefused {
@@ -159,21 +213,27 @@ func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, n
 	if entry.Status.LastSeen == nil {
 		return existing // not seen since the server started
 	}
-	lost := entry.Status.State == clustersetv1alpha1.MemberLost
-	seen := sighting.Sighting{Member: entry.Name, UID: entry.Status.ClusterUID, At: entry.Status.LastSeen.Time, Lost: lost}
-	ttl := entry.Status.TTLSeconds
-	switch later := seen.At.Sub(held.At); {
-	case existing == nil, later >= renewEvery:
+	seen, ttl := sightingOf(entry), entry.Status.TTLSeconds
+	later, ahead := seen.At.Sub(held.At), held.At.After(now.Add(maxSkew))
+	isNew := seen.UID != last.UID || !seen.At.Equal(last.At)
+	switch {
+	case existing == nil, isNew && (ahead || later >= renewEvery):
 		return sighting.Record(existing, seen, ttl)
 	case seen.UID != held.UID:
 		return existing // another replica just saw another cluster with this ID
-	case held.Lost && !lost && later > 0:
+	case held.Lost && !seen.Lost && later > 0:
 		return sighting.Record(existing, seen, ttl)
-	case !held.Lost && lost && later >= 0: // the server knows the newest sighting
+	case !held.Lost && seen.Lost && (ahead || later >= 0): // the server knows the newest sighting
 		held.Lost = true
 		return sighting.Record(existing, held, ttl)
 	case ptr.Deref(existing.Spec.LeaseDurationSeconds, 0) != ttl:
 		return sighting.Record(existing, held, ttl)
 	}
 	return existing
+}
+
+// sightingOf returns when the own server, or a replica that it knows of, last saw a member.
+func sightingOf(entry *clustersetv1alpha1.Member) sighting.Sighting {
+	lost := entry.Status.State == clustersetv1alpha1.MemberLost || entry.Status.Expired
+	return sighting.Sighting{Member: entry.Name, UID: entry.Status.ClusterUID, At: entry.Status.LastSeen.Time, Lost: lost}
 }

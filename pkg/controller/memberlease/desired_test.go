@@ -5,6 +5,7 @@ package memberlease
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -107,7 +109,7 @@ func TestDesiredLease(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.existing.DeepCopy()
-			got := desired(test.existing, test.entry, epoch.Add(2*time.Hour))
+			got := desired(test.existing, test.entry, sighting.Sighting{}, epoch.Add(2*time.Hour))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("want (-), got (+): %s", diff)
 			}
@@ -121,10 +123,20 @@ func TestDesiredLease(t *testing.T) {
 	}
 }
 
+// R302: a member that is kept because its endpoints answer has not been seen either, so that
+// a restart does not prolong its silence.
+func TestLeaseOfASilentMemberIsMarkedAlthoughItsEndpointsAnswer(t *testing.T) {
+	kept := member(clustersetv1alpha1.MemberStale, time.Minute, 60)
+	kept.Status.Expired = true
+	if diff := cmp.Diff(lease(time.Minute, 60, markedLost), desired(lease(time.Minute, 60), kept, sighting.Sighting{}, epoch.Add(2*time.Hour))); diff != "" {
+		t.Errorf("want (-), got (+): %s", diff)
+	}
+}
+
 func TestForeignMetadataOfALeaseIsPreserved(t *testing.T) {
 	existing := lease(0, 60)
 	existing.Labels["team"], existing.ResourceVersion = "platform", "7"
-	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60), epoch.Add(time.Hour))
+	got := desired(existing, member(clustersetv1alpha1.MemberConnected, time.Hour, 60), sighting.Sighting{}, epoch.Add(time.Hour))
 	if got.Labels["team"] != "platform" || got.ResourceVersion != "7" {
 		t.Errorf("%+v", got.ObjectMeta)
 	}
@@ -134,7 +146,7 @@ func TestForeignLeaseIsLeftAlone(t *testing.T) {
 	foreign := lease(0, 60)
 	foreign.Labels = nil
 	for _, entry := range []*clustersetv1alpha1.Member{nil, member(clustersetv1alpha1.MemberConnected, time.Hour, 60)} {
-		if got := desired(foreign, entry, epoch.Add(time.Hour)); got != foreign {
+		if got := desired(foreign, entry, sighting.Sighting{}, epoch.Add(time.Hour)); got != foreign {
 			t.Errorf("want the existing Lease, got %v", got)
 		}
 	}
@@ -250,6 +262,26 @@ func TestReplicasRenewOneLease(t *testing.T) {
 	})
 }
 
+// R375: a member is lost. The clock of the server of one replica is two hours ahead: neither
+// sees the member, and each takes its own sighting for the newest.
+func TestLeaseOfASilentMemberDoesNotChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 2)
+		defer r.stop()
+		for replica, ahead := range []time.Duration{0, 2 * time.Hour} {
+			entry := member(clustersetv1alpha1.MemberLost, 0, 60)
+			entry.Status.LastSeen = ptr.To(metav1.NewTime(time.Now().Add(ahead).Truncate(time.Second)))
+			r.show(t, replica, entry)
+		}
+		time.Sleep(time.Minute)
+		before := r.writes()
+		time.Sleep(10 * time.Minute)
+		if got := r.writes() - before; got > 0 {
+			t.Errorf("%d writes in ten minutes, although nobody sees the member", got)
+		}
+	})
+}
+
 // R168: a write that is not answered does not keep the Leases of other members from being
 // renewed.
 func TestWritesHaveADeadline(t *testing.T) {
@@ -292,6 +324,49 @@ func TestReplicasThatDisagreeWriteRarely(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, err := r.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the Lease of a former member: %v", err)
+		}
+	})
+}
+
+// R333: a hub that relays other clusters every time it is asked causes few writes, and the
+// Lease of another member is renewed meanwhile.
+func TestHubThatRelaysEverOtherClustersCausesFewWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 1)
+		defer r.stop()
+		start := time.Now()
+		relayed := func(round, i int) *clustersetv1alpha1.Member {
+			entry := member(clustersetv1alpha1.MemberConnected, 0, 60)
+			entry.Name, entry.Status.LastSeen = fmt.Sprintf("x-%d-%d", round, i), ptr.To(metav1.Now())
+			entry.Status.Path = []string{entry.Name, "hub"}
+			return entry
+		}
+		const rounds, each = 12, 500
+		for round := range rounds {
+			for i := range each {
+				if round > 0 {
+					if err := r.servers[0].Tracker().Delete(members, "", relayed(round-1, i).Name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.show(t, 0, relayed(round, i))
+				synctest.Wait()
+			}
+			honest := member(clustersetv1alpha1.MemberConnected, 0, 60)
+			honest.Status.LastSeen = ptr.To(metav1.Now())
+			r.show(t, 0, honest)
+			time.Sleep(5 * time.Second)
+		}
+		lease, err := r.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), "member-east", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if age := time.Since(lease.Spec.RenewTime.Time); age > 20*time.Second {
+			t.Errorf("the Lease of a member was renewed %s ago", age)
+		}
+		most := 2*(relayedBurst+int(time.Since(start).Seconds())*relayedRate) + rounds
+		if got := r.writes(); got > most || got < relayedBurst {
+			t.Errorf("%d writes, want at most %d", got, most)
 		}
 	})
 }

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -28,6 +27,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
@@ -119,15 +119,15 @@ func (c *Controller) report(entry *clustersetv1alpha1.Member, reason, message st
 		c.queue.AddAfter(types.NamespacedName{Name: entry.Name}, wait)
 		return nil
 	}
-	secret, err := c.secretOf(entry)
-	if secret == nil || err != nil {
+	found, err := secret.ByUID(c.secrets, entry.UID)
+	if found == nil || err != nil {
 		return err // of a cluster that a hub relays
 	}
 	if c.reported[entry.Name] == nil {
 		c.reported[entry.Name] = map[string]report{}
 	}
 	c.reported[entry.Name][reason] = report{c.clock.Now(), message}
-	c.recorder.Eventf(secret, nil, corev1.EventTypeWarning, reason, "Import", "%s", truncate.Bytes("Member "+entry.Name+": "+message, truncate.MaxEventNote))
+	c.recorder.Eventf(found, nil, corev1.EventTypeWarning, reason, "Import", "%s", truncate.Bytes("Member "+entry.Name+": "+message, truncate.MaxEventNote))
 	return nil
 }
 
@@ -139,18 +139,4 @@ func problem(entry *clustersetv1alpha1.Member, conditionType string, reasons []s
 		return ""
 	}
 	return condition.Message
-}
-
-// secretOf returns the Secret of a member, whose UID is that of the member.
-func (c *Controller) secretOf(entry *clustersetv1alpha1.Member) (*corev1.Secret, error) {
-	secrets, err := c.secrets.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	for _, secret := range secrets {
-		if secret.UID == entry.UID {
-			return secret, nil
-		}
-	}
-	return nil, nil
 }

@@ -921,11 +921,11 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "state summarizes the connection to the member. The conditions contain the reasons.\n\nPossible enum values:\n - `\"Connected\"` means that the member was seen recently.\n - `\"Connecting\"` means that the member has not been reached yet.\n - `\"Local\"` is the state of this cluster itself.\n - `\"Lost\"` means that the member has not been seen for longer than its TTL.\n - `\"Refused\"` means that the member is not accepted, because its Secret is invalid or its identity does not match the Secret.\n - `\"Stale\"` means that the member has not been seen recently, or only by another replica of mcs-apiserver. Its exports and endpoints are unchanged.",
+							Description: "state summarizes the connection to the member. The conditions contain the reasons.\n\nPossible enum values:\n - `\"Connected\"` means that the member was seen recently.\n - `\"Connecting\"` means that the member has not been reached yet.\n - `\"Local\"` is the state of this cluster itself.\n - `\"Lost\"` means that the member has not been seen for longer than its TTL, and its endpoints do not answer either or cannot be asked.\n - `\"Refused\"` means that the member is not accepted, because its Secret is invalid or its identity does not match the Secret.\n - `\"Stale\"` means that the member has not been seen recently, or only by another replica of mcs-apiserver. Its exports are unchanged, and so are its endpoints, unless it has been silent for its TTL and they do not answer.\n - `\"Unavailable\"` is like MemberStale, but the Kubernetes API of the member responds: only mcs-apiserver there does not.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Connected", "Connecting", "Local", "Lost", "Refused", "Stale"},
+							Enum:        []interface{}{"Connected", "Connecting", "Local", "Lost", "Refused", "Stale", "Unavailable"},
 						},
 					},
 					"lastSeen": {
@@ -943,10 +943,24 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"lostPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lostPolicy describes what happens to the endpoints of the member when the member is lost.\n\nPossible enum values:\n - `\"Keep\"` keeps the endpoints in use.\n - `\"Withdraw\"` withdraws the endpoints.",
+							Description: "lostPolicy describes what happens to the endpoints of the member when the member is lost.\n\nPossible enum values:\n - `\"Keep\"` keeps the endpoints in use.\n - `\"KeepLast\"` is like LostPolicyWithdraw, but keeps the last ready endpoints of an import.\n - `\"Withdraw\"` withdraws the endpoints, service by service, unless they answer.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Keep", "Withdraw"},
+							Enum:        []interface{}{"Keep", "KeepLast", "Withdraw"},
+						},
+					},
+					"expired": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expired indicates whether the member has been silent for its TTL, in all replicas of mcs-apiserver. Its endpoints are kept only if they answer, or the lost policy says so.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"overdue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "overdue indicates whether the member has been silent for one hour longer than its TTL. Its endpoints are not kept, even if they answer, unless the lost policy says so. This does not follow from lastSeen: clocks may be wrong.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"exports": {

@@ -38,7 +38,7 @@ type Candidate struct {
 	SecretCreated time.Time
 	// ClusterID is the cluster ID in the Secret.
 	ClusterID string
-	// Problem is set if the Secret is invalid.
+	// Problem is set if the Secret is invalid, and was not valid before.
 	Problem error
 	// Expelled is whether the Secret expels the cluster.
 	Expelled bool

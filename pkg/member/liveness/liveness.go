@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package liveness derives the state of a member from the time of its last
-// successful probe.
+// successful probe, and from what connections to its endpoints found.
 package liveness
 
 import (
@@ -22,17 +22,15 @@ const (
 	MinTTL = 2 * StaleAfter
 )
 
-// State returns the state of a member that this replica last saw at a time, and that
-// any replica last saw at another. A member that only other replicas reach is stale
-// here: it is alive, but what is known of it may be outdated.
+// State returns the state of a member, judged by its silence alone. This replica last saw
+// it at a time, and any replica at another. A member that only other replicas reach is stale
+// here: it is alive, but what is known of it may be outdated. Which of the two times is the
+// later one does not matter, so that they may be of different clocks.
 func State(now, here, anywhere time.Time, ttl time.Duration) clusterset.MemberState {
-	if here.After(anywhere) {
-		anywhere = here
-	}
 	switch {
-	case anywhere.IsZero():
+	case here.IsZero() && anywhere.IsZero():
 		return clusterset.MemberConnecting
-	case now.Sub(anywhere) >= ttl:
+	case now.Sub(here) >= ttl && now.Sub(anywhere) >= ttl:
 		return clusterset.MemberLost
 	case now.Sub(here) >= StaleAfter:
 		return clusterset.MemberStale
@@ -44,7 +42,7 @@ func State(now, here, anywhere time.Time, ttl time.Duration) clusterset.MemberSt
 // member cannot be in.
 func Severity(state clusterset.MemberState) int {
 	return slices.Index([]clusterset.MemberState{
-		clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost, clusterset.MemberConnecting, clusterset.MemberRefused,
+		clusterset.MemberConnected, clusterset.MemberUnavailable, clusterset.MemberStale, clusterset.MemberLost, clusterset.MemberConnecting, clusterset.MemberRefused,
 	}, state)
 }
 

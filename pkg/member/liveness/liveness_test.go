@@ -6,6 +6,7 @@ package liveness
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
@@ -57,5 +58,33 @@ func TestWorseStateCounts(t *testing.T) {
 	}
 	if Severity(clusterset.MemberLocal) >= 0 || Severity("Sleepy") >= 0 {
 		t.Error("a state that a member cannot be in has a severity")
+	}
+}
+
+// stepped returns a time as it would have been read had the wall clock, but not the monotonic
+// clock, been set ahead before.
+func stepped(at time.Time, by time.Duration) time.Time {
+	type representation struct {
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	}
+	(*representation)(unsafe.Pointer(&at)).wall += uint64(by/time.Second) << 30 //nolint:gosec // there is no other way to set a clock
+	return at
+}
+
+// R375: the wall clock of this process is set ahead by two hours, two seconds after it saw a
+// member, and one second after or three seconds after another replica did, according to the
+// Lease.
+func TestClockIsSetAhead(t *testing.T) {
+	here := time.Now()
+	now := stepped(here.Add(2*time.Second), 2*time.Hour)
+	if silent := now.Sub(here); silent != 2*time.Second || now.Round(0).Sub(here.Round(0)) < time.Hour {
+		t.Fatalf("not set ahead: %s", silent)
+	}
+	for _, later := range []time.Duration{time.Second, -time.Second} {
+		if got := State(now, here, here.Round(0).Add(later), DefaultTTL); got != clusterset.MemberConnected {
+			t.Errorf("a member that was seen two seconds ago, and elsewhere %s later, is %s", later, got)
+		}
 	}
 }

@@ -57,14 +57,6 @@ func (r Route[K]) Same(other Route[K]) bool {
 	return r.Source == other.Source && r.State == other.State
 }
 
-// LastSeen returns when the hub last saw the cluster. It is zero for a direct route.
-func (r Route[K]) LastSeen() time.Time {
-	if r.Entry == nil || r.Entry.Status.LastSeen == nil {
-		return time.Time{}
-	}
-	return r.Entry.Status.LastSeen.Time
-}
-
 // Choose returns one route per cluster. Everything about a cluster comes from
 // one source, never from several: a source that lost contact would keep exports
 // that the others know to be withdrawn. A direct member takes precedence over
@@ -83,7 +75,7 @@ func Choose[K comparable](self identity.Cluster, direct map[string]bool, sources
 			}
 			candidate := Route[K]{
 				Cluster: id, Source: source.Key, Path: append(slices.Clone(entry.Status.Path), source.ClusterID),
-				State: liveness.Worse(source.State, entry.Status.State), Entry: entry,
+				State: stateThrough(source.State, entry.Status.State), Entry: entry,
 			}
 			if len(entry.Status.Path) == 0 {
 				candidate.Path = []string{id, source.ClusterID}
@@ -94,6 +86,15 @@ func Choose[K comparable](self identity.Cluster, direct map[string]bool, sources
 		}
 	}
 	return routes
+}
+
+// stateThrough returns the state of a cluster that a hub relays. A cluster whose hub is lost is
+// lost as well, also if the hub had not reached it yet.
+func stateThrough(hub, cluster clusterset.MemberState) clusterset.MemberState {
+	if hub == clusterset.MemberLost {
+		return hub
+	}
+	return liveness.Worse(hub, cluster)
 }
 
 // relayable reports whether a hub's entry for another cluster may be used.

@@ -49,8 +49,12 @@ func FromLease(lease *coordinationv1.Lease) (Sighting, bool) {
 	}
 	return Sighting{
 		Member: member, UID: types.UID(lease.Annotations[clusterset.ClusterUIDAnnotation]),
-		At: ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time, Lost: lease.Annotations[clusterset.LostAnnotation] == "true",
+		At: renewed(lease), Lost: lease.Annotations[clusterset.LostAnnotation] == "true",
 	}, true
+}
+
+func renewed(lease *coordinationv1.Lease) time.Time {
+	return ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
 }
 
 // Record returns a copy of a Lease, or a new one, with a sighting and the TTL of the

@@ -7,6 +7,7 @@ package survey
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 )
@@ -42,16 +44,27 @@ func Members(ctx context.Context, client kubernetes.Interface, namespace string)
 	if err != nil {
 		return nil, fmt.Errorf("list member Secrets in namespace %s: %w", namespace, err)
 	}
-	answers := make([]Answer, len(secrets.Items))
+	members := slices.DeleteFunc(secrets.Items, func(s corev1.Secret) bool { return s.Type != clusterset.MemberSecretType })
+	credentials, err := client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: clusterset.RenewedSecretSelector()})
+	if err != nil {
+		return nil, fmt.Errorf("list renewed credentials in namespace %s: %w", namespace, err)
+	}
+	renewed := map[string]secret.Renewed{}
+	for i := range credentials.Items {
+		if member, ok := clusterset.MemberSecretOf(credentials.Items[i].Name); ok {
+			renewed[member] = secret.ParseRenewed(&credentials.Items[i])
+		}
+	}
+	answers := make([]Answer, len(members))
 	var asking sync.WaitGroup
-	for i := range secrets.Items {
-		asking.Go(func() { answers[i] = ask(ctx, &secrets.Items[i]) })
+	for i := range members {
+		asking.Go(func() { answers[i] = ask(ctx, &members[i], renewed[members[i].Name]) })
 	}
 	asking.Wait()
 	return answers, nil
 }
 
-func ask(ctx context.Context, from *corev1.Secret) Answer {
+func ask(ctx context.Context, from *corev1.Secret, renewed secret.Renewed) Answer {
 	spec := secret.Parse(from)
 	answer := Answer{Name: spec.EntryName(), Secret: from.Name}
 	if spec.Problem != nil {
@@ -59,7 +72,9 @@ func ask(ctx context.Context, from *corev1.Secret) Answer {
 		return answer
 	}
 	config := rest.CopyConfig(spec.Config)
-	config.BearerToken = spec.Token
+	var tokens access.Tokens
+	tokens.Set(renewed.Tokens(spec.Credential, spec.Token)...)
+	config.Wrap(tokens.Over)
 	client, err := versioned.NewForConfig(config)
 	if err != nil {
 		answer.Problem = fmt.Sprintf("Secret is invalid: %v", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 )
 
 // respond returns a handler that always responds with code and body.
@@ -38,9 +39,9 @@ func respond(code int, body string) http.HandlerFunc {
 // clientFor returns a client of a cluster with these Secrets in the namespace of the installation.
 func clientFor(secrets ...*corev1.Secret) *fake.Clientset {
 	var objects []runtime.Object
-	for _, secret := range secrets {
-		secret.Namespace = "mcs-system"
-		objects = append(objects, secret)
+	for _, source := range secrets {
+		source.Namespace = "mcs-system"
+		objects = append(objects, source)
 	}
 	return fake.NewClientset(objects...)
 }
@@ -183,15 +184,33 @@ func TestSurveyEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// R386: members are asked with their renewed credentials.
+func TestMembersAreAskedWithRenewedCredentials(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	member := membertest.Secret("b", server.Kubeconfig("expired"))
+	renewed := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterset.RenewedSecretName(member.Name)}, Type: clusterset.RenewedSecretType,
+		Data: map[string][]byte{secret.Parse(member).Credential: []byte("token-1")},
+	}
+	if got := survey(t.Context(), t, clientFor(member, renewed)); len(got) != 1 || got["member-b"].Problem != "" {
+		t.Errorf("got %+v", got)
+	}
+	renewed.Data = map[string][]byte{"another": []byte("token-1")}
+	if got := survey(t.Context(), t, clientFor(member, renewed)); !strings.Contains(got["member-b"].Problem, "member rejects the credential") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestOnlyMemberSecretsAreRead(t *testing.T) {
 	client := clientFor()
 	survey(t.Context(), t, client)
-	if len(client.Actions()) != 1 {
-		t.Fatalf("%v", client.Actions())
+	var got []string
+	for _, action := range client.Actions() {
+		got = append(got, action.GetNamespace()+" "+action.(clienttesting.ListAction).GetListRestrictions().Fields.String())
 	}
-	action := client.Actions()[0].(clienttesting.ListAction)
-	if got := action.GetListRestrictions().Fields.String(); action.GetNamespace() != "mcs-system" || got != "type=clusterset.mcs-apiserver.io/member" {
-		t.Errorf("listed Secrets in %q with %q", action.GetNamespace(), got)
+	want := []string{"mcs-system type=clusterset.mcs-apiserver.io/member", "mcs-system type=clusterset.mcs-apiserver.io/renewed-credential"}
+	if !slices.Equal(got, want) {
+		t.Errorf("listed Secrets with %q, want %q", got, want)
 	}
 
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {

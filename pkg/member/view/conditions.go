@@ -63,8 +63,8 @@ func accepted(p Peer) metav1.Condition {
 func reachable(p Peer) metav1.Condition {
 	condition := metav1.Condition{Type: clusterset.MemberReachable, Status: metav1.ConditionFalse}
 	switch {
-	case p.SecretInvalid:
-		condition.Reason, condition.Message = acceptance.ReasonInvalidSecret, "member is not contacted: its Secret is invalid"
+	case p.SecretProblem != nil:
+		condition.Reason, condition.Message = acceptance.ReasonInvalidSecret, fmt.Sprintf("member is not contacted: its Secret is invalid: %v", p.SecretProblem)
 	case p.Feed.ProbeError != nil:
 		condition.Reason, condition.Message = response.Explain(p.Feed.ProbeError)
 		if p.SeenElsewhere {

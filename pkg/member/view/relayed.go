@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 )
@@ -50,7 +51,7 @@ func Relayed(r Relay, now time.Time) *clusterset.Member {
 		State: r.State, Path: r.Path, LastSeen: Timestamp(r.LastSeen), TTLSeconds: int32(r.TTL / time.Second), LostPolicy: r.LostPolicy,
 		Exports: r.Exports, Endpoints: r.Endpoints, Synced: reported.Synced && r.Complete,
 	}
-	if reported.LostPolicy == clusterset.LostPolicyKeep || reported.LostPolicy == clusterset.LostPolicyWithdraw {
+	if validation.ValidateLostPolicy(reported.LostPolicy) == nil {
 		entry.Status.LostPolicy = reported.LostPolicy
 	}
 	if _, err := clustersetip.ParseCIDRs(reported.ClusterSetIPCIDRs); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
@@ -35,8 +36,8 @@ type Peer struct {
 	Name          string
 	SecretUID     types.UID
 	SecretCreated metav1.Time
-	// SecretInvalid is set if the Secret has a problem.
-	SecretInvalid bool
+	// SecretProblem is set if the Secret is invalid.
+	SecretProblem error
 	ClusterID     string
 	ClusterUID    types.UID
 	// ClusterSet is that of this cluster.
@@ -45,6 +46,11 @@ type Peer struct {
 	Claims     *identity.Claims
 	Acceptance acceptance.Result
 	State      clusterset.MemberState
+	// Expired is set if the member has been silent for its TTL, and Overdue if for so long
+	// that endpoints are not kept.
+	Expired, Overdue bool
+	// Look is what was last found about its endpoints; nil if they were not asked.
+	Look *liveness.Look
 	// LastSeen is when any replica last saw the member. SeenElsewhere is set if that
 	// was another one than this, while this one was running.
 	LastSeen      time.Time
@@ -114,7 +120,7 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 		status.ClusterSet = p.ClusterSet
 	}
 	status.LastSeen = Timestamp(p.LastSeen)
-	status.TTLSeconds, status.LostPolicy = int32(p.TTL/time.Second), p.LostPolicy
+	status.TTLSeconds, status.LostPolicy, status.Expired, status.Overdue = int32(p.TTL/time.Second), p.LostPolicy, p.Expired, p.Overdue
 	status.Exports, status.Endpoints, status.Synced = p.Exports, p.Endpoints, p.Feed.Complete()
 	status.ClusterSetIPCIDRs = p.AllocationCIDRs
 	if p.Entry != nil {
@@ -123,6 +129,7 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	status.Conditions = slices.Clone(p.Previous)
 	setCondition(&status.Conditions, now, accepted(p))
 	setCondition(&status.Conditions, now, reachable(p))
+	setOrRemove(&status.Conditions, now, clusterset.MemberEndpointsReachable, endpointsReachable(p))
 	setCondition(&status.Conditions, now, synced(p))
 	setCondition(&status.Conditions, now, p.Mutual)
 	setOrRemove(&status.Conditions, now, clusterset.MemberClusterSetIP, p.Allocation)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,9 +26,6 @@ const (
 	maxDelay = 5 * time.Second
 	// calm is how long the clients are observed before and after a fault.
 	calm = 3 * time.Second
-	// http2Health is how long the kube-apiserver of the tests takes to notice that a connection
-	// is dead (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS).
-	http2Health = 10 * time.Second
 )
 
 // limits are what clients may notice of a fault.
@@ -56,7 +54,7 @@ var faults = []fault{
 	{"rolling update", awaitReplicas, rollingUpdate, limits{imports: maxDelay}},
 	// A vanished node closes no connections. Requests that were sent to its replica, and
 	// watches of it, fail when the kube-apiserver notices.
-	{"cut-off node", prepareCut, cutOff, limits{repetitions: true, disturbed: 2 * maxDelay, imports: http2Health + maxDelay}},
+	{"cut-off node", prepareCut, cutOff, limits{repetitions: true, disturbed: 2 * maxDelay, imports: maxDelay}},
 }
 
 // R190: while one of two replicas of mcs-apiserver is killed, its node drained or cut off, or all
@@ -94,11 +92,7 @@ func kill(t *testing.T, _ *clients) {
 	restarts := words(t, west, "get", "pod", pod, "-n", system, "-o", restartCounts)
 	var group errgroup.Group
 	for _, program := range []string{"mcs-apiserver", "mcs-controller"} {
-		group.Go(func() error {
-			// The command ends with the container, and reports an error.
-			_, _ = west.Kubectl(t.Context(), "exec", pod, "-n", system, "-c", program, "--", "pkill", "-9", "-x", program)
-			return nil
-		})
+		group.Go(func() error { return west.SignalProgram(t.Context(), system, pod, program, syscall.SIGKILL) })
 	}
 	expect.NoError(t, group.Wait())
 	expect.Eventually(t, "restart of both containers", func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
@@ -46,8 +47,9 @@ func moveLeaderTo(t *testing.T, node string) {
 		if current == node {
 			return nil
 		}
-		// The command ends with the container, and reports an error.
-		_, _ = west.Kubectl(ctx, "exec", pod, "-n", system, "-c", "mcs-controller", "--", "pkill", "-x", "mcs-controller")
+		if err := west.SignalProgram(ctx, system, pod, "mcs-controller", syscall.SIGTERM); err != nil {
+			return err
+		}
 		return fmt.Errorf("leader is on %s", current)
 	})
 	awaitReplicas(t)

@@ -172,6 +172,15 @@ func (i *intruder) installationObjects() map[string]attempt {
 		"grant a member more namespaces": member(func(s *corev1.Secret) {
 			s.Data[clusterset.MemberSecretAllowedNamespaces] = []byte("kube-system")
 		}),
+		"renew the credential in a member Secret":  member(func(s *corev1.Secret) { s.Data[clusterset.MemberSecretKubeconfig] = []byte("renewed") }), // R385
+		"keep a renewed credential":                create(secrets, renewedCredential("other", func(s *corev1.Secret) { s.Finalizers = []string{"example.com/keep"} })),
+		"hide data in a renewed credential":        create(secrets, renewedCredential("other", func(s *corev1.Secret) { s.Data["x"] = nil })),
+		"seal a renewed credential":                create(secrets, renewedCredential("other", func(s *corev1.Secret) { s.Immutable = ptr.To(true) })),
+		"name a renewed credential otherwise":      create(secrets, renewedCredential("other", func(s *corev1.Secret) { s.Name = "other" })),
+		"let a ConfigMap own a renewed credential": create(secrets, renewedCredential("other", func(s *corev1.Secret) { s.OwnerReferences = owner() })),
+		"block the deletion of a member": create(secrets, renewedCredential("other", func(s *corev1.Secret) {
+			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "member-east", UID: "x", BlockOwnerDeletion: ptr.To(true)}}
+		})),
 		"revoke the ID of a member":  member(func(s *corev1.Secret) { delete(s.Data, clusterset.MemberSecretClusterID) }),
 		"annotate a member":          member(func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} }),
 		"label a member":             member(func(s *corev1.Secret) { s.Labels = map[string]string{"a": "b"} }),
@@ -259,6 +268,18 @@ func (i *intruder) event(controller string) *eventsv1.Event {
 	}
 }
 
+// renewedCredential returns a renewed credential of a member.
+func renewedCredential(member string, changes ...func(*corev1.Secret)) *corev1.Secret {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterset.RenewedSecretName(clusterset.MemberSecretName(member))}, Type: clusterset.RenewedSecretType,
+		Data: map[string][]byte{"v1-" + strings.Repeat("0", 64): []byte("renewed")},
+	}
+	for _, change := range changes {
+		change(secret)
+	}
+	return secret
+}
+
 // bystanders creates objects in the namespace of the installation: a Secret and a Pod of the
 // administrator, and a Pod of mcs-apiserver.
 func bystanders(t *testing.T) {
@@ -328,8 +349,7 @@ func TestAccountMayWriteItsOwnObjects(t *testing.T) {
 		"give a derived Service a shared ClusterSet IP": update(core.Services(ns), admin.CoreV1().Services(ns), intruder.derived, func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To(clusterset.GroupName+"/clusterset-ip")
 		}),
-		"renew a peer credential": update(core.Secrets(installation.Namespace), admin.CoreV1().Secrets(installation.Namespace), clusterset.MemberSecretName("east"),
-			func(s *corev1.Secret) { s.Data[clusterset.MemberSecretKubeconfig] = []byte("renewed") }),
+		"renew a peer credential":       create(core.Secrets(installation.Namespace), renewedCredential("east")),
 		"take a replica out of service": intruder.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"count an export":               intruder.changeQuota(uses("count/serviceexports.multicluster.x-k8s.io")),
 		"report an Event":               create(intruder.EventsV1().Events(ns), intruder.event("mcs-controller")),

@@ -26,11 +26,11 @@ func lease(ctx context.Context, in *fleet.Cluster, member string) (*coordination
 	return in.Kubernetes.CoordinationV1().Leases(installation.Namespace).Get(ctx, "member-"+member, metav1.GetOptions{})
 }
 
-// setPolicy sets on the Secret of a member what happens to its endpoints when it is lost.
-func setPolicy(ctx context.Context, t *testing.T, in *fleet.Cluster, member, policy string) {
+// setPolicy sets on the Secret of east in west what happens to its endpoints when it is lost.
+func setPolicy(ctx context.Context, t *testing.T, policy string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"clusterset.mcs-apiserver.io/lost-policy":%s}}}`, policy)
-	expect.Must(in.Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, clusterset.MemberSecretName(member), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
+	expect.Must(west().Kubernetes.CoreV1().Secrets(installation.Namespace).Patch(ctx, clusterset.MemberSecretName("east"), types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 }
 
 // R79, R80, R81: the endpoints of a lost member, and no others, are withdrawn
@@ -51,11 +51,11 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	awaitRenewal(t, west(), "east")
 	awaitQuiet(t, ns)
 
-	setPolicy(t.Context(), t, west(), "east", `"Keep"`)
+	setPolicy(t.Context(), t, `"Keep"`)
 	link := west().Links["east"]
 	restore := func() {
 		expect.Must(0, link.Restore())(t)
-		setPolicy(context.Background(), t, west(), "east", "null")
+		setPolicy(context.Background(), t, "null")
 	}
 	t.Cleanup(restore)
 	inEast, inWest := count(t, east(), ns), count(t, west(), ns)
@@ -65,7 +65,7 @@ func TestLostMemberLosesItsEndpoints(t *testing.T) {
 	inWest.expect(t) // the endpoints are kept
 	awaitEndpoints(t, west(), ns, "web", both)
 
-	setPolicy(t.Context(), t, west(), "east", `"Withdraw"`)
+	setPolicy(t.Context(), t, `"Withdraw"`)
 	service, slices := awaitEndpoints(t, west(), ns, "web", own)
 	if service.ResourceVersion != before.ResourceVersion {
 		t.Error("derived Service was written")

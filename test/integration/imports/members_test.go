@@ -129,7 +129,7 @@ func TestMismatchedMembersAreRefused(t *testing.T) {
 		{"file", "file", with(map[string]string{"cluster-id": "file", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    tokenFile: /etc/passwd\n    x: ", 1)}),
 			hasCondition("Accepted", "False", "InvalidSecret", "tokenFile is not allowed")},
 		{"unknown", "unknown", with(map[string]string{"cluster-id": "unknown", "kubeconfig": strings.Replace(kubeconfig, "    token: ", "    token: x", 1)}),
-			hasCondition("Reachable", "False", "Unauthorized", "renew it")},
+			hasCondition("Reachable", "False", "Unauthorized", "replace it there")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			secret(t, west(), test.name, test.data)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
@@ -24,7 +25,7 @@ import (
 type MemberOptions struct {
 	Namespace string
 	TTL       time.Duration
-	// LostPolicy is Withdraw or Keep.
+	// LostPolicy is Withdraw, KeepLast or Keep.
 	LostPolicy string
 }
 
@@ -42,9 +43,9 @@ func (o *MemberOptions) AddFlags(flags *pflag.FlagSet) {
 		"Namespace of this installation, which contains the Secrets of members. "+
 			"Defaults to the environment variable POD_NAMESPACE if it is set.")
 	flags.DurationVar(&o.TTL, "member-ttl", o.TTL,
-		"How long a member can be unreachable before it is lost. The annotation "+clusterset.TTLAnnotation+" on its Secret takes precedence.")
+		"How long a member can be silent before its endpoints are withdrawn that do not answer, or cannot be asked because its Secret has no allowed-cidrs; at least 30s. The annotation "+clusterset.TTLAnnotation+" on its Secret takes precedence.")
 	flags.StringVar(&o.LostPolicy, "lost-member-policy", o.LostPolicy,
-		"What happens to the endpoints of a lost member: Withdraw removes them, Keep keeps them. "+
+		"What happens to endpoints of a silent member that do not answer or cannot be asked: Withdraw removes them, KeepLast removes them unless an import has no other ready endpoints, Keep keeps them. "+
 			"The annotation "+clusterset.LostPolicyAnnotation+" on its Secret takes precedence.")
 }
 
@@ -56,8 +57,8 @@ func (o *MemberOptions) validate() []error {
 	if o.TTL < liveness.MinTTL {
 		errs = append(errs, fmt.Errorf("--member-ttl %s: must be at least %s, because members are probed every few seconds", o.TTL, liveness.MinTTL))
 	}
-	if policy := clusterset.LostPolicy(o.LostPolicy); policy != clusterset.LostPolicyWithdraw && policy != clusterset.LostPolicyKeep {
-		errs = append(errs, fmt.Errorf("--lost-member-policy %q: must be %s or %s", o.LostPolicy, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeep))
+	if err := clustersetvalidation.ValidateLostPolicy(clusterset.LostPolicy(o.LostPolicy)); err != nil {
+		errs = append(errs, fmt.Errorf("--lost-member-policy: %w", err))
 	}
 	return errs
 }

@@ -246,11 +246,15 @@ const (
 	MemberConnecting MemberState = "Connecting"
 	// MemberConnected means that the member was seen recently.
 	MemberConnected MemberState = "Connected"
+	// MemberUnavailable is like MemberStale, but the Kubernetes API of the member
+	// responds: only mcs-apiserver there does not.
+	MemberUnavailable MemberState = "Unavailable"
 	// MemberStale means that the member has not been seen recently, or only by
-	// another replica of mcs-apiserver. Its exports and endpoints are unchanged.
+	// another replica of mcs-apiserver. Its exports are unchanged, and so are its
+	// endpoints, unless it has been silent for its TTL and they do not answer.
 	MemberStale MemberState = "Stale"
 	// MemberLost means that the member has not been seen for longer than its
-	// TTL.
+	// TTL, and its endpoints do not answer either or cannot be asked.
 	MemberLost MemberState = "Lost"
 	// MemberRefused means that the member is not accepted, because its Secret
 	// is invalid or its identity does not match the Secret.
@@ -262,8 +266,12 @@ const (
 type LostPolicy string
 
 const (
-	// LostPolicyWithdraw withdraws the endpoints.
+	// LostPolicyWithdraw withdraws the endpoints, service by service, unless they
+	// answer.
 	LostPolicyWithdraw LostPolicy = "Withdraw"
+	// LostPolicyKeepLast is like LostPolicyWithdraw, but keeps the last ready
+	// endpoints of an import.
+	LostPolicyKeepLast LostPolicy = "KeepLast"
 	// LostPolicyKeep keeps the endpoints in use.
 	LostPolicyKeep LostPolicy = "Keep"
 )
@@ -300,6 +308,16 @@ type MemberStatus struct {
 	// member is lost.
 	// +optional
 	LostPolicy LostPolicy `json:"lostPolicy,omitempty"`
+	// expired indicates whether the member has been silent for its TTL, in all
+	// replicas of mcs-apiserver. Its endpoints are kept only if they answer, or the
+	// lost policy says so.
+	// +optional
+	Expired bool `json:"expired,omitempty"`
+	// overdue indicates whether the member has been silent for one hour longer than
+	// its TTL. Its endpoints are not kept, even if they answer, unless the lost
+	// policy says so. This does not follow from lastSeen: clocks may be wrong.
+	// +optional
+	Overdue bool `json:"overdue,omitempty"`
 	// exports is the number of Services known to be exported by the member.
 	Exports int32 `json:"exports"`
 	// endpoints is the number of endpoints of the exported Services.

@@ -399,6 +399,8 @@ func autoConvert_v1alpha1_MemberStatus_To_clusterset_MemberStatus(in *MemberStat
 	out.LastSeen = (*metav1.Time)(unsafe.Pointer(in.LastSeen))
 	out.TTLSeconds = in.TTLSeconds
 	out.LostPolicy = clusterset.LostPolicy(in.LostPolicy)
+	out.Expired = in.Expired
+	out.Overdue = in.Overdue
 	out.Exports = in.Exports
 	out.Endpoints = in.Endpoints
 	out.Synced = in.Synced
@@ -425,6 +427,8 @@ func autoConvert_clusterset_MemberStatus_To_v1alpha1_MemberStatus(in *clusterset
 	out.LastSeen = (*metav1.Time)(unsafe.Pointer(in.LastSeen))
 	out.TTLSeconds = in.TTLSeconds
 	out.LostPolicy = LostPolicy(in.LostPolicy)
+	out.Expired = in.Expired
+	out.Overdue = in.Overdue
 	out.Exports = in.Exports
 	out.Endpoints = in.Endpoints
 	out.Synced = in.Synced

@@ -97,6 +97,8 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 	if spec.ExportedAt.IsZero() {
 		errs = append(errs, field.Required(path.Child("exportedAt"), "the age of an export determines its precedence"))
 	}
+	errs = append(errs, validateTime(spec.ExportedAt, path.Child("exportedAt"))...)
+	errs = append(errs, validateTime(spec.EffectiveAt, path.Child("effectiveAt"))...)
 	errs = append(errs, supported(path.Child("type"), spec.Type, clusterset.ClusterSetIP, clusterset.Headless)...)
 	errs = append(errs, validatePorts(spec.Ports, path.Child("ports"))...)
 	if spec.SessionAffinity != "" {
@@ -155,6 +157,7 @@ func validateDecision(decision *clusterset.ClusterSetIPDecision, path *field.Pat
 	if decision.Since.IsZero() {
 		errs = append(errs, field.Required(path.Child("since"), "the age of a decision determines its precedence"))
 	}
+	errs = append(errs, validateTime(decision.Since, path.Child("since"))...)
 	if len(decision.IPs) > maxFamilies {
 		return append(errs, field.TooMany(path.Child("ips"), len(decision.IPs), maxFamilies))
 	}
@@ -252,6 +255,7 @@ func validateOrigin(metadata *metav1.ObjectMeta, cluster, service string, path [
 	errs := ValidateClusterID(cluster, spec.Child("cluster"))
 	errs = append(errs, validateLabel(service, spec.Child("service"))...)
 	errs = append(errs, validateLabel(metadata.Namespace, field.NewPath("metadata", "namespace"))...)
+	errs = append(errs, validateTime(metadata.CreationTimestamp, field.NewPath("metadata", "creationTimestamp"))...)
 	for key, value := range clusterset.SourceLabels(cluster, service) {
 		if metadata.Labels[key] != value {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "labels").Key(key), metadata.Labels[key], fmt.Sprintf("must be %q", value)))
@@ -316,6 +320,20 @@ func validateEndpoint(endpoint *discoveryv1.Endpoint, addressType discoveryv1.Ad
 	return errs
 }
 
+// IsEncodable reports whether a time can be decoded after it was encoded, which is in UTC:
+// 9999-12-31T23:59:59-01:00 cannot. A list or a record with such a time could not be read.
+func IsEncodable(t metav1.Time) bool {
+	year := t.UTC().Year()
+	return t.IsZero() || year >= 0 && year <= 9999
+}
+
+func validateTime(t metav1.Time, path *field.Path) field.ErrorList {
+	if IsEncodable(t) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, t.UTC().String(), "must be between the years 0 and 9999 in UTC")}
+}
+
 func validateNumber(number int32, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, problem := range validation.IsValidPortNum(int(number)) {
@@ -337,4 +355,13 @@ func supported[T ~string](path *field.Path, value T, values ...T) field.ErrorLis
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(path, value, values)}
+}
+
+// ValidateLostPolicy validates what happens to the endpoints of a lost member.
+func ValidateLostPolicy(policy clusterset.LostPolicy) error {
+	switch policy {
+	case clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeepLast, clusterset.LostPolicyKeep:
+		return nil
+	}
+	return fmt.Errorf("%q must be %s, %s or %s", policy, clusterset.LostPolicyWithdraw, clusterset.LostPolicyKeepLast, clusterset.LostPolicyKeep)
 }

@@ -34,6 +34,8 @@ func validService() *clusterset.ExportedService {
 	}
 }
 
+var year10000 = metav1.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+
 func validSlice() *clusterset.ExportedEndpointSlice {
 	return &clusterset.ExportedEndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-x1.b", Labels: clusterset.SourceLabels("b", "web")},
@@ -84,7 +86,13 @@ func TestValidExportsAreAccepted(t *testing.T) {
 func TestInvalidServiceFieldsAreRejected(t *testing.T) {
 	type service = clusterset.ExportedService
 	for path, changes := range map[string][]func(*service){
-		"metadata.name":      {func(s *service) { s.Name = "web.c" }, func(s *service) { s.Name = "" }, func(s *service) { s.Name = "../web.b" }},
+		"metadata.name": {func(s *service) { s.Name = "web.c" }, func(s *service) { s.Name = "" }, func(s *service) { s.Name = "../web.b" }},
+		// R366: years that cannot be decoded after they were encoded in UTC.
+		"metadata.creationTimestamp": {func(s *service) { s.CreationTimestamp = year10000 }},
+		"spec.effectiveAt":           {func(s *service) { s.Spec.EffectiveAt = year10000 }},
+		"spec.clusterSetIP.since": {func(s *service) {
+			s.Spec.ClusterSetIP = &clusterset.ClusterSetIPDecision{DecidedBy: "b", Since: year10000}
+		}},
 		"metadata.namespace": {func(s *service) { s.Namespace = "" }, func(s *service) { s.Namespace = "a/b" }, func(s *service) { s.Namespace = "a.b" }},
 		"metadata.labels[" + multicluster.SourceClusterLabel + "]": {func(s *service) { s.Labels[multicluster.SourceClusterLabel] = "c" }},
 		"metadata.labels[" + multicluster.ServiceNameLabel + "]":   {func(s *service) { delete(s.Labels, multicluster.ServiceNameLabel) }},
@@ -266,6 +274,17 @@ func TestValidationEndsAfterAFewErrors(t *testing.T) {
 		change(service)
 		if errs := ValidateExportedService(service); len(errs) == 0 || len(errs) > 2*maxErrors || len(errs.ToAggregate().Error()) > 10_000 {
 			t.Errorf("%s: %d errors of %d bytes", name, len(errs), len(errs.ToAggregate().Error()))
+		}
+	}
+}
+
+// R305
+func TestValidateLostPolicy(t *testing.T) {
+	for policy, valid := range map[clusterset.LostPolicy]bool{
+		clusterset.LostPolicyWithdraw: true, clusterset.LostPolicyKeepLast: true, clusterset.LostPolicyKeep: true, "": false, "keep": false,
+	} {
+		if err := ValidateLostPolicy(policy); (err == nil) != valid {
+			t.Errorf("%q: %v", policy, err)
 		}
 	}
 }

@@ -29,11 +29,27 @@ func redact(view peerview.View, object runtime.Object) runtime.Object {
 		redacted.Status = identityOf(member.Status)
 		return &redacted
 	}
-	redacted.Status.Conditions = slices.Clone(member.Status.Conditions)
+	redacted.Status.State = stateForPeers(member.Status)
+	redacted.Status.Conditions = slices.DeleteFunc(slices.Clone(member.Status.Conditions), func(condition metav1.Condition) bool {
+		return condition.Type == clusterset.MemberEndpointsReachable
+	})
 	for i := range redacted.Status.Conditions {
 		redacted.Status.Conditions[i].Message = fmt.Sprintf("see Member %q in cluster %q", member.Name, view.Self)
 	}
 	return &redacted
+}
+
+// stateForPeers returns a state that does not depend on whether endpoints answer: peers
+// would scan the ports of each other through this cluster. Earlier versions do not know the
+// state Unavailable.
+func stateForPeers(status clusterset.MemberStatus) clusterset.MemberState {
+	switch {
+	case status.Expired:
+		return clusterset.MemberLost
+	case status.State == clusterset.MemberUnavailable:
+		return clusterset.MemberStale
+	}
+	return status.State
 }
 
 // identityOf returns the ID of a member, which peers compare with those of their own
@@ -42,7 +58,7 @@ func redact(view peerview.View, object runtime.Object) runtime.Object {
 func identityOf(status clusterset.MemberStatus) clusterset.MemberStatus {
 	identity := clusterset.MemberStatus{ClusterID: status.ClusterID}
 	switch status.State {
-	case clusterset.MemberConnected, clusterset.MemberStale, clusterset.MemberLost:
+	case clusterset.MemberConnected, clusterset.MemberUnavailable, clusterset.MemberStale, clusterset.MemberLost:
 		identity.ClusterUID, identity.ClusterSet = status.ClusterUID, status.ClusterSet
 	}
 	return identity

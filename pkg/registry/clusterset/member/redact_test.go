@@ -41,6 +41,14 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 	only := func(member *clusterset.Member, status clusterset.MemberStatus) *clusterset.Member {
 		return &clusterset.Member{ObjectMeta: metav1.ObjectMeta{Name: member.Name, ResourceVersion: "7"}, Status: status}
 	}
+	expired := func(member *clusterset.Member) *clusterset.Member {
+		member.Status.Expired = true
+		return member
+	}
+	asked := func(member *clusterset.Member) *clusterset.Member {
+		member.Status.Conditions = append(member.Status.Conditions, metav1.Condition{Type: clusterset.MemberEndpointsReachable, Status: metav1.ConditionTrue, Reason: clusterset.ReasonEndpointsAnswer})
+		return member
+	}
 	accepted := clusterset.MemberStatus{ClusterID: "north", ClusterUID: "uid", ClusterSet: "everywhere"}
 	for _, test := range []struct {
 		name    string
@@ -54,6 +62,10 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 		{"lost member", false, fullEntry("north", clusterset.MemberLost), only(fullEntry("north", ""), accepted)},
 		{"refused member", false, fullEntry("north", clusterset.MemberRefused), only(fullEntry("north", ""), clusterset.MemberStatus{ClusterID: "north"})},
 		{"member that was never reached", false, fullEntry("north", clusterset.MemberConnecting), only(fullEntry("north", ""), clusterset.MemberStatus{ClusterID: "north"})},
+		// R304: whether endpoints answer is not for peers to know.
+		{"relayed member that is kept", true, asked(expired(fullEntry("north", clusterset.MemberStale))), withoutMessage(expired(fullEntry("north", clusterset.MemberLost)))},
+		{"relayed member that is unavailable", true, fullEntry("north", clusterset.MemberUnavailable), withoutMessage(fullEntry("north", clusterset.MemberStale))},
+		{"unavailable member", false, fullEntry("north", clusterset.MemberUnavailable), only(fullEntry("north", ""), accepted)},
 		{"relayed member", true, fullEntry("north", clusterset.MemberLost), withoutMessage(fullEntry("north", clusterset.MemberLost))},
 	} {
 		t.Run(test.name, func(t *testing.T) {

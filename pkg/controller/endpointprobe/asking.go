@@ -1,0 +1,154 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package endpointprobe
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+)
+
+// askAll asks all Services of a silent member that are due, some at a time of one source.
+func (p *Prober) askAll(ctx context.Context, cluster string, look *look, from source) {
+	defer p.asked(cluster)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	services := p.services(cluster)
+	p.forget(look, sets.New(services...))
+	for _, service := range services {
+		if _, due := p.due(cluster, look, service); !due {
+			continue
+		}
+		select {
+		case from.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		workers.Go(func() {
+			defer func() { <-from.slots }()
+			if last, due := p.due(cluster, look, service); due { // it may have taken long to get a slot
+				ports, turns := p.targets(cluster, service, from.cidrs, last)
+				p.askService(ctx, cluster, look, service, ports, turns)
+			}
+		})
+	}
+}
+
+func (p *Prober) asked(cluster string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asking.Delete(cluster)
+}
+
+// forget removes what was found about Services that are not exported any more.
+func (p *Prober) forget(look *look, exported sets.Set[types.NamespacedName]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(look.records, func(service types.NamespacedName, _ record) bool { return !exported.Has(service) })
+}
+
+// due returns when and how a Service was last asked, and whether it is to be asked now. It is
+// not if the member was seen again.
+func (p *Prober) due(cluster string, look *look, service types.NamespacedName) (pace, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := look.records[service].pace
+	return last, p.looks[cluster] == look && !p.clock.Now().Before(last.due)
+}
+
+// askService asks endpoints of a Service of a silent member. It takes some turns to ask all.
+func (p *Prober) askService(ctx context.Context, cluster string, look *look, service types.NamespacedName, ports [][]netip.AddrPort, turns int) {
+	begun := p.clock.Now()
+	answer := p.asker.ask(ctx, ports)
+	found := outcome{alive: answer.alive, turns: turns}
+	found.finding, found.problem = p.conclude(ctx, answer, begun)
+	if ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	current := p.looks[cluster]
+	if current == nil {
+		return
+	}
+	looksDone.WithLabelValues(cluster, result(found.finding, found.problem)).Inc()
+	before := current.finding(service)
+	current.records[service] = current.records[service].after(found, current.ttl, p.clock.Now()).in(look, current)
+	if current.finding(service) != before {
+		p.changed(cluster, service)
+	}
+}
+
+// conclude returns what an answer to what was asked since a time means.
+func (p *Prober) conclude(ctx context.Context, answer answer, begun time.Time) (liveness.Finding, liveness.Problem) {
+	switch {
+	case answer.alive.IsValid():
+		return liveness.Answers, ""
+	case answer.silent && p.hasVantagePoint(ctx, begun):
+		return liveness.Silent, ""
+	case answer.silent:
+		return liveness.Pending, liveness.NoVantagePoint
+	case answer.void:
+		return liveness.Unaskable, liveness.EverythingAnswers
+	}
+	return liveness.Unaskable, ""
+}
+
+// sample asks a Service of a member that responds, to find out whether connections say
+// anything, and where endpoints answer: another Service if they do not. It frees a slot of the
+// source.
+func (p *Prober) sample(ctx context.Context, cluster string, look *look, from source) {
+	defer p.asked(cluster)
+	defer func() { <-from.slots }()
+	p.sampleOwn(ctx)
+	services, asked := p.services(cluster), 0
+	p.forget(look, sets.New(services...))
+	var found answer
+	for i := range services {
+		service := services[(look.samples+i)%len(services)]
+		last, _ := p.due(cluster, look, service)
+		ports, _ := p.targets(cluster, service, from.cidrs, last)
+		if len(ports) == 0 {
+			continue
+		}
+		found = p.asker.ask(ctx, ports)
+		p.remember(cluster, look, service, found)
+		if asked++; asked == maxTargets || found.alive.IsValid() || found.silent {
+			break
+		}
+	}
+	if asked == 0 || ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	look.samples++
+	look.void = found.void && !found.silent && !found.alive.IsValid()
+	if found.alive.IsValid() {
+		look.answered, look.samples, p.othersAnswered = true, 0, p.clock.Now()
+	}
+}
+
+// remember records where an endpoint of a Service answered. The member may be silent by now.
+func (p *Prober) remember(cluster string, look *look, service types.NamespacedName, found answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	current := p.looks[cluster]
+	if current == nil || current.uid != look.uid {
+		return
+	}
+	next := current.records[service]
+	next.turn++
+	if found.alive.IsValid() {
+		next.answered, next.answeredAt, next.failures = found.alive, p.clock.Now(), 0
+	}
+	current.records[service] = next
+}

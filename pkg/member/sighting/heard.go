@@ -1,0 +1,74 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sighting
+
+import "time"
+
+// Heard is what a process knows about a member from its Lease. Times in a Lease are those of
+// the clock of the process that wrote it, which may be wrong. Heard has them as times of this process,
+// which go on whatever its clock is set to.
+type Heard struct {
+	// Sighting is what the Lease said last.
+	Sighting
+	// newest is the latest time that it said, by whatever clock.
+	newest time.Time
+	// seen is when the member was last seen, and heard when that was heard.
+	seen, heard time.Time
+	// lost is set if all that is known is that the member had been lost when that was heard.
+	lost bool
+}
+
+// Hear returns what is known after a Lease was read. A time in the future counts as now, but
+// only once: the Lease may be written again for another reason. No sighting makes an earlier
+// one undone, unless it is one of another cluster.
+func (h Heard) Hear(seen Sighting, now time.Time) Heard {
+	ahead := isAfter(seen.At, now)
+	next := Heard{Sighting: seen, newest: seen.At, seen: here(seen.At, now), heard: now, lost: ahead && seen.Lost}
+	if h.UID != seen.UID {
+		return next
+	}
+	known := seen.At.Equal(h.newest) || ahead && seen.At.Before(h.newest)
+	if known || h.seen.After(next.seen) {
+		next.seen, next.heard, next.lost = h.seen, h.heard, h.lost && seen.Lost
+	}
+	if h.newest.After(seen.At) {
+		next.newest = h.newest
+	}
+	return next
+}
+
+// SeenAt returns when the member was last seen, zero if it never was. A member that was lost
+// had not been seen for its TTL.
+func (h Heard) SeenAt(ttl time.Duration) time.Time {
+	if h.lost {
+		return h.heard.Add(-ttl)
+	}
+	return h.seen
+}
+
+// Rebase returns what is known after the clock of this process may have been set back.
+func (h Heard) Rebase(now time.Time) Heard {
+	h.seen, h.heard = Rebase(h.seen, now), Rebase(h.heard, now)
+	return h
+}
+
+// Rebase returns a time of this process such that it is not in the future: the clock was set
+// back since.
+func Rebase(at, now time.Time) time.Time {
+	if !isAfter(at, now) {
+		return at
+	}
+	return now.Add(-max(now.Sub(at), 0))
+}
+
+// here returns a time of another clock as one of this process, which is not in the future.
+func here(at, now time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return now.Add(-max(now.Round(0).Sub(at), 0))
+}
+
+// isAfter compares what clocks show, not how much time has passed in this process.
+func isAfter(at, now time.Time) bool { return at.Round(0).After(now.Round(0)) }
