@@ -113,6 +113,7 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west", "expel north --from east,west",
 		"export web --context east", "unexport web --context east", "explain web --context east", "explain web --context east -o json",
 		"detach east --yes", "attach east --timeout 1s",
+		"dns enable --context east", "dns disable --context east", "dns check --context east",
 		"version east west", "version east -o json", "version east -o yaml",
 	} {
 		t.Run(command, func(t *testing.T) {

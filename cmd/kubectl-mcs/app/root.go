@@ -20,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attach"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/detach"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/dns"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expel"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
@@ -89,6 +90,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		explain.NewCommand(f),
 		detach.NewCommand(f),
 		attach.NewCommand(f),
+		dns.NewCommand(f),
 		version.NewCommand(f),
 	)
 	return cmd
