@@ -15,12 +15,12 @@ import (
 )
 
 // Expel plans how the peers expel the cluster with an ID, which is not trusted and not
-// changed. All peers expel it before any of them removes it: one that did not would show
-// the others the decisions that they are giving up.
+// changed. It loses its access to all peers first. All peers expel it before any of them
+// removes it: one that did not would show the others the decisions that they are giving up.
 func Expel(id string, peers []Cluster) (Plan, error) {
 	plan := Plan{Steps: []Step{}}
 	var contexts []string
-	var expelling, waiting []Step
+	var revoking, expelling, waiting, removing []Step
 	known, named := sets.New[string](), sets.New[string]()
 	for _, peer := range peers {
 		contexts = append(contexts, peer.Context)
@@ -29,9 +29,12 @@ func Expel(id string, peers []Cluster) (Plan, error) {
 		if peer.ID == id {
 			return Plan{}, fmt.Errorf("context %q refers to the cluster %q that is expelled: name only the other clusters in --from", peer.Context, id)
 		}
+		step := func(action Action) Step { return Step{Context: peer.Context, Action: action, Peers: []string{id}} }
+		if _, granted := peer.Granted[id]; granted {
+			revoking = append(revoking, step(RevokeAccess))
+		}
 		if _, member := peer.Members[id]; member {
-			expelling = append(expelling, Step{Context: peer.Context, Action: ExpelMembers, Peers: []string{id}})
-			waiting = append(waiting, Step{Context: peer.Context, Action: WaitForDecisions, Peers: []string{id}})
+			expelling, waiting, removing = append(expelling, step(ExpelMembers)), append(waiting, step(WaitForDecisions)), append(removing, step(RemoveMembers))
 		} else if _, relayed := peer.Known[id]; relayed {
 			plan.Warnings = append(plan.Warnings, fmt.Sprintf(
 				"cluster %q reads %q through a hub, and keeps the shared ClusterSet IPs that it decided: before, create a Secret of type %s there, with %s %q and annotation %s=true",
@@ -41,10 +44,7 @@ func Expel(id string, peers []Cluster) (Plan, error) {
 	if len(peers) == 0 {
 		return Plan{}, fmt.Errorf("cluster %q can only be expelled from other clusters: name their contexts with --from", id)
 	}
-	plan.Steps = slices.Concat(expelling, waiting)
-	for _, peer := range peers {
-		plan.drop(peer, id)
-	}
+	plan.Steps = append(plan.Steps, slices.Concat(revoking, expelling, waiting, removing)...)
 	if len(plan.Steps) == 0 {
 		return Plan{}, fmt.Errorf("no cluster in --from (%s) has a member %q; if they read it through a hub, name the hub", strings.Join(contexts, ", "), id)
 	}

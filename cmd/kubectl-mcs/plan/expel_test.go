@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// R249: all clusters expel a member before any of them removes it.
+// R249, R334: a member loses its access to all clusters first, and all of them expel it
+// before any of them removes it.
 func TestMemberIsExpelledByAllClustersBeforeItIsRemoved(t *testing.T) {
 	knows := func(id string) func(*Cluster) {
 		return func(c *Cluster) {
@@ -29,9 +30,10 @@ func TestMemberIsExpelledByAllClustersBeforeItIsRemoved(t *testing.T) {
 		steps = append(steps, step.Context+": "+step.String())
 	}
 	want := []string{
+		"east: revoke read access for mallory", "west: revoke read access for mallory",
 		"east: expel member mallory", "west: expel member mallory",
 		"east: wait until shared ClusterSet IPs decided by mallory are given up", "west: wait until shared ClusterSet IPs decided by mallory are given up",
-		"east: remove member mallory", "east: revoke read access for mallory", "west: remove member mallory", "west: revoke read access for mallory",
+		"east: remove member mallory", "west: remove member mallory",
 	}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Error(diff)

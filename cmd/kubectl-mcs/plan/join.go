@@ -50,6 +50,8 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			return !ok || member.Rejected || member.Access != peer.Access
 		})
 	}
+	allowing, outside := allowCIDRs(clusters)
+	plan.Steps = append(plan.Steps, allowing...)
 	steps, warnings, err := assignCIDRs(clusters)
 	if err != nil {
 		return Plan{}, err
@@ -70,7 +72,8 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			plan.add(c, WaitForMembers, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = slices.Concat(unnamedMembers(clusters), overlappingPodCIDRs(clusters), warnings, unrecorded)
+	plan.Warnings = slices.Concat(unnamedMembers(clusters), overlappingPodCIDRs(clusters), outside, warnings, unrecorded)
+	plan.Notes = unaskable(clusterSet, clusters)
 	return plan, nil
 }
 

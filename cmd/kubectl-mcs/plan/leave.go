@@ -73,7 +73,7 @@ func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 				id, known.Context, known.Known[id], id, peer.Context, uid)
 		}
 		if peer.Connected[id] {
-			return id, Plan{}, fmt.Errorf("cluster %q is still connected to the cluster of context %q: if the cluster still exists, use a kubeconfig with a working context for the cluster; if you do not trust it any more, use kubectl mcs expel; otherwise, repeat the command when its member is Stale or Lost", id, peer.Context)
+			return id, Plan{}, fmt.Errorf("cluster %q is still connected to the cluster of context %q: if the cluster still exists, use a kubeconfig with a working context for the cluster; if you do not trust it any more, use kubectl mcs expel; otherwise, repeat the command when its member is Unavailable, Stale, Lost or Refused", id, peer.Context)
 		}
 		if peer.ID == id {
 			return id, Plan{}, fmt.Errorf("context %q refers to the cluster %q that is leaving: name only the other clusters in --from", peer.Context, id)

@@ -51,6 +51,9 @@ type Cluster struct {
 	// SharedIPs are the shared ClusterSet IPs that any member holds in the view of the
 	// cluster. A cluster that left may have allocated them.
 	SharedIPs []string
+	// AllowedCIDRs are the CIDRs of its Pods, separated by commas, empty if the user does
+	// not say.
+	AllowedCIDRs string
 	// Granted has the IDs of the clusters that have any access to the cluster. The
 	// value is true if their access is complete.
 	Granted map[string]bool
@@ -72,6 +75,9 @@ type Member struct {
 	// AllocationCIDRs are the allocation CIDRs of the member according to the Secret, empty
 	// if the Secret does not say.
 	AllocationCIDRs string
+	// AllowedCIDRs are where endpoints of the member may be according to the Secret, empty if
+	// the Secret does not say.
+	AllowedCIDRs string
 	// Secret is the name of the Secret.
 	Secret types.NamespacedName
 	// Rejected is true if the member rejects the credential in the Secret.
@@ -88,6 +94,8 @@ const (
 	GrantAccess Action = "GrantAccess"
 	// AddMembers adds peers as members to the cluster.
 	AddMembers Action = "AddMembers"
+	// AllowCIDRs records in which CIDRs endpoints of a peer may be.
+	AllowCIDRs Action = "AllowCIDRs"
 	// AssignCIDRs assigns allocation CIDRs to the cluster.
 	AssignCIDRs Action = "AssignCIDRs"
 	// JoinClusterSet claims the ClusterSet. The cluster is part of it from then on.
@@ -116,8 +124,10 @@ type Step struct {
 	// Context is the kubeconfig context of the cluster that is changed.
 	Context string `json:"context"`
 	Action  Action `json:"action"`
-	// Value is the cluster ID, the ClusterSet or the allocation CIDRs.
+	// Value is the cluster ID, the ClusterSet, the allocation CIDRs or the allowed CIDRs.
 	Value string `json:"value,omitempty"`
+	// Before is the value that is replaced.
+	Before string `json:"before,omitempty"`
 	// Peers are the IDs of the other clusters that the step is about.
 	Peers []string `json:"peers,omitempty"`
 }
@@ -136,6 +146,11 @@ func (s Step) String() string {
 		return "grant read access to " + peers
 	case AddMembers:
 		return "add " + member + peers
+	case AllowCIDRs:
+		if s.Before != "" {
+			return "allow endpoints of " + peers + " in " + s.Value + " instead of " + s.Before
+		}
+		return "allow endpoints of " + peers + " in " + s.Value
 	case AssignCIDRs:
 		return "assign allocation CIDR " + s.Value
 	case JoinClusterSet:
@@ -168,4 +183,6 @@ type Plan struct {
 	Steps []Step `json:"steps"`
 	// Warnings are for the user to judge; they do not prevent the plan.
 	Warnings []string `json:"warnings,omitempty"`
+	// Notes are for the user to know when the plan is carried out.
+	Notes []string `json:"notes,omitempty"`
 }

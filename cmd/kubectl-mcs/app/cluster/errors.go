@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +61,7 @@ func Diagnose(name string, err error, advice Advice) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the kube-apiserver rejects your credentials: log in again, or correct the user of the context (%w)", err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("permission denied: %s (%w)", advice.Forbidden, err)
+		return diagnoseRefusal(err, advice)
 	case utilnet.IsTimeout(err):
 		return fmt.Errorf("request timed out: check the connection to the cluster, or set a longer --request-timeout (%w)", err)
 	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
@@ -68,6 +70,34 @@ func Diagnose(name string, err error, advice Advice) error {
 		return fmt.Errorf("the kube-apiserver is unreachable: check that it is running, and that the server of the context is correct (%w)", err)
 	}
 	return err // the message describes the problem
+}
+
+// lackOfPermission begins the explanation of a refusal by authorization, or for roles with
+// permissions that the user does not have. All others are by admission control.
+var lackOfPermission = regexp.MustCompile(`^(User "|user "|<nil>$|$)`)
+
+// diagnoseRefusal tells users what to do about a refused request, which depends on what
+// refused it: authorization, a quota, or admission control otherwise.
+func diagnoseRefusal(err error, advice Advice) error {
+	message := err.Error()
+	_, explanation, explained := strings.Cut(message, "forbidden: ")
+	switch {
+	case explained && !lackOfPermission.MatchString(explanation):
+		kind := "objects of this kind"
+		if strings.Contains(message, "serviceexports") {
+			kind = "ServiceExports"
+		}
+		switch {
+		case strings.HasPrefix(explanation, "exceeded quota: "):
+			return fmt.Errorf("quota exceeded: delete %s or ask for a larger ResourceQuota (%w)", kind, err)
+		case strings.HasPrefix(explanation, "insufficient quota to consume: "):
+			return fmt.Errorf("quota required: ask for a ResourceQuota for %s in the namespace (%w)", kind, err)
+		}
+		return err // the message describes the problem
+	case strings.HasPrefix(message, "admission webhook "):
+		return err
+	}
+	return fmt.Errorf("permission denied: %s (%w)", advice.Forbidden, err)
 }
 
 // IsUnreachable reports whether there was no response from a server.

@@ -23,8 +23,10 @@ const consequences = `While the API is detached:
     cluster. They are neither deleted nor changed.
   - Derived Services and imported EndpointSlices are kept. They are updated only while
     mcs-apiserver and mcs-controller are running.
-  - Other clusters lose contact with this cluster. After their TTL for it (60s by default)
-    they withdraw its endpoints, unless their policy for lost members is Keep.
+  - Other clusters cannot read from this cluster. They keep its exports. After their TTL
+    for it (60s by default) they keep the endpoints of services that answer, for an hour at
+    most, where its member Secret has allowed-cidrs, and withdraw all others. With the lost
+    policy KeepLast they keep the last ready endpoints of an import, with Keep all.
   - CoreDNS serves clusterset.local from its cache, but not after a restart.
   - Namespaces can be deleted. The ServiceExports of a deleted namespace are deleted
     when mcs-apiserver is running again.

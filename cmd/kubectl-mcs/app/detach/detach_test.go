@@ -59,6 +59,7 @@ func TestDetachSaysWhatItMeansAndAsks(t *testing.T) {
 				"Plan:\n  west: create ConfigMap mcs-system/mcs-apiserver-detached",
 				"\n  west: delete APIServices v1.multicluster.k8s.io, v1beta1.multicluster.x-k8s.io\n",
 				"ServiceExports", "Derived Services", "TTL", "CoreDNS", "Namespaces",
+				"allowed-cidrs", "for an hour", "KeepLast", "with Keep all", // R331
 			} {
 				if !strings.Contains(out, want) {
 					t.Errorf("%q is missing in:\n%s", want, out)

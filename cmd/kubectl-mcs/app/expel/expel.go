@@ -21,14 +21,17 @@ import (
 
 const long = `Remove a cluster that is not trusted any more from a ClusterSet.
 
-The cluster is not contacted. In the clusters of --from, everything that it exports is
-withdrawn, also if they are connected to it, and the Secret, service account and roles of
-its membership are deleted. Unlike after leave, services do not keep the shared ClusterSet
-IPs that the cluster decided: other clusters decide anew, and the IPs of these services
-change. Events on their ServiceExports say so.
+The cluster is not contacted. All clusters of --from first end its access to them, and then
+withdraw everything that it exports, also if they are connected to it. Unlike after leave,
+services do not keep the shared ClusterSet IPs that the cluster decided: other clusters
+decide anew, and the IPs of these services change. Events on their ServiceExports say so.
+When they have changed in all clusters, the member Secrets are deleted.
 
-Name all other clusters of the ClusterSet after --from. Expel can be repeated if a step
-fails. It requires cluster-admin permissions in all clusters of --from.`
+If a step fails in one cluster, the others are changed nevertheless, but the Secrets are
+kept: they are what expels the cluster. Correct the cause, and repeat expel.
+
+Name all other clusters of the ClusterSet after --from. Expel requires cluster-admin
+permissions in all clusters of --from.`
 
 const example = `  # Expel the cluster with the ID north from the ClusterSet of east and west
   kubectl mcs expel north --from east,west
@@ -48,17 +51,22 @@ type options struct {
 func NewCommand(f *cluster.Factory) *cobra.Command {
 	o := &options{Factory: f}
 	cmd := &cobra.Command{
-		Use:               "expel CLUSTER_ID --from CONTEXT,...",
-		Short:             "Remove a cluster that is not trusted any more from a ClusterSet",
-		Long:              long,
-		Example:           example,
-		Args:              cobra.ExactArgs(1),
+		Use:     "expel CLUSTER_ID --from CONTEXT,...",
+		Short:   "Remove a cluster that is not trusted any more from a ClusterSet",
+		Long:    long,
+		Example: example,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("exactly one cluster ID is required, got %d: name the other clusters after --from, separated by commas", len(args))
+			}
+			return nil
+		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().StringSliceVar(&o.from, "from", nil, "Contexts of the clusters that expel the cluster.")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait in each cluster until shared ClusterSet IPs are given up.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait until shared ClusterSet IPs are given up in all clusters.")
 	o.output.AddTo(cmd)
 	if err := cmd.RegisterFlagCompletionFunc("from", func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return f.CompleteContextList(cmd, slices.Clone(o.from), toComplete)
@@ -85,7 +93,14 @@ func (o *options) run(ctx context.Context, id string) error {
 	}
 	execution := membership.NewExecution(peers, o.Progress)
 	execution.Timeout = o.timeout
-	if err := execution.Run(ctx, planned.Steps); err != nil {
+	removals := slices.IndexFunc(planned.Steps, func(step plan.Step) bool { return step.Action == plan.RemoveMembers })
+	if removals < 0 {
+		removals = len(planned.Steps)
+	}
+	if err := execution.RunAll(ctx, planned.Steps[:removals]); err != nil {
+		return fmt.Errorf("%w\ncompleted steps are not rolled back, and no member Secret was deleted, because these expel the cluster: run expel again to complete the others", err)
+	}
+	if err := execution.RunAll(ctx, planned.Steps[removals:]); err != nil {
 		return fmt.Errorf("%w\ncompleted steps are not rolled back: run expel again to complete the others", err)
 	}
 	fmt.Fprintf(o.Streams.Out, "Cluster %q was expelled from %s.\n", id, strings.Join(o.from, ", "))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
@@ -222,10 +223,16 @@ func disconnectedMembers(facts serviceFacts) []disconnectedReport {
 	return reports
 }
 
-// isWithdrawn reports whether mcs-controller withdraws the endpoints of a member. It
-// keeps the known endpoints of members that are connecting or refused.
+// isWithdrawn reports whether mcs-controller withdraws the endpoints of a member, service by
+// service if it is not lost. It keeps the known endpoints of members that are connecting or
+// refused.
 func isWithdrawn(status *clustersetv1alpha1.MemberStatus) bool {
-	return status.State == clustersetv1alpha1.MemberLost && status.LostPolicy != clustersetv1alpha1.LostPolicyKeep
+	return status.State == clustersetv1alpha1.MemberLost && status.LostPolicy != clustersetv1alpha1.LostPolicyKeep && status.LostPolicy != clustersetv1alpha1.LostPolicyKeepLast
+}
+
+// silent reports whether a member is silent, but not lost.
+func silent(status *clustersetv1alpha1.MemberStatus) bool {
+	return status.State == clustersetv1alpha1.MemberStale || status.State == clustersetv1alpha1.MemberUnavailable
 }
 
 // describeMember returns nil for a member whose exports are up to date.
@@ -237,12 +244,20 @@ func describeMember(member *clustersetv1alpha1.Member, exports bool) *disconnect
 	case isWithdrawn(status) && exports:
 		report.Endpoints = endpointsNotUsed
 		report.Message = fmt.Sprintf("%s; its endpoints are withdrawn until it is connected again", lastSeen(status))
-	case status.State == clustersetv1alpha1.MemberLost && exports:
+	case status.State == clustersetv1alpha1.MemberLost && exports && keep:
 		report.Message = fmt.Sprintf("%s; its endpoints are kept, because its lost policy is Keep", lastSeen(status))
-	case status.State == clustersetv1alpha1.MemberStale && exports && keep:
+	case status.State == clustersetv1alpha1.MemberLost && exports:
+		report.Message = fmt.Sprintf("%s; its endpoints are kept only if the service has no other ready ones, because its lost policy is KeepLast", lastSeen(status))
+	case silent(status) && exports && keep:
 		report.Message = fmt.Sprintf("%s; its endpoints are used", lastSeen(status))
-	case status.State == clustersetv1alpha1.MemberStale && exports:
-		report.Message = fmt.Sprintf("%s; its endpoints are withdrawn if it does not respond within its TTL of %d s", lastSeen(status), status.TTLSeconds)
+	case silent(status) && exports && status.Expired:
+		report.Endpoints = endpointsUnknown
+		report.Message = fmt.Sprintf("%s; its endpoints are used if they answer; the condition MembersReachable of the ServiceImport says so of this service", lastSeen(status))
+		if condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberEndpointsReachable); condition != nil {
+			report.Message += "; " + condition.Message
+		}
+	case silent(status) && exports:
+		report.Message = fmt.Sprintf("%s; its endpoints are withdrawn if neither it nor they answer within its TTL of %d s", lastSeen(status), status.TTLSeconds)
 	case status.State == clustersetv1alpha1.MemberRefused, status.State == clustersetv1alpha1.MemberConnecting:
 		report.Endpoints = endpointsUnknown
 		report.Message = "its exports are unknown"

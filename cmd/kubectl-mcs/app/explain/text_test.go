@@ -97,6 +97,11 @@ func TestEndpointsOfPortsWithDifferentNames(t *testing.T) {
 
 func TestDisconnectedMembers(t *testing.T) {
 	keep := func(status *clustersetv1alpha1.MemberStatus) { status.LostPolicy = clustersetv1alpha1.LostPolicyKeep }
+	keepLast := func(status *clustersetv1alpha1.MemberStatus) {
+		status.LostPolicy = clustersetv1alpha1.LostPolicyKeepLast
+	}
+	expired := func(status *clustersetv1alpha1.MemberStatus) { status.Expired = true }
+	answers := clustertest.Condition("EndpointsReachable", metav1.ConditionTrue, "EndpointsAnswer", "endpoints of 1 services answer")
 	refused := clustertest.Condition("Accepted", metav1.ConditionFalse, "WrongClusterSet", "cluster is in another ClusterSet")
 	for _, test := range []struct {
 		name    string
@@ -112,7 +117,14 @@ func TestDisconnectedMembers(t *testing.T) {
 		{"lost and kept", clustertest.NewMember("west", clustersetv1alpha1.MemberLost, clustertest.Seen(time.Hour), keep), true,
 			&disconnectedReport{"west", "Lost", endpointsUsed, "last seen 2026-03-01T11:00:00Z; its endpoints are kept, because its lost policy is Keep"}},
 		{"stale", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Seen(time.Minute)), true,
-			&disconnectedReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are withdrawn if it does not respond within its TTL of 60 s"}},
+			&disconnectedReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are withdrawn if neither it nor they answer within its TTL of 60 s"}},
+		{"unavailable", clustertest.NewMember("west", clustersetv1alpha1.MemberUnavailable, clustertest.Seen(time.Minute)), true,
+			&disconnectedReport{"west", "Unavailable", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are withdrawn if neither it nor they answer within its TTL of 60 s"}},
+		// R307
+		{"some answer", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Seen(time.Minute), expired, answers), true,
+			&disconnectedReport{"west", "Stale", endpointsUnknown, "last seen 2026-03-01T11:59:00Z; its endpoints are used if they answer; the condition MembersReachable of the ServiceImport says so of this service; endpoints of 1 services answer"}},
+		{"lost, last", clustertest.NewMember("west", clustersetv1alpha1.MemberLost, clustertest.Seen(time.Hour), keepLast), true,
+			&disconnectedReport{"west", "Lost", endpointsUsed, "last seen 2026-03-01T11:00:00Z; its endpoints are kept only if the service has no other ready ones, because its lost policy is KeepLast"}},
 		{"stale and kept", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Seen(time.Minute), keep), true,
 			&disconnectedReport{"west", "Stale", endpointsUsed, "last seen 2026-03-01T11:59:00Z; its endpoints are used"}},
 		{"refused", clustertest.NewMember("west", clustersetv1alpha1.MemberRefused, refused), false,

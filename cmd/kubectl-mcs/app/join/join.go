@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +40,10 @@ If a step fails, all completed steps are rolled back, except for the cluster ID 
 cluster that had none: an ID cannot be removed. If clusters do not connect before the
 timeout, nothing is rolled back, because they have already joined.
 
+With --allowed-cidrs, other clusters know where the Pods of a cluster are: they ignore
+endpoints elsewhere and, while the cluster is silent, ask its endpoints whether they answer
+before they withdraw them. Without, all of them are withdrawn after the TTL.
+
 Join requires cluster-admin permissions in all clusters.`
 
 const example = `  # Print the plan without changing anything
@@ -47,7 +53,10 @@ const example = `  # Print the plan without changing anything
   kubectl mcs join --clusterset production east west --id east=east --id west=west
 
   # Join clusters that reach each other at a different address than your kubeconfig
-  kubectl mcs join --clusterset production east west --server east=https://10.0.0.1:6443`
+  kubectl mcs join --clusterset production east west --server east=https://10.0.0.1:6443
+
+  # Set where the Pods of each cluster are, also of clusters that have joined
+  kubectl mcs join --clusterset production east west --allowed-cidrs east=10.100.0.0/16 --allowed-cidrs west=10.101.0.0/16,fd00:101::/48`
 
 type options struct {
 	*cluster.Factory
@@ -55,6 +64,7 @@ type options struct {
 	clusterSet               string
 	ids                      map[string]string
 	servers                  map[string]string
+	allowedCIDRs             []string
 	dryRun                   bool
 	repoint                  bool
 	ignoreUnreachableMembers bool
@@ -82,6 +92,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.StringVar(&o.clusterSet, "clusterset", "", "Name of the ClusterSet, the same for all its members. Required.")
 	flags.StringToStringVar(&o.ids, "id", nil, "Cluster ID to set for a context, as CONTEXT=ID. By default, a cluster keeps its ID.")
 	flags.StringToStringVar(&o.servers, "server", nil, "Address at which other clusters reach the kube-apiserver of a context, as CONTEXT=URL. By default, the server in the kubeconfig.")
+	flags.StringArrayVar(&o.allowedCIDRs, "allowed-cidrs", nil, "CIDRs that contain the Pod IPs of a context, as CONTEXT=CIDR,... Other clusters ignore endpoints outside of them, and ask those inside whether they answer before they withdraw them. Can be repeated. By default, member Secrets keep what they have.")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
 	flags.BoolVar(&o.repoint, "repoint", false, "If true, existing members may get another server address or certificate authority.")
 	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join although not every member can be asked whether a cluster ID is in use.")
@@ -94,7 +105,8 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, contexts []string) error {
-	if err := o.validate(contexts); err != nil {
+	allowed, err := parseAllowedCIDRs(o.allowedCIDRs, contexts)
+	if err := errors.Join(o.validate(contexts), err); err != nil {
 		return err
 	}
 	clusters, err := membership.Observe(ctx, o.Factory, contexts, o.servers)
@@ -105,6 +117,9 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 		return err
 	}
 	observed := membership.Observed(clusters)
+	for i := range observed {
+		observed[i].AllowedCIDRs = strings.Join(allowed[observed[i].Context], ",")
+	}
 	planned, err := plan.Join(o.clusterSet, observed, o.ids)
 	if err == nil && !o.repoint {
 		err = plan.CheckRepointing(observed, o.ids)
@@ -128,6 +143,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 			"if a cluster is not reachable at the server in its kubeconfig, run join again with --server", o.clusterSet, err)
 	}
 	fmt.Fprintf(o.Streams.Out, "All %d clusters are members of ClusterSet %q.\n", len(clusters), o.clusterSet)
+	membership.PrintNotes(o.Factory, planned)
 	return nil
 }
 
@@ -145,6 +161,32 @@ func (o *options) validate(contexts []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// parseAllowedCIDRs returns the CIDRs of each context. A context may be given several times.
+func parseAllowedCIDRs(values, contexts []string) (map[string][]string, error) {
+	allowed := map[string][]string{}
+	var errs []error
+	for _, value := range values {
+		context, list, found := strings.Cut(value, "=")
+		if !found || list == "" {
+			errs = append(errs, fmt.Errorf("--allowed-cidrs %s: must be of the form CONTEXT=CIDR,..., such as west=10.101.0.0/16", value))
+			continue
+		}
+		errs = append(errs, checkContexts("--allowed-cidrs", map[string]string{context: list}, contexts))
+		for _, text := range strings.Split(list, ",") {
+			cidr, err := netip.ParsePrefix(strings.TrimSpace(text))
+			switch {
+			case err != nil || cidr.Addr().Is4In6():
+				errs = append(errs, fmt.Errorf("--allowed-cidrs %s: %q must be a CIDR, such as 10.101.0.0/16", value, text))
+			case cidr != cidr.Masked():
+				errs = append(errs, fmt.Errorf("--allowed-cidrs %s: %q has bits beyond its prefix, use %s", value, text, cidr.Masked()))
+			default:
+				allowed[context] = append(allowed[context], cidr.String())
+			}
+		}
+	}
+	return allowed, errors.Join(errs...)
 }
 
 // checkContexts returns an error for values of contexts that are not arguments.

@@ -41,6 +41,10 @@ func TestInvalidArgumentsAreRejectedBeforeAnyRequest(t *testing.T) {
 		{"join with a duplicate context", []string{"join", "--clusterset", "s", "east", "west", "east"}, []string{`context "east" is given more than once`}},
 		{"ID of another context", []string{"join", "--clusterset", "s", "east", "west", "--id", "north=n"}, []string{`--id north=n: context "north" is not among the arguments`}},
 		{"server of another context", []string{"join", "--clusterset", "s", "east", "west", "--server", "north=https://n"}, []string{`--server north=https://n: context "north" is not among the arguments`}},
+		{"allowed CIDRs of another context", []string{"join", "--clusterset", "s", "east", "west", "--allowed-cidrs", "north=10.0.0.0/8"}, []string{`--allowed-cidrs north=10.0.0.0/8: context "north" is not among the arguments`}},
+		{"allowed CIDRs of no context", []string{"join", "--clusterset", "s", "east", "west", "--allowed-cidrs", "10.0.0.0/8"}, []string{`--allowed-cidrs 10.0.0.0/8: must be of the form CONTEXT=CIDR,...`}},
+		{"allowed CIDRs that are none", []string{"join", "--clusterset", "s", "east", "west", "--allowed-cidrs", "west=10.101.0.0,10.102.0.1/16", "--allowed-cidrs", "east="},
+			[]string{`"10.101.0.0" must be a CIDR, such as 10.101.0.0/16`, `"10.102.0.1/16" has bits beyond its prefix, use 10.102.0.0/16`, "--allowed-cidrs east=: must be of the form"}},
 		{"join with output format, but without dry run", []string{"join", "--clusterset", "s", "east", "west", "-o", "json"}, []string{"--output requires --dry-run"}},
 		{"join with invalid output format", []string{"join", "--clusterset", "s", "east", "west", "--dry-run", "-o", "xml"}, []string{`--output "xml": must be json or yaml`}},
 		{"join with zero timeout", []string{"join", "--clusterset", "s", "east", "west", "--timeout", "0s"}, []string{"--timeout 0s: must be greater than zero"}},
@@ -50,6 +54,8 @@ func TestInvalidArgumentsAreRejectedBeforeAnyRequest(t *testing.T) {
 			[]string{"--clusterset must not be empty", "given more than once", "--id north=n", "--server south=s", "--output requires --dry-run"}},
 		{"leave without a context", []string{"leave"}, []string{"exactly one context is required, got 0"}},
 		{"leave with two contexts", []string{"leave", "east", "west"}, []string{"exactly one context is required, got 2: name the other clusters after --from, separated by commas"}},
+		{"expel without a cluster", []string{"expel"}, []string{"exactly one cluster ID is required, got 0: name the other clusters after --from"}},
+		{"expel with two clusters", []string{"expel", "east", "west"}, []string{"exactly one cluster ID is required, got 2: name the other clusters after --from"}},
 		{"leave with output format, but without dry run", []string{"leave", "east", "-o", "yaml"}, []string{"--output requires --dry-run"}},
 		{"leave with invalid output format", []string{"leave", "east", "--dry-run", "-o", "wide"}, []string{`--output "wide": must be json or yaml`}},
 		{"join with unknown contexts", []string{"join", "--clusterset", "s", "south", "center"},
@@ -104,6 +110,9 @@ func TestDryRunPrintsThePlan(t *testing.T) {
 	}
 	if !strings.HasPrefix(warnings, `Warning: cluster "north" is a member of east but is not among the arguments`) {
 		t.Errorf("got warnings %q", warnings)
+	}
+	if !strings.Contains(warnings, "\nNote: member Secrets have no allowed-cidrs of east (in west), w (in east): ") { // R335
+		t.Errorf("got notes %q", warnings)
 	}
 	expect.Text(t, `
 Plan:

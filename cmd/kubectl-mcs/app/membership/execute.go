@@ -30,7 +30,8 @@ const rollbackTimeout = 30 * time.Second
 
 // Execution carries out the steps of a plan and can roll them back.
 type Execution struct {
-	// Timeout limits how long a step waits for clusters to connect.
+	// Timeout limits how long a step waits for clusters to connect, and how long all
+	// steps together wait until decisions are given up.
 	Timeout time.Duration
 	// IgnoreUnreachableMembers lets clusters join although not every member can be
 	// asked whether a cluster ID is in use.
@@ -40,8 +41,10 @@ type Execution struct {
 	progress *progress.Progress
 	// claiming are when clusters were asked to create the claim for the ClusterSet,
 	// by context.
-	claiming  map[string]time.Time
-	completed []completedStep
+	claiming map[string]time.Time
+	// waitingSince is when the first step began to wait for decisions.
+	waitingSince time.Time
+	completed    []completedStep
 	// irreversible are the completed steps that cannot be rolled back.
 	irreversible []plan.Step
 }
@@ -75,16 +78,43 @@ func NewExecution(clusters []*Cluster, progress *progress.Progress) *Execution {
 // Run carries out the steps in order and stops at the first that fails.
 func (e *Execution) Run(ctx context.Context, steps []plan.Step) error {
 	for _, step := range steps {
-		err := e.progress.Run(step.Context+": "+step.String(), func() error {
-			rollbacks, err := e.do(ctx, step)
-			if len(rollbacks) > 0 {
-				e.completed = append(e.completed, completedStep{step, rollbacks})
-			}
+		if err := e.run(ctx, step); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("context %q: failed to %s: %w", step.Context, printer.Escape(step.String()), printer.EscapeError(err))
 		}
+	}
+	return nil
+}
+
+// RunAll carries out all steps in order, also after one has failed, unless it is
+// interrupted. In a cluster in which a step failed, it does not wait for anything.
+func (e *Execution) RunAll(ctx context.Context, steps []plan.Step) error {
+	failed := sets.New[string]()
+	var errs []error
+	for _, step := range steps {
+		if ctx.Err() != nil {
+			break
+		}
+		if step.Action == plan.WaitForDecisions && failed.Has(step.Context) {
+			continue
+		}
+		if err := e.run(ctx, step); err != nil {
+			failed.Insert(step.Context)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+func (e *Execution) run(ctx context.Context, step plan.Step) error {
+	err := e.progress.Run(step.Context+": "+step.String(), func() error {
+		rollbacks, err := e.do(ctx, step)
+		if len(rollbacks) > 0 {
+			e.completed = append(e.completed, completedStep{step, rollbacks})
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("context %q: failed to %s: %w", step.Context, printer.Escape(step.String()), printer.EscapeError(err))
 	}
 	return nil
 }
@@ -179,6 +209,9 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 	case plan.RecordCIDRs:
 		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllocationCIDRs, step.Value)
 		return rollback.list(), err
+	case plan.AllowCIDRs:
+		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllowedCIDRs, step.Value)
+		return rollback.list(), err
 	case plan.WaitForMembers:
 		return nil, c.waitForMembers(ctx, step.Peers, e.Timeout)
 	}
@@ -219,7 +252,10 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 	case plan.ExpelMembers:
 		return nil, c.expelMember(ctx, peer)
 	case plan.WaitForDecisions:
-		return nil, c.waitForDecisions(ctx, peer, e.Timeout)
+		if e.waitingSince.IsZero() {
+			e.waitingSince = time.Now()
+		}
+		return nil, c.waitForDecisions(ctx, peer, e.waitingSince, e.Timeout)
 	case plan.RevokeAccess:
 		return nil, c.revokeAccess(ctx, peer)
 	}

@@ -39,6 +39,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 )
@@ -747,4 +748,53 @@ func TestExecutionShowsProgress(t *testing.T) {
 		"✓ roll back east: grant read access to west",
 		"",
 	}, "\n"), out.String())
+}
+
+// R334: clusters have the timeout together to give up decisions, and each of them is asked.
+func TestClustersShareTheTimeoutForDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web", Annotations: map[string]string{multicluster.ClusterSetIPDecisionAnnotation: `{"ips":["243.1.0.1"],"decidedBy":"north"}`},
+		}}
+		var clusters []*Cluster
+		var steps []plan.Step
+		for _, name := range []string{"east", "south", "west"} {
+			s := newCluster(name, "")
+			s.MCS = mcsfake.NewSimpleClientset(kept.DeepCopy())
+			clusters, steps = append(clusters, s), append(steps, plan.Step{Context: name, Action: plan.WaitForDecisions, Peers: []string{"north"}})
+		}
+		execution, began := NewExecution(clusters, discardProgress()), time.Now()
+		execution.Timeout = time.Minute
+		expect.Error(t, execution.RunAll(t.Context(), steps), `context "east": `, `context "south": `, `context "west": `, "after 1m0s, 1 ServiceExports still have")
+		if took := time.Since(began); took < time.Minute || took > time.Minute+decisionsInterval {
+			t.Errorf("waiting took %s", took)
+		}
+	})
+}
+
+// R335: allowed CIDRs are written to the member Secret and rolled back, and nothing else
+// in it changes.
+func TestAllowedCIDRsAreWrittenAndRolledBack(t *testing.T) {
+	before := map[string][]byte{clusterset.MemberSecretClusterID: []byte("west"), clusterset.MemberSecretAllowedCIDRs: []byte("10.9.0.0/16"), clusterset.MemberSecretServiceLimit: []byte("7")}
+	s := newCluster("east", "east", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-west"}, Type: clusterset.MemberSecretType, Data: before})
+	if planned(t, []*Cluster{s}, nil); s.Observed.Members["west"].AllowedCIDRs != "10.9.0.0/16" {
+		t.Errorf("observed is %+v", s.Observed.Members)
+	}
+	expectData := func(want map[string][]byte) {
+		t.Helper()
+		got, err := s.Kubernetes.CoreV1().Secrets("mcs-system").Get(t.Context(), "member-west", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Data); diff != "" {
+			t.Error(diff)
+		}
+	}
+	execution := NewExecution([]*Cluster{s}, discardProgress())
+	if err := execution.Run(t.Context(), []plan.Step{{Context: "east", Action: plan.AllowCIDRs, Value: "10.101.0.0/16", Peers: []string{"west"}}}); err != nil {
+		t.Fatal(err)
+	}
+	expectData(map[string][]byte{clusterset.MemberSecretClusterID: []byte("west"), clusterset.MemberSecretAllowedCIDRs: []byte("10.101.0.0/16"), clusterset.MemberSecretServiceLimit: []byte("7")})
+	expect.Error(t, execution.RollBack(t.Context(), errors.New("failed")), "all completed steps were rolled back")
+	expectData(before)
 }

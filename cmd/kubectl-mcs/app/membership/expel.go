@@ -33,10 +33,11 @@ func (c *Cluster) expelMember(ctx context.Context, id string) error {
 }
 
 // waitForDecisions waits until no ServiceExport of this cluster has a decision of an
-// expelled cluster, or one that was adopted from it.
-func (c *Cluster) waitForDecisions(ctx context.Context, id string, timeout time.Duration) error {
+// expelled cluster, or one that was adopted from it. The timeout counts from since; the
+// cluster is asked at least once.
+func (c *Cluster) waitForDecisions(ctx context.Context, id string, since time.Time, timeout time.Duration) error {
 	var remaining []string
-	err := wait.PollUntilContextTimeout(ctx, decisionsInterval, timeout, true, func(context.Context) (bool, error) { // what was begun is completed
+	err := wait.PollUntilContextTimeout(ctx, decisionsInterval, timeout-time.Since(since), true, func(context.Context) (bool, error) { // what was begun is completed
 		exports, err := c.MCS.MulticlusterXV1beta1().ServiceExports(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err

@@ -217,7 +217,8 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
 			c.Observed.Members[id] = plan.Member{
 				Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
-				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
+				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), AllowedCIDRs: string(secret.Data[clusterset.MemberSecretAllowedCIDRs]),
+				Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
 			}
 			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {
@@ -252,7 +253,7 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 		case clustersetv1alpha1.MemberLocal:
 			c.Observed.Unlisted = false
 			c.Observed.Ranges, c.Observed.CIDRs = status.ClusterSetIPRanges, status.ClusterSetIPCIDRs
-		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
+		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberUnavailable, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
 			c.Observed.Known[status.ClusterID] = status.ClusterUID
 			if status.State == clustersetv1alpha1.MemberConnected {
 				c.Observed.Connected[status.ClusterID] = true
@@ -266,7 +267,7 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 // of another one: it is accepted, and they are not refused for any reason.
 func claimCounts(status *clustersetv1alpha1.MemberStatus) bool {
 	switch status.State {
-	case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
+	case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberUnavailable, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
 		return !meta.IsStatusConditionFalse(status.Conditions, clusterset.MemberClusterSetIP)
 	}
 	return false // what a cluster has itself is not hearsay

@@ -176,3 +176,20 @@ func TestAllocationCIDRsAreObserved(t *testing.T) {
 		t.Errorf("cluster without an entry of its own is not unlisted (%v)", err)
 	}
 }
+
+// R298: the allocation CIDRs of a member are taken as long as it is accepted, whether it
+// responds or not.
+func TestClaimsOfAllAcceptedMembersCount(t *testing.T) {
+	for state, want := range map[clustersetv1alpha1.MemberState]bool{
+		clustersetv1alpha1.MemberLocal: false, clustersetv1alpha1.MemberConnecting: false, clustersetv1alpha1.MemberRefused: false,
+		clustersetv1alpha1.MemberConnected: true, clustersetv1alpha1.MemberUnavailable: true, clustersetv1alpha1.MemberStale: true, clustersetv1alpha1.MemberLost: true,
+	} {
+		if got := claimCounts(&clustertest.NewMember("west", state).Status); got != want {
+			t.Errorf("claims of a member that is %s count: %v, want %v", state, got, want)
+		}
+		refused := clustertest.NewMember("west", state, clustertest.Condition(clusterset.MemberClusterSetIP, metav1.ConditionFalse, "Overlaps", ""))
+		if claimCounts(&refused.Status) {
+			t.Errorf("refused claims of a member that is %s count", state)
+		}
+	}
+}

@@ -41,5 +41,16 @@ func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dry
 		}
 		return nil
 	})
-	return dryRun || len(planned.Steps) == 0, err
+	done := dryRun || len(planned.Steps) == 0
+	if done {
+		PrintNotes(f, planned)
+	}
+	return done, err
+}
+
+// PrintNotes prints the notes of a plan that was carried out, or is not going to be.
+func PrintNotes(f *cluster.Factory, planned plan.Plan) {
+	for _, note := range planned.Notes {
+		fmt.Fprintln(f.Streams.ErrOut, "Note:", printer.Escape(note))
+	}
 }

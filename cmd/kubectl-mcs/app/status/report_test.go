@@ -5,6 +5,7 @@ package status
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,18 @@ north    Lost         3h          1         2           0           Unauthorized
 south    Connecting   never       0         0           0           Unknown: member has not responded yet
 west     Connected    2s          12        31          1           -
 `, out.String())
+}
+
+// R331: the help explains all states.
+func TestHelpExplainsAllStates(t *testing.T) {
+	for _, state := range []clustersetv1alpha1.MemberState{
+		clustersetv1alpha1.MemberLocal, clustersetv1alpha1.MemberConnecting, clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberUnavailable,
+		clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost, clustersetv1alpha1.MemberRefused,
+	} {
+		if !strings.Contains(long, "\n  "+string(state)+" ") {
+			t.Errorf("the help lacks the state %s", state)
+		}
+	}
 }
 
 func TestConflictsAreCountedByService(t *testing.T) {

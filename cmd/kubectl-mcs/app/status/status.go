@@ -25,8 +25,10 @@ STATE is one of:
   Local        the cluster that was asked
   Connecting   the member has not been reached yet
   Connected    the member is reachable
+  Unavailable  the member has not responded for a while, but its Kubernetes API does
   Stale        the member has not responded for a while
-  Lost         the member has not responded for longer than its TTL
+  Lost         the member has not responded for longer than its TTL, and its endpoints do
+               not answer either or cannot be asked
   Refused      the member is not accepted
 
 CONFLICTS is the number of exports that conflict with exports of other clusters;
