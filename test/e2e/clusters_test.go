@@ -5,8 +5,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -227,7 +230,30 @@ func TestSystemIsInstalledFromItsArtifacts(t *testing.T) {
 		}
 		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservices", "-l", "app.kubernetes.io/managed-by=mcs-controller", "--timeout=60s")
 		expect.Contains(t, kubectl(t, cluster, "get", "configmaps", "-n", "mcs-storage", "-l", "storage.mcs-apiserver.io/resource", "-o", "name"), "configmap/clusterclaims.multicluster.k8s.io-")
-		expect.Contains(t, kubectl(t, cluster, "exec", "-n", "mcs-system", "deployment/mcs-apiserver", "-c", "mcs-apiserver", "--", "id", "-u"), "65532")
+	}
+}
+
+// R341, R348: what runs in the clusters are the images that `make images` builds: programs
+// that see the file system of their image only, and are not root.
+func TestSystemRunsFromItsImages(t *testing.T) {
+	for _, pod := range strings.Fields(kubectl(t, east, "get", "pods", "-n", "mcs-system", "-l", "app.kubernetes.io/name=mcs-apiserver", "-o", "jsonpath={.items[*].metadata.name}")) {
+		for _, program := range []string{"mcs-apiserver", "mcs-controller"} {
+			process := fmt.Sprintf("/proc/%d", expect.Must(east.Program(t.Context(), "mcs-system", pod, program))(t))
+			status := string(expect.Must(os.ReadFile(process + "/status"))(t))
+			expect.Contains(t, status, "Uid:\t65532\t65532\t65532\t65532")
+			expect.Contains(t, status, "CapEff:\t0000000000000000")
+			if file := expect.Must(os.Readlink(process + "/exe"))(t); file != "/usr/local/bin/"+program {
+				t.Errorf("%s runs %s", program, file)
+			}
+			document := expect.Must(os.ReadFile(filepath.Join(process, "root/usr/local/share/sbom", program+".spdx.json")))(t)
+			shipped := expect.Must(filepath.Glob(filepath.Join(set.Root, "bin", "release", program+"-*.spdx.json")))(t)
+			if len(shipped) != 1 || string(expect.Must(os.ReadFile(shipped[0]))(t)) != string(document) {
+				t.Errorf("%s in Pod %s is not of the image that was built: %q", program, pod, shipped)
+			}
+			if _, err := os.Stat(process + "/root/bin/sh"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s in Pod %s sees the file system of the host (%v)", program, pod, err)
+			}
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 // running.
 func TestDetachWithoutThePlugin(t *testing.T) {
 	t.Cleanup(func() { attach(t) })
-	shell(t, t.TempDir(), documented(t, "kubectl create configmap"))
+	shell(t, t.TempDir(), documented(t, "create configmap -n mcs-system mcs-apiserver-detached"))
 	awaitDetachedReport(t)
 	expectDetached(t)
 }
@@ -163,7 +163,7 @@ func TestOtherClustersKeepTheImportsOfADetachedCluster(t *testing.T) {
 			return nil
 		})
 	}
-	state(clustersetv1alpha1.MemberStale)
+	state(clustersetv1alpha1.MemberUnavailable)
 	endpoints(1)
 	state(clustersetv1alpha1.MemberLost)
 	endpoints(0)

@@ -36,7 +36,7 @@ func TestUninstallingLeavesNothingButWhatIsStored(t *testing.T) {
 	}
 	before := stored()
 	// What is documented for a cluster that did not leave selects derived Services.
-	list, _, _ := strings.Cut(strings.ReplaceAll(documented(t, "kubectl delete services -A"), "kubectl delete", "kubectl get"), "\n")
+	list, _, _ := strings.Cut(strings.ReplaceAll(documented(t, "delete services -A"), " delete ", " get "), "\n")
 	shell(t, west().Root, list+" -o name | grep derived-")
 	shell(t, west().Root, documented(t, "kubectl mcs leave west --from east"))
 	expect.NoError(t, west().Stop())
