@@ -310,3 +310,55 @@ func TestConnectingClusterOfALostHubIsLost(t *testing.T) {
 	w.expectShown(t, "h", clusterset.MemberLost, true)
 	w.expectShown(t, "x", clusterset.MemberLost, true)
 }
+
+// R426: the Secret of a cluster that a hub relays leads nowhere. It does not hide that the
+// cluster is silent: the entry of the cluster is that of the hub, which is used.
+func TestSecretThatLeadsNowhereDoesNotHideARelayedCluster(t *testing.T) {
+	w, h := relaying(t)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	x := w.add("x")
+	fail := func(passed time.Duration) {
+		for end := w.clock.Now().Add(passed); w.clock.Now().Before(end); {
+			w.silence(h, feed.ProbeInterval, nil)
+			x.Probed(nil, errors.New("no route to host"))
+		}
+	}
+	w.expectShown(t, "x", connected, false)
+	w.expectShown(t, "secret.member-x", clusterset.MemberConnecting, false)
+	fail(liveness.DefaultTTL)
+	w.expectShown(t, "x", clusterset.MemberLost, true)
+	w.observeLook("x", "uid-x", &liveness.Look{At: w.clock.Now(), Answers: 1, Services: []string{"ns/web"}})
+	w.expectShown(t, "x", clusterset.MemberStale, true)
+	fail(liveness.MaxStale)
+	w.expectShown(t, "x", clusterset.MemberLost, true)
+	if !w.Entry("x").Status.Overdue {
+		t.Error("it is not overdue")
+	}
+	evaluations := w.evaluations
+	w.clock.Step(feed.ProbeInterval)
+	w.tick()
+	if w.evaluations != evaluations {
+		t.Error("all peers were evaluated although nothing changed")
+	}
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.expectShown(t, "x", connected, false)
+}
+
+// R426: a member that was accepted, but cannot be read, is lost. Its hub, which is used,
+// reaches it.
+func TestUnreadMemberDoesNotHideARelayedCluster(t *testing.T) {
+	w, h := relaying(t)
+	x := w.join("x")
+	for range 2 * liveness.DefaultTTL / feed.ProbeInterval {
+		w.silence(x, feed.ProbeInterval, nil)
+		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	}
+	w.expectShown(t, "secret.member-x", clusterset.MemberLost, true)
+	w.expectShown(t, "x", connected, false)
+	w.probe(x, ownEntry("x", withExports(1)))
+	w.replace(t, x, exports.Services, exported("x", "web"))
+	w.replace(t, x, exports.EndpointSlices, exportedSlice("x", "web", "web-1"))
+	if got := w.Entry("x"); got.UID != "secret-x" || w.Entry("secret.member-x") != nil {
+		t.Errorf("the entry is %+v when the member was read", got)
+	}
+}

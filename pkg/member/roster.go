@@ -187,12 +187,12 @@ func newListing(self identity.Cluster, peers map[string]*peer, routes map[string
 // that changed.
 func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.Route[*peer], now time.Time) {
 	entries := map[string]*clusterset.Member{}
-	for name, p := range entryNames(r.identity.ID, peers) {
+	for name, p := range entryNames(r.identity.ID, peers, routes) {
 		p.name = name
 		entries[name] = r.entryLocked(p, now)
 	}
 	for cluster, route := range routes {
-		if route.Entry != nil && entries[cluster] == nil {
+		if route.Entry != nil {
 			entries[cluster] = r.relayedEntryLocked(route, now)
 			r.showRelayedLocked(entries[cluster], route, now)
 		}
@@ -210,17 +210,18 @@ func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.
 	}
 }
 
-// entryNames returns the name of every peer's entry. If several Secrets are for
-// one cluster ID, the entry of the accepted one is named after the cluster, and
-// those of the others after their Secrets.
-func entryNames(self string, peers map[string]*peer) map[string]*peer {
+// entryNames returns the name of every peer's entry. The entry that is named after a cluster
+// tells whether the cluster is silent, so it is that of the route that is used: of several
+// Secrets for one cluster ID the accepted one, or a hub until the cluster itself has been read.
+// Entries of other Secrets are named after the Secrets.
+func entryNames(self string, peers map[string]*peer, routes map[string]route.Route[*peer]) map[string]*peer {
 	named := map[string]*peer{}
 	for _, name := range slices.Sorted(maps.Keys(peers)) {
 		p := peers[name]
 		id := p.spec.EntryName()
 		other, taken := named[id]
 		switch {
-		case id == self:
+		case id == self, routes[id].Entry != nil:
 			named[p.spec.FallbackName()] = p
 		case !taken:
 			named[id] = p

@@ -198,11 +198,15 @@ func Expelled(member *clustersetv1alpha1.Member) bool {
 	return accepted != nil && accepted.Reason == clusterset.ReasonExpelled
 }
 
+// isNamed reports whether a member is the one that is used of its cluster. Members that are
+// named after their Secrets are not, or not yet.
+func isNamed(member *clustersetv1alpha1.Member) bool { return member.Name == member.Status.ClusterID }
+
 // Allocations returns the allocation CIDRs of all members that may allocate.
 func Allocations(members []*clustersetv1alpha1.Member) clustersetip.Allocations {
 	cidrs := map[string][]string{}
 	for _, member := range members {
-		if usable, accepted := allocationOf(member); accepted {
+		if usable, accepted := allocationOf(member); accepted && isNamed(member) {
 			cidrs[member.Status.ClusterID] = usable
 		}
 	}
@@ -239,7 +243,7 @@ func exportsOf(request Request) []clustersetip.Export {
 		if Expelled(member) {
 			expelled.Insert(member.Status.ClusterID)
 		}
-		if member.Status.State == clustersetv1alpha1.MemberLost || member.Status.Expired {
+		if isNamed(member) && (member.Status.State == clustersetv1alpha1.MemberLost || member.Status.Expired) {
 			lost.Insert(member.Status.ClusterID)
 		}
 	}

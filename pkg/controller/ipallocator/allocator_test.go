@@ -54,6 +54,27 @@ func exported(cluster string, uid types.UID, minute int, changes ...func(*cluste
 	return result
 }
 
+// R426: of a cluster that a hub relays, an entry that is named after its Secret is not used yet.
+func TestMemberThatIsNamedAfterItsSecretDoesNotCount(t *testing.T) {
+	entry := func(name string, state clustersetv1alpha1.MemberState, cidrs ...string) *clustersetv1alpha1.Member {
+		return &clustersetv1alpha1.Member{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     clustersetv1alpha1.MemberStatus{ClusterID: "east", State: state, ClusterSetIPCIDRs: cidrs, Synced: true},
+		}
+	}
+	used, unused := entry("east", clustersetv1alpha1.MemberConnected, "243.7.0.0/16"), entry("secret.member-east", clustersetv1alpha1.MemberLost)
+	decided := clustersetip.NewDecision("east", []string{"243.7.0.1"}, epoch)
+	for _, members := range [][]*clustersetv1alpha1.Member{{used, unused}, {unused, used}} {
+		if !Allocations(members).Believes(decided) {
+			t.Error("the allocation CIDR of the entry that is used does not count")
+		}
+		request := Request{Self: localMember(), Members: members, Exported: []*clustersetv1alpha1.ExportedService{exported("east", "x", 0, asks)}}
+		if got := exportsOf(request); len(got) != 1 {
+			t.Errorf("%d exports count, want that of a cluster that its hub reaches", len(got))
+		}
+	}
+}
+
 // R129: allocation waits until the exports of every reachable member are known, for
 // the TTL of the member at most.
 func TestAllocationWaitsForUnsyncedMembers(t *testing.T) {
@@ -355,7 +376,7 @@ func TestUndecidedExportOfLostMemberIsIgnored(t *testing.T) {
 			Key: web, Export: newExport(), Service: newService(),
 			Exported: []*clustersetv1alpha1.ExportedService{exported("here", "export", 1, asks), test.first},
 			Members: []*clustersetv1alpha1.Member{{
-				ObjectMeta: metav1.ObjectMeta{Name: "to-east"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east", State: test.state, Synced: true},
+				ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "east", State: test.state, Synced: true},
 			}},
 		})
 		decision := "undecided"
