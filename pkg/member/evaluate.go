@@ -64,7 +64,7 @@ func (s *Set) evaluateLocked() {
 	now := s.config.Clock.Now()
 	for _, p := range s.peers {
 		s.acceptLocked(p, results[p.spec.Name], now)
-		direct[p.id] = direct[p.id] || p.acceptance.Refused() || p.remembered || p.read
+		direct[p.id] = direct[p.id] || p.acceptance.Excludes() || p.remembered || p.read
 		if p.acceptance.Accepted {
 			sources = append(sources, route.Source[*peer]{Key: p, ClusterID: p.id, Scope: p.spec.Relay, State: p.state, Relayed: p.relayed})
 		}

@@ -344,6 +344,29 @@ func TestSecretThatLeadsNowhereDoesNotHideARelayedCluster(t *testing.T) {
 	w.expectShown(t, "x", connected, false)
 }
 
+// R426: the Secret of a cluster that a hub relays is invalid. The hub is used until the Secret
+// is valid, and the cluster was read. A Secret that expels the cluster does, valid or not.
+func TestInvalidSecretDoesNotEndARelay(t *testing.T) {
+	w, _ := relaying(t)
+	w.upsertSecret(t.Context(), secretFor("x", "broken"))
+	if got := w.exporters("web"); got != "x" {
+		t.Errorf("web is exported by %q, want x", got)
+	}
+	w.expectShown(t, "x", connected, false)
+	expectCondition(t, w.Entry("secret.member-x"), clusterset.MemberAccepted, metav1.ConditionFalse, acceptance.ReasonInvalidSecret, "kubeconfig")
+	w.upsertSecret(t.Context(), secretFor("x", membertest.ValidKubeconfig()))
+	if got := w.exporters("web"); got != "x" {
+		t.Errorf("web is exported by %q when the Secret is valid, want x", got)
+	}
+	expelling := secretFor("x", "broken")
+	expelling.Annotations = map[string]string{clusterset.ExpelledAnnotation: "true"}
+	w.upsertSecret(t.Context(), expelling)
+	w.expectShown(t, "x", clusterset.MemberRefused, false)
+	if got := w.exporters("web"); got != "" {
+		t.Errorf("web is exported by %q, which is expelled", got)
+	}
+}
+
 // R426: a member that was accepted, but cannot be read, is lost. Its hub, which is used,
 // reaches it.
 func TestUnreadMemberDoesNotHideARelayedCluster(t *testing.T) {

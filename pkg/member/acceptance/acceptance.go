@@ -62,6 +62,10 @@ type Result struct {
 // Refused reports whether the candidate is known not to be a member.
 func (r Result) Refused() bool { return !r.Accepted && r.Reason != ReasonUnknown }
 
+// Excludes reports whether nothing of the cluster is used, through any hub either. A Secret that was
+// never valid says nothing about the cluster.
+func (r Result) Excludes() bool { return r.Refused() && r.Reason != ReasonInvalidSecret }
+
 // Left reports whether the cluster itself claims not to be this member.
 func (r Result) Left() bool {
 	return r.Reason == ReasonWrongClusterID || r.Reason == ReasonWrongClusterSet
