@@ -37,9 +37,11 @@ func TestWithdrawnExportOfALostHubIsNotUsed(t *testing.T) {
 	if w.exporters("web") != "x" || w.Entry("x").Status.Path[1] != "g" {
 		t.Fatalf("x is reached by %v", w.Entry("x").Status.Path)
 	}
-	g.Probed(nil, errors.New("no route to host"))
-	w.clock.Step(liveness.DefaultTTL)
-	g.Probed(nil, errors.New("no route to host"))
+	for range 2 {
+		w.clock.Step(liveness.DefaultTTL / 2)
+		g.Probed(nil, errors.New("no route to host"))
+		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(2)))
+	}
 	w.replace(t, h, exports.Services, exported("x", "api", "x"))
 	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
 
@@ -340,6 +342,9 @@ func TestSecretThatLeadsNowhereDoesNotHideARelayedCluster(t *testing.T) {
 	if w.evaluations != evaluations {
 		t.Error("all peers were evaluated although nothing changed")
 	}
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
 	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
 	w.expectShown(t, "x", connected, false)
 }

@@ -16,11 +16,13 @@ import (
 const maxBehind = time.Minute
 
 // lag is what this replica may not know of a member, because another one, or this one
-// before it was restarted, saw the member later.
+// before it was restarted, saw the member later, or because the member was lost.
 type lag struct {
-	// since is when the member was last seen elsewhere only. It is zero if this replica
-	// knows all that the member exports.
+	// since is when the member was last seen elsewhere only, or seen again. It is zero if
+	// this replica knows all that the member exports.
 	since time.Time
+	// lost is set if the member was lost until then.
+	lost bool
 	// contact is when this replica first saw the member after that.
 	contact time.Time
 }
@@ -33,6 +35,9 @@ func (s *Set) assessLocked(p *peer, now time.Time) (changed bool) {
 	case p.stateLocked(now, s.config.TTL) == clusterset.MemberStale && p.seenElsewhere.Sub(p.hereLocked()) > 2*feed.ProbeInterval:
 		p.lag = lag{since: now}
 	case p.caughtUpLocked(now):
+		if p.lag.lost && p.spec.Relay.Any() && p.receiver != nil {
+			p.receiver.feed.ProbeNow() // what it says about clusters that it relays counts again
+		}
 		p.lag = lag{}
 	}
 	p.outdated = !p.lag.since.IsZero() && !p.acceptance.Refused() && s.aliveLocked(p, now)
@@ -54,9 +59,13 @@ func (p *peer) followedLocked(kind exports.Kind) bool {
 }
 
 // contactedLocked notes that this replica sees a peer. A watch that outlived the silence
-// may be late: everything is read again.
+// may be late: everything is read again. What is known of a peer that was lost is as old as
+// the silence, so that endpoints that were withdrawn do not return before it was read.
 func (r *receiver) contactedLocked(now time.Time) {
 	p := r.peer
+	if p.stateLocked(now, r.set.config.TTL) == clusterset.MemberLost {
+		p.lag = lag{since: now, lost: true}
+	}
 	if p.lag.since.IsZero() || !p.lag.contact.IsZero() {
 		return
 	}

@@ -110,6 +110,64 @@ func TestLostMemberIsNotOutdated(t *testing.T) {
 	after.expectSynced(t, "not recorded, and lost", "Reading")
 }
 
+// R427: endpoints of a member were withdrawn because it was lost. What is known of them is as
+// old as the silence: they do not return before the member was read.
+func TestMemberThatIsBackIsOutdatedUntilItWasRead(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.silence(b, liveness.DefaultTTL-feed.ProbeInterval, nil)
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.expectSynced(t, "back before it was lost", "Synced")
+	w.silence(b, 2*time.Hour, nil)
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.expectShown(t, "b", connected, false)
+	w.expectSynced(t, "back", clusterset.ReasonOutdated)
+	if !b.feed.(*fakeFeed).reread {
+		t.Error("it is not read again")
+	}
+	w.clock.Step(feed.ProbeInterval)
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.replace(t, b, exports.Services, exported("b", "web"))
+	w.expectSynced(t, "Services read", clusterset.ReasonOutdated)
+	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+	w.expectSynced(t, "read", "Synced")
+
+	// If it cannot be read, it is believed after a minute.
+	w.silence(b, liveness.DefaultTTL, nil)
+	w.probe(b, ownEntry("b", withExports(1)))
+	b.ReadFailed(exports.EndpointSlices, errors.New("forbidden"))
+	for range maxBehind / feed.ProbeInterval {
+		w.expectSynced(t, "back, but forbidden", clusterset.ReasonOutdated)
+		w.clock.Step(feed.ProbeInterval)
+		w.probe(b, ownEntry("b", withExports(1)))
+	}
+	if synced := meta.FindStatusCondition(w.Entry("b").Status.Conditions, clusterset.MemberSynced); synced.Reason == clusterset.ReasonOutdated {
+		t.Errorf("Synced is %+v", synced)
+	}
+}
+
+// R427: a hub is back that was lost. The clusters that it relays are not, until it was read.
+func TestClustersAreBackWhenTheirHubWasRead(t *testing.T) {
+	w, h := relaying(t)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.silence(h, 2*time.Hour, nil)
+	for range 2 {
+		w.clock.Step(feed.ProbeInterval)
+		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+		w.expectShown(t, "h", connected, false)
+		w.expectShown(t, "x", clusterset.MemberLost, true)
+		if !w.Entry("x").Status.Overdue {
+			t.Error("x is not overdue any more")
+		}
+	}
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	w.replace(t, h, exports.EndpointSlices, exportedSlice("x", "web", "web-1", "x"))
+	if !h.feed.ProbePending() {
+		t.Error("the hub is not asked when it was read")
+	}
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.expectShown(t, "x", connected, false)
+}
+
 // A member that another replica saw last by chance is not outdated.
 func TestMemberThatDiesIsNotOutdated(t *testing.T) {
 	w, b := exporting(t, nil)

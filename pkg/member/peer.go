@@ -248,7 +248,7 @@ func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries, 
 		relayed, seen := map[string]*clusterset.Member{}, map[string]sighting.Relayed{}
 		for id, entry := range entries.Members {
 			if id != p.id {
-				relayed[id], seen[id] = observeRelayed(p.relayed[id], entry, p.relayedSeen[id], now, p.ttlLocked(ttl))
+				relayed[id], seen[id] = observeRelayed(p.relayed[id], entry, p.relayedSeen[id], now, p.ttlLocked(ttl), p.lag.lost)
 			}
 		}
 		p.relayed, p.relayedSeen = relayed, seen
@@ -258,10 +258,12 @@ func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries, 
 
 // observeRelayed returns the entry of a cluster that a hub relays, and when the cluster was last
 // seen, after the hub sent an entry of it. A hub that has not reached the cluster since it was
-// restarted says nothing about it: the cluster is as it was before, but silent.
-func observeRelayed(before, said *clusterset.Member, seen sighting.Relayed, now time.Time, ttl time.Duration) (*clusterset.Member, sighting.Relayed) {
+// restarted says nothing about it: the cluster is as it was before, but silent. So it is if the
+// hub was lost, and is unread since: the exports of the cluster are known as of before.
+func observeRelayed(before, said *clusterset.Member, seen sighting.Relayed, now time.Time, ttl time.Duration, unread bool) (*clusterset.Member, sighting.Relayed) {
 	status := &said.Status
-	if status.State != clusterset.MemberConnecting || before == nil || before.Status.ClusterUID == "" || status.ClusterUID != "" && status.ClusterUID != before.Status.ClusterUID {
+	same := before != nil && before.Status.ClusterUID != "" && (status.ClusterUID == "" || status.ClusterUID == before.Status.ClusterUID)
+	if !same || status.State != clusterset.MemberConnecting && !unread {
 		var at time.Time
 		if status.LastSeen != nil {
 			at = status.LastSeen.Time

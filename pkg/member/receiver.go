@@ -205,8 +205,8 @@ func (r *receiver) Probed(entries *response.Entries, err error) {
 		if err != nil {
 			p.failed = now
 		} else {
-			p.seenHere = now
 			r.contactedLocked(now)
+			p.seenHere = now
 			own := entries.Members[p.id]
 			if own != nil && (own.Status.State != clusterset.MemberLocal || own.Status.ClusterUID == "") {
 				own = nil // the entry of another cluster, or of an unknown one

@@ -234,7 +234,8 @@ const (
 	// before this server started is unknown, and nothing of it may be withdrawn.
 	ReasonUnrecorded = "Unrecorded"
 	// ReasonOutdated is the reason of MemberSynced while another replica may know newer
-	// exports of the member, and nothing of it may be changed or withdrawn.
+	// exports of the member, or it was lost and has not been read since, and nothing of it
+	// may be changed or withdrawn.
 	ReasonOutdated = "Outdated"
 	// ReasonEndpointsAnswer, ReasonEndpointsSilent, ReasonEndpointsCannotBeAsked,
 	// ReasonEndpointsNotAsked and ReasonNoVantagePoint are the reasons of

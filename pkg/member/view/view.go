@@ -63,7 +63,8 @@ type Peer struct {
 	// Exports and Endpoints are how much of the member's own exports is held.
 	Exports, Endpoints int32
 	Feed               Feed
-	// Outdated is set while another replica may know newer exports.
+	// Outdated is set while another replica may know newer exports, or the member was lost and
+	// has not been read since.
 	Outdated bool
 	// Mutual and Allocation are conditions that depend on the other clusters.
 	Mutual     metav1.Condition
