@@ -66,6 +66,8 @@ type peer struct {
 	// resumed is when this server started, if the member was not lost before: the
 	// downtime of this server is not the silence of the member.
 	resumed time.Time
+	// assumed is when the member counted as last seen when this server started.
+	assumed time.Time
 	// uid, claimedAt and cidrs, its allocation CIDRs, are as reported or recalled.
 	uid       types.UID
 	claimedAt time.Time
@@ -162,12 +164,10 @@ func (p *peer) missedLocked(now time.Time, ttl time.Duration) bool {
 	return p.stateLocked(now, ttl) == clusterset.MemberStale && now.Sub(p.hereLocked()) >= p.ttlLocked(ttl)
 }
 
-// lastSeenLocked returns when any replica last saw the peer.
+// lastSeenLocked returns when any replica last saw the peer, or counts as having seen it: the
+// time in which all of them were down is not shown as a silence.
 func (p *peer) lastSeenLocked() time.Time {
-	if p.seenElsewhere.After(p.seenHere) {
-		return p.seenElsewhere
-	}
-	return p.seenHere
+	return slices.MaxFunc([]time.Time{p.seenHere, p.seenElsewhere, p.assumed}, time.Time.Compare)
 }
 
 // heardLocked reports whether this replica hears from the peer, and the peer is, or may

@@ -81,13 +81,13 @@ func (s *Set) recoverEndpoints(p *peer, ref exports.Ref) {
 // resumeLocked continues with a member that was recalled: when it was last seen, and
 // whether it was lost, is known from its Lease.
 func (s *Set) resumeLocked(p *peer) {
-	p.resumed = s.config.Clock.Now()
+	now, ttl := s.config.Clock.Now(), p.ttlLocked(s.config.TTL)
+	p.resumed, p.assumed = now, s.sightings[p.id].Resumed(p.uid, now, ttl)
 	s.shareSightingLocked(p)
 	p.relayedSeen = map[string]sighting.Relayed{}
 	for id, entry := range p.relayed { // when the hub last saw them is not remembered
-		if seen := s.sightings[id]; seen.UID == entry.Status.ClusterUID && !seen.At.IsZero() {
-			p.relayedSeen[id] = sighting.Relayed{UID: seen.UID, Seen: seen.SeenAt(p.ttlLocked(s.config.TTL))}
-		}
+		uid := entry.Status.ClusterUID
+		p.relayedSeen[id] = sighting.Relayed{UID: uid, Seen: s.sightings[id].Resumed(uid, now, ttl)}
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *Set) rebaseLocked(now time.Time) {
 	}
 	for _, p := range s.peers {
 		before := p.lastSeenLocked().Round(0) // as it is shown
-		p.seenHere, p.resumed = sighting.Rebase(p.seenHere, now), sighting.Rebase(p.resumed, now)
+		p.seenHere, p.resumed, p.assumed = sighting.Rebase(p.seenHere, now), sighting.Rebase(p.resumed, now), sighting.Rebase(p.assumed, now)
 		for id, seen := range p.relayedSeen {
 			p.relayedSeen[id] = seen.Rebase(now)
 		}

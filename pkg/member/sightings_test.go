@@ -147,7 +147,7 @@ func TestSightingsAreKnownAfterARestart(t *testing.T) {
 	recorded := newHost()
 	w, b := exporting(t, recorded)
 	h := w.join("h", hubFor("*"))
-	seen := metav1.NewTime(epoch)
+	seen := metav1.NewTime(w.clock.Now())
 	entry := relayedEntry("x")
 	entry.Status.State, entry.Status.LastSeen = clustersetv1alpha1.MemberStale, &seen
 	w.probe(h, ownEntry("h"), entry)
@@ -164,7 +164,7 @@ func TestSightingsAreKnownAfterARestart(t *testing.T) {
 	if got := after.Entry("h").Status; got.State != connected || !got.LastSeen.Time.Equal(w.clock.Now()) {
 		t.Errorf("a member that was connected is %s, last seen %s", got.State, got.LastSeen)
 	}
-	if got := after.Entry("x").Status; got.LastSeen == nil || !got.LastSeen.Time.Equal(epoch) {
+	if got := after.Entry("x").Status; got.LastSeen == nil || !got.LastSeen.Time.Equal(seen.Time) {
 		t.Errorf("a relayed cluster was last seen %s", got.LastSeen)
 	}
 	after.silence(silent, feed.ProbeInterval, &sighting.Sighting{Member: "b", UID: "uid-b"})
@@ -220,6 +220,79 @@ func TestMembersThatAreReadElsewhere(t *testing.T) {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+// R302: all replicas were down for two hours. The hour for which endpoints are kept begins when
+// the first one starts, for all of them: the second one starts when the member has been lost.
+func TestHourDoesNotIncludeDowntime(t *testing.T) {
+	recorded := newHost()
+	w, _ := exporting(t, recorded)
+	h := w.join("h", hubFor("*"))
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)), relayedEntry("y", withExports(1)))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	w.replace(t, h, exports.EndpointSlices)
+	w.persist(t)
+	delete(recorded.leases, "y")
+	expect := func(f *fixture, when string, state clusterset.MemberState, overdue bool) {
+		t.Helper()
+		for _, name := range []string{"b", "h", "x", "y"} {
+			if got := f.Entry(name).Status; got.State != state || got.Overdue != overdue {
+				t.Errorf("%s: %s is %s, overdue %t; want %s and %t", when, name, got.State, got.Overdue, state, overdue)
+			}
+		}
+	}
+	silence := func(f *fixture, h, b *receiver, passed time.Duration) {
+		for end := f.clock.Now().Add(passed); f.clock.Now().Before(end); {
+			f.silence(h, feed.ProbeInterval, nil)
+			b.Probed(nil, context.DeadlineExceeded)
+		}
+	}
+	first := restart(t, recorded, 2*time.Hour)
+	b, h := first.add("b"), first.add("h", hubFor("*"))
+	expect(first, "started", connected, false)
+	silence(first, h, b, liveness.DefaultTTL)
+	expect(first, "silent for the TTL", clusterset.MemberLost, false)
+	first.persist(t)
+	for _, seen := range recorded.leases { // as it hears of what it recorded
+		first.observeSighting(seen)
+	}
+	expect(first, "recorded as lost", clusterset.MemberLost, false)
+	second := restart(t, recorded, 2*time.Hour+10*time.Minute)
+	second.add("b")
+	second.add("h", hubFor("*"))
+	expect(second, "started later", clusterset.MemberLost, false)
+	silence(first, h, b, liveness.MaxStale-feed.ProbeInterval)
+	expect(first, "before the hour is over", clusterset.MemberLost, false)
+	silence(first, h, b, feed.ProbeInterval)
+	expect(first, "when the hour is over", clusterset.MemberLost, true)
+	second.clock.SetTime(first.clock.Now())
+	second.tick()
+	expect(second, "when the hour is over", clusterset.MemberLost, true)
+}
+
+// R302, R376: a hub saw a cluster a minute before this server started, after two hours of
+// downtime, and says that it was lost, or that it has not reached it.
+func TestHourOfARelayedClusterDoesNotIncludeDowntime(t *testing.T) {
+	for said, want := range map[clustersetv1alpha1.MemberState]clusterset.MemberState{
+		clustersetv1alpha1.MemberLost: clusterset.MemberLost, clustersetv1alpha1.MemberConnecting: connected,
+	} {
+		recorded := newHost()
+		w := newFixture(t, recorded)
+		h := w.join("h", hubFor("*"))
+		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+		w.replace(t, h, exports.Services, exported("x", "web", "x"))
+		w.replace(t, h, exports.EndpointSlices)
+		w.persist(t)
+		after := restart(t, recorded, 2*time.Hour)
+		h = after.add("h", hubFor("*"))
+		seen := metav1.NewTime(after.clock.Now().Add(-61 * time.Second))
+		entry := relayedEntry("x", withExports(1))
+		entry.Status.State, entry.Status.LastSeen = said, &seen
+		after.probe(h, ownEntry("h"), entry)
+		if got := after.Entry("x").Status; got.State != want || got.Overdue {
+			t.Errorf("the hub says %s: x is %s, overdue %t, want %s", said, got.State, got.Overdue, want)
+		}
 	}
 }
 

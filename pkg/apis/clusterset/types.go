@@ -269,7 +269,7 @@ type MemberStatus struct {
 	Version string
 	State   MemberState
 	// LastSeen is the time of the last successful response to any replica of
-	// mcs-apiserver.
+	// mcs-apiserver, or the start of the first replica after all of them were down.
 	LastSeen *metav1.Time
 	// TTLSeconds is how long the member may be silent before it is considered
 	// lost.

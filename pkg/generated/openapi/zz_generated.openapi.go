@@ -930,7 +930,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastSeen is the time of the last successful response of the member to any replica of mcs-apiserver.",
+							Description: "lastSeen is the time of the last successful response of the member to any replica of mcs-apiserver, or the start of the first replica after all of them were down.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

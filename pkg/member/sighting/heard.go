@@ -3,7 +3,11 @@
 
 package sighting
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Heard is what a process knows about a member from its Lease. Times in a Lease are those of
 // the clock of the process that wrote it, which may be wrong. Heard has them as times of this process,
@@ -45,6 +49,21 @@ func (h Heard) SeenAt(ttl time.Duration) time.Time {
 		return h.heard.Add(-ttl)
 	}
 	return h.seen
+}
+
+// Resumed returns when the cluster with a UID counts as last seen when this process starts.
+// While any replica runs, it sees a member or records that the member was lost. If none of that
+// happened for long, or nothing is known, all replicas were down, and that is no silence of the
+// member: it counts as seen now. The time is zero if another cluster was seen by its ID.
+func (h Heard) Resumed(uid types.UID, now time.Time, ttl time.Duration) time.Time {
+	seen := h.SeenAt(ttl)
+	switch {
+	case h.UID != "" && h.UID != uid:
+		return time.Time{}
+	case h.UID != uid, seen.IsZero(), !h.Lost && now.Sub(seen) >= 2*ttl:
+		return now
+	}
+	return seen
 }
 
 // Rebase returns what is known after the clock of this process may have been set back.

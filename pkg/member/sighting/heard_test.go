@@ -56,6 +56,29 @@ func TestSightingsAreHeardOnce(t *testing.T) {
 	}
 }
 
+// R301: that all replicas were down is not the silence of a member. While any of them runs, it
+// sees the member or records that the member was lost.
+func TestDowntimeIsNotASilence(t *testing.T) {
+	const ttl = time.Minute
+	now := epoch.Add(3 * time.Hour)
+	for _, test := range []struct {
+		name string
+		seen Sighting
+		want time.Time
+	}{
+		{"nothing is known", Sighting{}, now},
+		{"another cluster", Sighting{UID: "other", At: now.Add(-time.Second)}, time.Time{}},
+		{"an unknown cluster", Sighting{At: now.Add(-time.Second)}, now},
+		{"another replica may run", Sighting{UID: "uid", At: now.Add(1 - 2*ttl)}, now.Add(1 - 2*ttl)},
+		{"no replica ran", Sighting{UID: "uid", At: now.Add(-2 * ttl)}, now},
+		{"lost before", Sighting{UID: "uid", At: epoch, Lost: true}, epoch},
+	} {
+		if got := (Heard{}).Hear(test.seen, now).Resumed("uid", now, ttl); !got.Equal(test.want) {
+			t.Errorf("%s: seen at %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
 // R375: a clock that is set back leaves nothing in the future.
 func TestNothingIsSeenInTheFuture(t *testing.T) {
 	now := epoch.Add(2 * time.Hour)

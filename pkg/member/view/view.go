@@ -51,7 +51,7 @@ type Peer struct {
 	Expired, Overdue bool
 	// Look is what was last found about its endpoints; nil if they were not asked.
 	Look *liveness.Look
-	// LastSeen is when any replica last saw the member. SeenElsewhere is set if that
+	// LastSeen is when any replica last saw the member, or counts as having seen it. SeenElsewhere is set if that
 	// was another one than this, while this one was running.
 	LastSeen      time.Time
 	SeenElsewhere bool

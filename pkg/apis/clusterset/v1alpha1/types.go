@@ -297,7 +297,8 @@ type MemberStatus struct {
 	// reasons.
 	State MemberState `json:"state"`
 	// lastSeen is the time of the last successful response of the member to any
-	// replica of mcs-apiserver.
+	// replica of mcs-apiserver, or the start of the first replica after all of
+	// them were down.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 	// ttlSeconds is how long the member may be silent before it is considered
