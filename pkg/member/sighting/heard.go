@@ -24,15 +24,16 @@ type Heard struct {
 }
 
 // Hear returns what is known after a Lease was read. A time in the future counts as now, but
-// only once: the Lease may be written again for another reason. No sighting makes an earlier
-// one undone, unless it is one of another cluster.
+// only once: the Lease may be written again for another reason, or in turns with another. So one
+// counts that is later than the last one, also if a clock was even further ahead once. No sighting
+// makes an earlier one undone, unless it is one of another cluster.
 func (h Heard) Hear(seen Sighting, now time.Time) Heard {
 	ahead := isAfter(seen.At, now)
 	next := Heard{Sighting: seen, newest: seen.At, seen: here(seen.At, now), heard: now, lost: ahead && seen.Lost}
 	if h.UID != seen.UID {
 		return next
 	}
-	known := seen.At.Equal(h.newest) || ahead && seen.At.Before(h.newest)
+	known := seen.At.Equal(h.newest) || seen.At.Equal(h.At) || ahead && seen.At.Before(h.At)
 	if known || h.seen.After(next.seen) {
 		next.seen, next.heard, next.lost = h.seen, h.heard, h.lost && seen.Lost
 	}

@@ -36,6 +36,8 @@ func TestSightingsAreHeardOnce(t *testing.T) {
 		{"in the future, in turns with another", []event{{1, seen(time.Hour)}, {2, seen(1)}, {3, seen(time.Hour)}}, 1},
 		{"in the future, and then later", []event{{time.Minute, seen(time.Hour)}, {2 * time.Minute, seen(time.Hour + 1)}}, 2 * time.Minute},
 		{"present after one in the future", []event{{time.Minute, seen(time.Hour)}, {2 * time.Minute, seen(2 * time.Minute)}}, 2 * time.Minute},
+		{"in the future, after one that was even further ahead", []event{{0, seen(2 * time.Hour)}, {time.Minute, seen(time.Minute + 3)}, {2 * time.Minute, seen(2*time.Minute + 3)}}, 2 * time.Minute},
+		{"in the future, again, after one that was even further ahead", []event{{0, seen(2 * time.Hour)}, {1, seen(4)}, {2, seen(5)}, {3, seen(5)}, {6, seen(5)}}, 2},
 		{"older", []event{{time.Hour, seen(time.Hour)}, {2 * time.Hour, seen(0)}}, time.Hour},
 		{"older, of another cluster", []event{{time.Hour, seen(time.Hour)}, {2 * time.Hour, other(seen(0))}}, 0},
 		{"lost", []event{{time.Hour, lost(seen(30 * time.Minute))}}, 30 * time.Minute},

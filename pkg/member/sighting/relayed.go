@@ -20,7 +20,8 @@ type Relayed struct {
 	UID types.UID
 	// Seen is when the cluster was last seen, as a time of this process.
 	Seen time.Time
-	// newest is the latest time that the hub said.
+	// newest is the latest time that the hub said since it was last connected to the cluster:
+	// its clock may have been ahead before.
 	newest time.Time
 }
 
@@ -36,7 +37,7 @@ func (r Relayed) Observe(uid types.UID, said time.Time, connected bool, now time
 	case !r.newest.IsZero() && said.Sub(r.newest) >= minStep:
 		next.Seen = now
 	}
-	if r.UID == uid && r.newest.After(said) {
+	if r.UID == uid && !connected && r.newest.After(said) {
 		next.newest = r.newest
 	}
 	return next

@@ -30,6 +30,7 @@ func TestClockOfAHubDoesNotMatter(t *testing.T) {
 		{"another replica", []event{{time.Hour, 0, true, "x"}, {2 * time.Hour, minStep - 1, false, "x"}, {3 * time.Hour, 0, false, "x"}}, time.Hour},
 		{"not known before", []event{{time.Hour, time.Minute, false, "x"}}, time.Minute},
 		{"not known before, clock ahead", []event{{time.Hour, 2 * time.Hour, false, "x"}}, time.Hour},
+		{"clock ahead until it was set", []event{{0, 2 * time.Hour, true, "x"}, {1, 0, true, "x"}, {time.Hour, time.Hour, false, "x"}}, time.Hour},
 		{"another cluster", []event{{time.Hour, 0, true, "x"}, {2 * time.Hour, time.Minute, false, "y"}}, time.Minute},
 	} {
 		var relayed Relayed
