@@ -337,8 +337,8 @@ func TestRefusedSecretLeavesRecords(t *testing.T) {
 	}
 }
 
-// R166, R301: the endpoints of a service were withdrawn when a replica started. Another one,
-// which knows them, found that they answer again, and imported them.
+// R166, R301: the endpoints of a service were withdrawn when a replica started. They are not known
+// to it, until another one, which knows them, finds that they answer again, and imports them.
 func TestEndpointsThatAreImportedAgainAreKnown(t *testing.T) {
 	recorded := newHost()
 	w, b := exporting(t, recorded)
@@ -351,6 +351,10 @@ func TestEndpointsThatAreImportedAgainAreKnown(t *testing.T) {
 	silent := after.add("b")
 	if got := after.addresses(); got != "[]" {
 		t.Fatalf("known are %s", got)
+	}
+	after.EndpointsImported(web)
+	if got := after.addresses(); got != "[]" {
+		t.Errorf("known are %s, which no replica imported", got)
 	}
 	recorded.imported = imported // they answer again
 	after.notified()
