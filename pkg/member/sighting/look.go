@@ -5,6 +5,7 @@ package sighting
 
 import (
 	"encoding/json"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -27,8 +28,17 @@ func LookFromLease(lease *coordinationv1.Lease) *liveness.Look {
 	if err := json.Unmarshal([]byte(text), look); err != nil {
 		return nil // of another version
 	}
-	look.Past = !look.Sample && !look.Silence.Equal(renewed(lease))
+	look.Past = !look.Sample && !isOf(look, renewed(lease))
 	return look
+}
+
+// isOf reports whether a look was one at the silence of a member that was last seen at a time.
+// Earlier versions do not say at which silence they looked, only when.
+func isOf(look *liveness.Look, lastSeen time.Time) bool {
+	if look.Silence.IsZero() {
+		return !look.At.Before(lastSeen)
+	}
+	return look.Silence.Equal(lastSeen)
 }
 
 // RecordLook returns a copy of the Lease of a member with what was found about its endpoints

@@ -46,6 +46,17 @@ func TestLooksAreReadAsTheyWereRecorded(t *testing.T) {
 	}
 }
 
+// R428: what the leader of an earlier version found counts in the silence in which it did.
+func TestLooksOfAnEarlierVersionCount(t *testing.T) {
+	for at, past := range map[string]bool{"2026-01-01T00:00:01Z": false, "2026-01-01T00:00:00Z": false, "2025-12-31T23:59:59Z": true} {
+		lease := Record(nil, Sighting{Member: "east", UID: "uid-1", At: epoch}, 60)
+		lease.Annotations[clusterset.EndpointsAnnotation] = `{"at":"` + at + `","answers":1,"services":["shop/web"]}`
+		if look := LookFromLease(lease); look == nil || look.IsPresent() == past || look.Answers != 1 {
+			t.Errorf("found at %s: %+v", at, look)
+		}
+	}
+}
+
 // R306: what is recorded is limited, and says that it is not all.
 func TestLookFitsIntoALease(t *testing.T) {
 	look := &liveness.Look{At: epoch}
