@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
 const connected = clusterset.MemberConnected
@@ -221,6 +222,28 @@ func TestMemberReplacesTheHubOnceItHasBeenRead(t *testing.T) {
 	}
 }
 
+// R426: that a hub sees a cluster does not mean that another replica reaches the cluster itself.
+func TestClusterThatItsHubSeesIsNotReadElsewhere(t *testing.T) {
+	recorded := newHost()
+	w := newFixture(t, recorded)
+	h := w.join("h", hubFor("*"))
+	w.replace(t, h, exports.Services, exported("x", "web", "x"))
+	w.replace(t, h, exports.EndpointSlices)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.persist(t)
+	after := restart(t, recorded, time.Second)
+	x, h := after.add("x"), after.add("h", hubFor("*"))
+	for range maxUnrecorded / feed.ProbeInterval {
+		after.silence(x, feed.ProbeInterval, nil)
+		after.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+		after.observeSighting(sighting.Sighting{Member: "x", UID: "uid-x", At: after.clock.Now()})
+	}
+	expectCondition(t, after.Entry("secret.member-x"), clusterset.MemberSynced, metav1.ConditionUnknown, "Reading", "")
+	if after.ReadElsewhere() {
+		t.Error("another replica has read x")
+	}
+}
+
 // R101: a hub that knows another cluster by the same ID is reported.
 func TestNamesakesOfAHubAreReported(t *testing.T) {
 	w := newFixture(t, nil)
@@ -380,9 +403,12 @@ func TestUnreadMemberDoesNotHideARelayedCluster(t *testing.T) {
 	for range 2 * liveness.DefaultTTL / feed.ProbeInterval {
 		w.silence(x, feed.ProbeInterval, nil)
 		w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+		w.observeSighting(sighting.Sighting{Member: "x", UID: "uid-x", At: w.clock.Now()}) // by the hub
 	}
 	w.expectShown(t, "secret.member-x", clusterset.MemberLost, true)
 	w.expectShown(t, "x", connected, false)
+	w.observeSighting(sighting.Sighting{Member: "secret.member-x", UID: "uid-x", At: w.clock.Now()})
+	w.expectShown(t, "secret.member-x", clusterset.MemberStale, false) // another replica reaches it
 	w.probe(x, ownEntry("x", withExports(1)))
 	w.replace(t, x, exports.Services, exported("x", "web"))
 	w.replace(t, x, exports.EndpointSlices, exportedSlice("x", "web", "web-1"))

@@ -78,7 +78,7 @@ func (r *receiver) contactedLocked(now time.Time) {
 // aliveLocked reports whether any replica, or this one before it was restarted, has seen
 // a peer within its TTL. The UID of a peer that was not read or recalled is unknown.
 func (s *Set) aliveLocked(p *peer, now time.Time) bool {
-	seen, ttl := s.sightings[p.id], p.ttlLocked(s.config.TTL)
+	seen, ttl := s.sightingLocked(p), p.ttlLocked(s.config.TTL)
 	anywhere := !seen.Lost && (p.uid == "" || p.uid == seen.UID) && now.Sub(seen.SeenAt(ttl)) < ttl
 	return anywhere || now.Sub(p.seenHere) < ttl
 }

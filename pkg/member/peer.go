@@ -139,6 +139,9 @@ func (i allocationInput) equal(other allocationInput) bool {
 // ttlLocked returns how long the peer may be silent before it is lost.
 func (p *peer) ttlLocked(fallback time.Duration) time.Duration { return cmp.Or(p.spec.TTL, fallback) }
 
+// entryNameLocked returns the name of the entry. Until there is one, that is the cluster ID.
+func (p *peer) entryNameLocked() string { return cmp.Or(p.name, p.id) }
+
 // stateLocked returns the state of the peer.
 func (p *peer) stateLocked(now time.Time, ttl time.Duration) clusterset.MemberState {
 	switch {

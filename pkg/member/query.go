@@ -101,7 +101,7 @@ func (s *Set) ReadElsewhere() bool {
 	defer s.mu.RUnlock()
 	now := s.config.Clock.Now()
 	for _, p := range s.peers {
-		seen, ttl := s.sightings[p.id], p.ttlLocked(s.config.TTL)
+		seen, ttl := s.sightingLocked(p), p.ttlLocked(s.config.TTL)
 		if !p.settledLocked() && !p.heardLocked(now) && (p.uid == "" || p.uid == seen.UID) && !seen.Lost && now.Sub(seen.SeenAt(ttl)) < ttl {
 			return true
 		}

@@ -91,11 +91,15 @@ func (s *Set) resumeLocked(p *peer) {
 	}
 }
 
+// sightingLocked returns when any replica last saw a peer. That is known by the name of its entry:
+// of a cluster that a hub relays until it was read, the one with its ID is when the hub saw it.
+func (s *Set) sightingLocked(p *peer) sighting.Heard { return s.sightings[p.entryNameLocked()] }
+
 // shareSightingLocked tells a peer when any replica last saw it, and whether it was lost. The
 // sighting of another cluster with the same ID does not count.
 func (s *Set) shareSightingLocked(p *peer) {
 	p.seenElsewhere = time.Time{}
-	if seen := s.sightings[p.id]; seen.UID == p.uid {
+	if seen := s.sightingLocked(p); seen.UID == p.uid {
 		p.seenElsewhere = seen.SeenAt(p.ttlLocked(s.config.TTL))
 		if seen.Lost { // before this server started, or another replica found out since
 			p.resumed = time.Time{}
@@ -147,7 +151,7 @@ func (s *Set) leaseDeleted(object any) {
 	s.locked(func() {
 		_, routed := s.routes[seen.Member]
 		for _, p := range s.peers {
-			routed = routed || p.id == seen.Member
+			routed = routed || p.entryNameLocked() == seen.Member
 		}
 		if !routed {
 			delete(s.sightings, seen.Member)
@@ -162,7 +166,7 @@ func (s *Set) observeSighting(seen sighting.Sighting) {
 		now := s.config.Clock.Now()
 		s.sightings[seen.Member] = s.sightings[seen.Member].Hear(seen, now)
 		for _, p := range s.peers {
-			if p.id != seen.Member {
+			if p.entryNameLocked() != seen.Member {
 				continue
 			}
 			before := p.lastSeenLocked()
