@@ -4,6 +4,7 @@
 package endpointprobe
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +104,41 @@ func TestShortFailureIsNotSilence(t *testing.T) {
 			if got := w.findingsOf("web"); got == string(liveness.Silent) {
 				t.Errorf("found %s, although it answered %s ago", got, time.Since(answered))
 			}
+		}
+	})
+}
+
+// R301: it takes longer than the TTL to ask all services of the member, most of which are dead.
+// One that answers is asked in time, and a failure of some seconds is not one of the TTL.
+func TestDeadServicesDoNotDelayThoseThatAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const dead = 1400 // it takes 70 seconds
+		w := start(t, inEast, func(w *world) {
+			w.network.alive["10.1.0.1:80"] = true
+			for i := range dead {
+				w.export(t, "east", fmt.Sprint("dead-", i), corev1.ProtocolTCP, "10.1.1.1", "10.1.1.2", "10.1.1.3")
+			}
+		})
+		w.show(t, clustersetv1alpha1.MemberLost, time.Now().Add(-time.Minute))
+		found := watchFindings(w, 3*time.Minute)
+		for range 2 {
+			w.network.set(func() { w.network.alive["10.1.0.1:80"], w.network.dialed = false, map[string]int{} })
+			for asked := 0; asked < minAttempts; time.Sleep(connectTimeout) {
+				w.network.set(func() { asked = w.network.dialed["10.1.0.1:80"] })
+				found[w.Finding("east", types.NamespacedName{Namespace: "shop", Name: "web"})] += connectTimeout
+			}
+			w.network.set(func() { w.network.alive["10.1.0.1:80"], w.network.dialed = true, map[string]int{} })
+			for finding, passed := range watchFindings(w, 3*time.Minute) {
+				found[finding] += passed
+			}
+			w.network.set(func() {
+				if got := w.network.dialed["10.1.0.1:80"]; got < 3*60/20 {
+					t.Errorf("asked %d times in three minutes", got)
+				}
+			})
+		}
+		if found[liveness.Silent] > 0 || found[liveness.Answers] < 8*time.Minute {
+			t.Errorf("found %v", found)
 		}
 	})
 }

@@ -16,36 +16,51 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
-// askAll asks all Services of a silent member that are due, some at a time of one source.
-func (p *Prober) askAll(ctx context.Context, cluster string, look *look, from source) {
-	defer p.asked(cluster)
+// pass asks Services of a cluster, those that have answered or the others.
+type pass struct {
+	cluster     string
+	hasAnswered bool
+}
+
+// beginLocked does something in a pass, unless the last one has not ended, and reports whether
+// it does.
+func (p *Prober) beginLocked(next pass, do func()) bool {
+	if p.asking.Has(next) {
+		return false
+	}
+	p.asking.Insert(next)
+	p.running.Go(func() {
+		do()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asking.Delete(next)
+	})
+	return true
+}
+
+// askAll asks all Services of a silent member in a pass that are due, some at a time of one
+// source.
+func (p *Prober) askAll(ctx context.Context, which pass, look *look, from source) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	services := p.services(cluster)
+	services := p.services(which.cluster)
 	p.forget(look, sets.New(services...))
 	for _, service := range services {
-		if _, due := p.due(cluster, look, service); !due {
+		if _, due := p.due(which, look, service); !due {
 			continue
 		}
-		select {
-		case from.slots <- struct{}{}:
-		case <-ctx.Done():
+		free := from.take(ctx, which.hasAnswered)
+		if free == nil {
 			return
 		}
 		workers.Go(func() {
-			defer func() { <-from.slots }()
-			if last, due := p.due(cluster, look, service); due { // it may have taken long to get a slot
-				ports, turns := p.targets(cluster, service, from.cidrs, last)
-				p.askService(ctx, cluster, look, service, ports, turns)
+			defer free()
+			if last, due := p.due(which, look, service); due { // it may have taken long to get a slot
+				ports, turns := p.targets(which.cluster, service, from.cidrs, last)
+				p.askService(ctx, which.cluster, look, service, ports, turns)
 			}
 		})
 	}
-}
-
-func (p *Prober) asked(cluster string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asking.Delete(cluster)
 }
 
 // forget removes what was found about Services that are not exported any more.
@@ -55,13 +70,13 @@ func (p *Prober) forget(look *look, exported sets.Set[types.NamespacedName]) {
 	maps.DeleteFunc(look.records, func(service types.NamespacedName, _ record) bool { return !exported.Has(service) })
 }
 
-// due returns when and how a Service was last asked, and whether it is to be asked now. It is
-// not if the member was seen again.
-func (p *Prober) due(cluster string, look *look, service types.NamespacedName) (pace, bool) {
+// due returns when and how a Service was last asked, and whether it is to be asked in a pass
+// now. It is not if the member was seen again.
+func (p *Prober) due(which pass, look *look, service types.NamespacedName) (pace, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last := look.records[service].pace
-	return last, p.looks[cluster] == look && !p.clock.Now().Before(last.due)
+	last := look.records[service]
+	return last.pace, p.looks[which.cluster] == look && last.hasAnswered() == which.hasAnswered && !p.clock.Now().Before(last.due)
 }
 
 // askService asks endpoints of a Service of a silent member. It takes some turns to ask all.
@@ -106,7 +121,6 @@ func (p *Prober) conclude(ctx context.Context, answer answer, begun time.Time) (
 // anything, and where endpoints answer: another Service if they do not. It frees a slot of the
 // source.
 func (p *Prober) sample(ctx context.Context, cluster string, look *look, from source) {
-	defer p.asked(cluster)
 	defer func() { <-from.slots }()
 	p.sampleOwn(ctx)
 	services, asked := p.services(cluster), 0
@@ -114,7 +128,7 @@ func (p *Prober) sample(ctx context.Context, cluster string, look *look, from so
 	var found answer
 	for i := range services {
 		service := services[(look.samples+i)%len(services)]
-		last, _ := p.due(cluster, look, service)
+		last, _ := p.due(pass{cluster: cluster}, look, service)
 		ports, _ := p.targets(cluster, service, from.cidrs, last)
 		if len(ports) == 0 {
 			continue

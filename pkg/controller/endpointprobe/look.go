@@ -37,6 +37,9 @@ type record struct {
 	// the last connections said nothing.
 	finding liveness.Finding
 	problem liveness.Problem
+	// alive is set if an endpoint has answered in the present silence, this leader or the
+	// one before, and the Service does not count as silent since.
+	alive bool
 	pace
 }
 
@@ -46,10 +49,11 @@ type pace struct {
 	due  time.Time
 	turn int
 	// answered is where an endpoint last answered, and answeredAt when. failures is in how
-	// many turns none has since.
+	// many turns none has since, and failing when the first of them was.
 	answered   netip.AddrPort
 	answeredAt time.Time
 	failures   int
+	failing    time.Time
 }
 
 // outcome is what was found when a Service was asked.
@@ -65,31 +69,55 @@ type outcome struct {
 // after returns what is known of a Service of a member with a TTL after it was asked. What
 // was found before stays if this cluster could not tell, or while an answer counts.
 func (r record) after(found outcome, ttl time.Duration, now time.Time) record {
-	next := record{found.finding, found.problem, r.pace}
+	next := record{finding: found.finding, problem: found.problem, alive: r.alive, pace: r.pace}
 	next.turn++
 	switch found.finding {
 	case liveness.Answers:
-		next.answered, next.answeredAt, next.failures = found.alive, now, 0
+		next.alive, next.answered, next.answeredAt, next.failures = true, found.alive, now, 0
 	case liveness.Silent, liveness.Unaskable:
-		next.failures++
-		if found.turns > 0 && r.isRenewed(next.failures, found.turns, ttl, now) {
+		if next.failures++; next.failures == 1 {
+			next.failing = now
+		}
+		if found.turns > 0 && next.isRenewed(found.turns, ttl, now) {
 			next.finding = r.finding
+		} else {
+			next.alive = false
 		}
 	case liveness.Pending:
 		next.finding = r.finding
 	}
-	next.due = now.Add(againIfAlive)
-	if (next.finding == liveness.Silent || next.finding == liveness.Unaskable) && next.failures >= found.turns {
-		next.due = now.Add(againIfSilent)
-	}
+	next.due = now.Add(next.interval(found.turns, ttl, now))
 	return next
 }
 
 // isRenewed reports whether an answer counts as if the member had been seen, although none
-// answered in some turns since: for the TTL, and until all endpoints were asked, as many as
-// count.
-func (r record) isRenewed(failures, turns int, ttl time.Duration, now time.Time) bool {
-	return now.Sub(r.answeredAt) < ttl || r.finding == liveness.Answers && failures < turns
+// answered in some turns since. One in the present silence counts for the TTL from the first
+// of them on, because it may have taken long until the Service was asked again, and until all
+// endpoints were asked, as many as count. One from before counts for the TTL.
+func (r record) isRenewed(turns int, ttl time.Duration, now time.Time) bool {
+	if r.alive {
+		return now.Sub(r.failing) < ttl || r.failures < turns
+	}
+	return now.Sub(r.answeredAt) < ttl
+}
+
+// interval returns the time until a Service is asked again that was asked now: sooner if its
+// answer ceases to count before.
+func (r record) interval(turns int, ttl time.Duration, now time.Time) time.Duration {
+	left := r.failing.Add(ttl).Sub(now)
+	switch {
+	case (r.finding == liveness.Silent || r.finding == liveness.Unaskable) && r.failures >= turns:
+		return againIfSilent
+	case r.alive && r.failures > 0 && left > 0:
+		return min(left, againIfAlive)
+	}
+	return againIfAlive
+}
+
+// hasAnswered reports whether a Service answers, or did so before anything was found: such
+// Services do not wait for those that do not.
+func (r record) hasAnswered() bool {
+	return r.finding == liveness.Answers || r.finding == "" && !r.answeredAt.IsZero()
 }
 
 // look is what is known about the endpoints of a member. Prober.mu guards it.
@@ -191,7 +219,7 @@ func (l *look) learn(recorded *liveness.Look, now time.Time) {
 		namespace, name, _ := strings.Cut(name, string(types.Separator))
 		service := types.NamespacedName{Namespace: namespace, Name: name}
 		if _, known := l.records[service]; !known {
-			l.records[service] = record{pace: pace{answeredAt: now}}
+			l.records[service] = record{alive: true, pace: pace{answeredAt: now}}
 		}
 	}
 }

@@ -69,19 +69,23 @@ func TestRecordAfterAsking(t *testing.T) {
 	if unclear.finding != liveness.Answers || unclear.problem != liveness.NoVantagePoint || unclear.answered != alive || unclear.turn != 2 {
 		t.Errorf("then unclear: %+v", unclear)
 	}
-	silent := unclear.after(outcome{finding: liveness.Silent, turns: 1}, time.Minute, now.Add(time.Minute))
+	failing := unclear.after(outcome{finding: liveness.Silent, turns: 1}, time.Minute, now)
+	silent := failing.after(outcome{finding: liveness.Silent, turns: 1}, time.Minute, now.Add(time.Minute))
 	if silent.finding != liveness.Silent || silent.problem != "" || silent.answered != alive {
 		t.Errorf("then silent: %+v", silent)
 	}
 }
 
-// R301: an answer counts for the TTL, and until all endpoints were asked, as many as count. A
-// Service that has not answered is decided by the first turn.
+// R301: an answer in the silence counts until none has answered for the TTL in which the
+// Service was asked, and until all endpoints were asked, as many as count. A Service that has
+// not answered is decided by the first turn.
 func TestAnswerCountsForTheTTL(t *testing.T) {
 	now := time.Now()
-	answered := func(since time.Duration, failures int) record {
-		return record{finding: liveness.Answers, pace: pace{answeredAt: now.Add(-since), failures: failures}}
+	// failing is a Service that answered long ago, and was asked in vain since a time.
+	failing := func(since time.Duration, failures int) record {
+		return record{finding: liveness.Answers, alive: true, pace: pace{answeredAt: now.Add(-time.Hour), failures: failures, failing: now.Add(-since)}}
 	}
+	learned := record{alive: true, pace: pace{answeredAt: now.Add(-time.Hour)}}
 	sampled := func(since time.Duration) record { return record{pace: pace{answeredAt: now.Add(-since)}} }
 	silent, void, none := outcome{finding: liveness.Silent, turns: 1}, outcome{finding: liveness.Unaskable, problem: liveness.EverythingAnswers, turns: 1}, outcome{finding: liveness.Unaskable}
 	many := outcome{finding: liveness.Silent, turns: 3}
@@ -95,15 +99,18 @@ func TestAnswerCountsForTheTTL(t *testing.T) {
 		{"never answered", record{}, silent, liveness.Silent, againIfSilent},
 		{"never answered, others have not been asked", record{}, many, liveness.Silent, againIfAlive},
 		{"never answered, all others were asked", record{pace: pace{failures: 2}}, many, liveness.Silent, againIfSilent},
-		{"answered within the TTL", answered(time.Minute-1, 5), silent, liveness.Answers, againIfAlive},
-		{"answered before", answered(time.Minute, 0), silent, liveness.Silent, againIfSilent},
-		{"answered before, others have not been asked", answered(time.Hour, 1), many, liveness.Answers, againIfAlive},
-		{"answered before, all others were asked", answered(time.Minute, 2), many, liveness.Silent, againIfSilent},
+		{"answered before it was asked in vain", failing(0, 0), silent, liveness.Answers, againIfAlive},
+		{"asked in vain within the TTL", failing(40*time.Second, 5), silent, liveness.Answers, againIfAlive},
+		{"asked in vain, but not for the TTL when it is due", failing(50*time.Second, 5), silent, liveness.Answers, 10 * time.Second},
+		{"asked in vain for the TTL", failing(time.Minute, 1), silent, liveness.Silent, againIfSilent},
+		{"asked in vain for the TTL, others have not been asked", failing(time.Hour, 1), many, liveness.Answers, againIfAlive},
+		{"asked in vain for the TTL, and all others were", failing(time.Minute, 2), many, liveness.Silent, againIfSilent},
+		{"answered an earlier leader", learned, silent, "", againIfAlive},
 		{"answered a sample within the TTL", sampled(time.Minute - 1), silent, "", againIfAlive},
 		{"answered a sample before", sampled(time.Minute), silent, liveness.Silent, againIfSilent},
-		{"answered within the TTL, but now everything does", answered(time.Minute-1, 0), void, liveness.Answers, againIfAlive},
-		{"answered before, but now everything does", answered(time.Minute, 0), void, liveness.Unaskable, againIfSilent},
-		{"answered within the TTL, but cannot be asked any more", answered(0, 0), none, liveness.Unaskable, againIfSilent},
+		{"asked in vain within the TTL, and now everything answers", failing(0, 0), void, liveness.Answers, againIfAlive},
+		{"asked in vain for the TTL, and now everything answers", failing(time.Minute, 1), void, liveness.Unaskable, againIfSilent},
+		{"answered, but cannot be asked any more", failing(0, 0), none, liveness.Unaskable, againIfSilent},
 	} {
 		if got := test.last.after(test.found, time.Minute, now); got.finding != test.want || got.due.Sub(now) != test.again {
 			t.Errorf("%s: %q, again after %s, want %q after %s", test.name, got.finding, got.due.Sub(now), test.want, test.again)

@@ -80,8 +80,8 @@ type Prober struct {
 	// looks are those at members, by their names. A look is replaced when the member is
 	// seen again.
 	looks map[string]*look
-	// asking are the members whose endpoints are asked at present.
-	asking sets.Set[string]
+	// asking are the passes at present.
+	asking sets.Set[pass]
 	// sources are the members from which clusters are known, by the UIDs of their Secrets.
 	sources map[types.UID]source
 	own     experience
@@ -103,7 +103,7 @@ func New(config Config) (*Prober, error) {
 		members: members.Lister(), imports: imports.Lister(), leaseLister: leases.Lister(), secrets: secrets.Lister(), exported: exported.GetIndexer(), slices: endpoints.GetIndexer(),
 		synced: []cache.InformerSynced{exported.HasSynced, endpoints.HasSynced, members.Informer().HasSynced, imports.Informer().HasSynced, leases.Informer().HasSynced, secrets.Informer().HasSynced},
 		asker:  newAsker(config.Dial, config.Clock), ownAsker: newAsker(config.Dial, config.Clock), changed: func(string, types.NamespacedName) {},
-		looks: map[string]*look{}, asking: sets.New[string](), sources: map[types.UID]source{},
+		looks: map[string]*look{}, asking: sets.New[pass](), sources: map[types.UID]source{},
 	}
 	for _, informer := range []cache.SharedIndexInformer{exported, endpoints} {
 		if err := loop.EnsureIndexers(informer, sourceindex.Indexers()); err != nil {
@@ -187,17 +187,17 @@ func (p *Prober) observe(ctx context.Context, entry *clustersetv1alpha1.Member) 
 	current := p.lookLocked(entry, now)
 	current.ttl = ttlOf(entry)
 	p.decideLocked(entry.Name, current, from.known && len(from.cidrs) == 0, entry.Status.Overdue)
-	if len(from.cidrs) == 0 || p.asking.Has(entry.Name) {
+	if len(from.cidrs) == 0 {
 		return
 	}
 	switch {
 	case current.silent && !current.overdue:
-		p.asking.Insert(entry.Name)
-		p.running.Go(func() { p.askAll(ctx, entry.Name, current, from) })
-	case entry.Status.State == clustersetv1alpha1.MemberConnected && now.Sub(current.sampled) >= sampleInterval && from.isFree():
-		p.asking.Insert(entry.Name)
+		for _, which := range []pass{{entry.Name, true}, {entry.Name, false}} {
+			p.beginLocked(which, func() { p.askAll(ctx, which, current, from) })
+		}
+	case entry.Status.State == clustersetv1alpha1.MemberConnected && now.Sub(current.sampled) >= sampleInterval && !p.asking.Has(pass{cluster: entry.Name}) && from.isFree():
 		current.sampled = now
-		p.running.Go(func() { p.sample(ctx, entry.Name, current, from) })
+		p.beginLocked(pass{cluster: entry.Name}, func() { p.sample(ctx, entry.Name, current, from) })
 	}
 }
 

@@ -489,7 +489,7 @@ func TestManyDeadServicesAreFoundSoon(t *testing.T) {
 			}
 		})
 		w.show(t, clustersetv1alpha1.MemberLost, time.Now().Add(-time.Minute))
-		time.Sleep(services/20*time.Second + 2*period)
+		time.Sleep(services/20*time.Second + 3*connectTimeout + 2*period)
 		for i := range services {
 			if name := fmt.Sprint("dead-", i); w.findingsOf(name) != string(liveness.Silent) {
 				t.Fatalf("%s: %s", name, w.findingsOf(name))

@@ -4,6 +4,7 @@
 package endpointprobe
 
 import (
+	"context"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,8 +45,25 @@ type source struct {
 	// whether it does.
 	allowedCIDRs
 	// slots limit how many Services are asked at a time: a hub that relays many clusters
-	// must not delay what is found out about others.
-	slots chan struct{}
+	// must not delay what is found out about others. There are more for Services that
+	// answered.
+	slots, answered chan struct{}
+}
+
+// take waits for a slot, and returns what frees it, nil if the context is canceled first.
+func (s source) take(ctx context.Context, hasAnswered bool) (free func()) {
+	var others chan struct{} // nil, in which there is never any
+	if hasAnswered {
+		others = s.answered
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }
+	case others <- struct{}{}:
+		return func() { <-others }
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // isFree takes a slot, and reports whether there was one.
@@ -77,7 +95,8 @@ func (p *Prober) sourceOf(entry *clustersetv1alpha1.Member) source {
 	defer p.mu.Unlock()
 	current, known := p.sources[uid]
 	if !known {
-		current.slots = make(chan struct{}, atOnce)
+		current.slots = make(chan struct{}, atOnce-forAnswered)
+		current.answered = make(chan struct{}, forAnswered)
 	}
 	current.allowedCIDRs = current.after(found)
 	p.sources[uid] = current
