@@ -81,6 +81,9 @@ type Controller struct {
 	// postponed are the clusters of which something was left as it is because they were
 	// outdated, or not read: until they are read if true.
 	postponed map[string]bool
+	// left are the derived Services that own what is left as it is until it is known
+	// whether it answers.
+	left map[key]types.UID
 }
 
 type address struct {
@@ -117,6 +120,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		findings:       findings,
 		outdated:       map[string]time.Time{},
 		postponed:      map[string]bool{},
+		left:           map[key]types.UID{},
 		refusals:       newRefusals(clock),
 	}
 	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.cause)
@@ -191,6 +195,7 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 	case apierrors.IsNotFound(err) && key.cluster == "":
 		return c.remove(ctx, key.NamespacedName)
 	case apierrors.IsNotFound(err):
+		c.setLeft(key, false)
 		return nil // the key of the derived Service removes everything
 	case err != nil:
 		return err
@@ -207,9 +212,8 @@ func (c *Controller) sync(ctx context.Context, key key) error {
 // syncSlices imports or withdraws the endpoints of one cluster.
 func (c *Controller) syncSlices(ctx context.Context, key key, serviceImport *multiclusterxv1beta1.ServiceImport) error {
 	verdict := c.verdict(key)
-	if verdict == leaveEndpoints && c.exports(key) {
-		return nil // it is enqueued again when it is known whether they answer
-	}
+	leave := verdict == leaveEndpoints && c.exports(key)
+	owner := c.setLeft(key, leave)
 	service := c.existingService(key.NamespacedName)
 	if service == nil || !isDerivedFrom(service, key.Name) || service.DeletionTimestamp != nil || mustReplace(service, serviceImport) {
 		return nil // the event of the derived Service follows
@@ -218,7 +222,10 @@ func (c *Controller) syncSlices(ctx context.Context, key key, serviceImport *mul
 	if err != nil {
 		return err
 	}
-	if verdict == withdrawEndpoints {
+	switch {
+	case leave && (owner == "" || owner == service.UID || exporter == nil || len(exporter.slices) == 0):
+		return nil // it is enqueued again when it is known whether they answer
+	case verdict == withdrawEndpoints:
 		exporter = nil
 	}
 	return c.applySlices(ctx, key, serviceImport, service, exporter)

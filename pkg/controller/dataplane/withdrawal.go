@@ -4,7 +4,11 @@
 package dataplane
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
@@ -46,6 +50,26 @@ func judge(entry *clustersetv1alpha1.Member, finding liveness.Finding) verdict {
 		return useEndpoints
 	}
 	return leaveEndpoints
+}
+
+// setLeft records whether what is imported from a cluster for a service is left as it is, and
+// returns the UID of the derived Service that owned it when that began, empty if nothing was
+// imported. It is deleted with that Service, so that it has to be imported again for another.
+func (c *Controller) setLeft(key key, left bool) types.UID {
+	existing := c.existingSlices(key.NamespacedName)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !left {
+		delete(c.left, key)
+		return ""
+	}
+	for _, slice := range existing {
+		owner := metav1.GetControllerOf(slice)
+		if _, known := c.left[key]; !known && owner != nil && slice.Labels[multicluster.SourceClusterLabel] == key.cluster {
+			c.left[key] = owner.UID
+		}
+	}
+	return c.left[key]
 }
 
 // contribution is what a cluster contributes to an import.

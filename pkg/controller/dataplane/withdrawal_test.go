@@ -10,6 +10,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -151,7 +152,7 @@ func TestKeepLastFollowsTheOtherClusters(t *testing.T) {
 	}
 }
 
-// R302, R375: endpoints that are kept because they answer are withdrawn when the server shows that
+// R302, R???: endpoints that are kept because they answer are withdrawn when the server shows that
 // the hour is over, whatever the clock of this process shows.
 func TestEndpointsThatAnswerAreWithdrawnAfterAnHour(t *testing.T) {
 	w, sync := importing(t, findings{"east " + web.String(): liveness.Answers})
@@ -250,6 +251,53 @@ func TestEndpointsThatAreNotKnownAreNotWithdrawn(t *testing.T) {
 	w.memberChanged(entry)
 	if got := sync(); got != "delete endpointslices" {
 		t.Errorf("wrote %q although the member was read, and exports no endpoints", got)
+	}
+}
+
+// R301: what is not known stays as it is, also if the derived Service is replaced, with which
+// its slices are deleted. What was withdrawn before does not return because of that.
+func TestEndpointsStayIfTheDerivedServiceIsReplaced(t *testing.T) {
+	for _, test := range []struct {
+		name                string
+		imported, collected bool
+		want                string
+	}{
+		{"imported", true, false, "update endpointslices"},
+		{"imported, and deleted with the Service", true, true, "create endpointslices"},
+		{"withdrawn", false, true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w, sync := importing(t, findings{})
+			remove := func() {
+				for _, object := range w.caches["slice"].List() {
+					if err := w.caches["slice"].Delete(object); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if !test.imported {
+				remove()
+			}
+			w.export(t, exportedBy("east", ready("10.1.0.1")))
+			w.east(t, clustersetv1alpha1.MemberLost, clustersetv1alpha1.LostPolicyWithdraw)
+			if got := sync(); got != "" {
+				t.Errorf("wrote %q before the Service was replaced", got)
+			}
+			replacement := defaulted(desiredService(nil, newImport(), variant{}))
+			replacement.UID = "another"
+			w.hold(t, "service", replacement)
+			if test.collected {
+				remove()
+			}
+			for _, object := range w.caches["slice"].List() {
+				if err := w.client.Tracker().Add(object.(runtime.Object)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := sync(); got != test.want {
+				t.Errorf("wrote %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
