@@ -29,11 +29,24 @@ const (
 // recorded returns what the Lease of a member says was found, nil if it does not, or is
 // that of another cluster.
 func (p *Prober) recorded(entry *clustersetv1alpha1.Member) *liveness.Look {
-	lease, err := p.leaseLister.Leases(p.namespace).Get(sighting.LeaseName(entry.Name))
-	if err != nil || !isOf(lease, entry) {
+	lease := p.leaseOf(entry)
+	if lease == nil || !isOf(lease, entry) {
 		return nil
 	}
 	return sighting.LookFromLease(lease)
+}
+
+// leaseOf returns the Lease of a member, which may be about another cluster with the same ID,
+// nil if there is none.
+func (p *Prober) leaseOf(entry *clustersetv1alpha1.Member) *coordinationv1.Lease {
+	lease, err := p.leaseLister.Leases(p.namespace).Get(sighting.LeaseName(entry.Name))
+	if err != nil {
+		return nil // it is a cache: there is none
+	}
+	if _, ok := sighting.FromLease(lease); !ok {
+		return nil
+	}
+	return lease
 }
 
 func isOf(lease *coordinationv1.Lease, entry *clustersetv1alpha1.Member) bool {
@@ -49,10 +62,10 @@ func (p *Prober) publishAll(ctx context.Context, members []*clustersetv1alpha1.M
 
 // publish records what was found about a member, and about own endpoints, in the Lease of
 // the member, if that differs from what is recorded there. There is none of a member that
-// was never seen.
+// was never seen. One about another cluster has what was found about own endpoints, too.
 func (p *Prober) publish(ctx context.Context, entry *clustersetv1alpha1.Member) {
-	lease, err := p.leaseLister.Leases(p.namespace).Get(sighting.LeaseName(entry.Name))
-	if err != nil || !isOf(lease, entry) {
+	lease := p.leaseOf(entry)
+	if lease == nil {
 		return
 	}
 	next := p.unrecorded(entry, lease, p.clock.Now())
@@ -61,7 +74,7 @@ func (p *Prober) publish(ctx context.Context, entry *clustersetv1alpha1.Member) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err = p.leases.Leases(p.namespace).Update(ctx, next, metav1.UpdateOptions{})
+	_, err := p.leases.Leases(p.namespace).Update(ctx, next, metav1.UpdateOptions{})
 	if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // of these, the next time takes care
 		klog.FromContext(ctx).Error(err, "Failed to record whether endpoints of a member answer, retrying", "cluster", entry.Name)
 	}
@@ -73,11 +86,11 @@ func (p *Prober) unrecorded(entry *clustersetv1alpha1.Member, lease *coordinatio
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	look := p.looks[entry.Name]
-	if look == nil || !look.isAt(entry) || now.Sub(look.published) < publishInterval {
+	if look == nil || now.Sub(look.published) < publishInterval {
 		return nil
 	}
 	next := lease
-	if found := p.foundLocked(entry.Name, look, now); found != nil {
+	if found := p.foundLocked(entry.Name, look, now); found != nil && look.isAt(entry) && isOf(lease, entry) {
 		recorded := sighting.LookFromLease(lease)
 		if found = sighting.Limited(found); !found.Same(recorded) {
 			found.At = now

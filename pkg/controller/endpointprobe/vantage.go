@@ -4,6 +4,7 @@
 package endpointprobe
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/netip"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -28,7 +28,7 @@ const (
 )
 
 // experience is what is known of the exported endpoints of this cluster: whether their
-// silence means anything. It is recorded in the Leases of members, because it cannot be
+// silence means anything. It is recorded in the Leases of all members, because it cannot be
 // found out any more when it matters.
 type experience string
 
@@ -231,13 +231,9 @@ func (p *Prober) experience() experience {
 	if p.own != unknown {
 		return p.own
 	}
-	leases, err := p.leaseLister.Leases(p.namespace).List(labels.Everything())
-	if err != nil {
-		return unknown // unreachable: it is a cache
-	}
-	for _, lease := range leases {
-		if recorded := experienceFrom(lease); recorded != unknown && p.own != haveAnswered {
-			p.own = recorded
+	for _, entry := range p.others() {
+		if lease := p.leaseOf(entry); lease != nil && p.own != haveAnswered {
+			p.own = cmp.Or(experienceFrom(lease), p.own)
 		}
 	}
 	return p.own

@@ -19,6 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
 // R311: what was found about this cluster before others did not answer is not proof that it
@@ -124,6 +125,37 @@ func TestExperienceAfterSamples(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// R311: what is known of own endpoints is recorded in the Leases of all members: another leader
+// does not believe one that nobody can correct.
+func TestExperienceIsRecordedInAllLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, inEast, func(w *world) {
+			w.export(t, "here", "own", corev1.ProtocolTCP, "10.0.0.1")
+			w.hold(t, w.members, &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "west"}, Status: clustersetv1alpha1.MemberStatus{State: clustersetv1alpha1.MemberConnecting}})
+		})
+		time.Sleep((minOwnSamples + 1) * sampleInterval)
+		if got := w.experience(); got != neverAnswered {
+			t.Fatalf("found %q", got)
+		}
+		for _, name := range []string{"west", "former"} { // another cluster, and one that is no member any more
+			lease := sighting.Record(nil, sighting.Sighting{Member: name, UID: "uid-another", At: time.Now()}, 60)
+			lease.Namespace, lease.Annotations[clusterset.OwnEndpointsAnnotation] = "mcs-system", string(haveAnswered)
+			if _, err := w.client.CoordinationV1().Leases("mcs-system").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * publishInterval)
+		w.reelect(t)
+		if got := w.experience(); got != neverAnswered {
+			t.Errorf("another leader knows %q", got)
+		}
+		lease, err := w.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), sighting.LeaseName("west"), metav1.GetOptions{})
+		if err != nil || lease.Annotations[clusterset.EndpointsAnnotation] != "" {
+			t.Errorf("the Lease of another cluster: %v, %v", lease, err)
+		}
+	})
 }
 
 // R311: own endpoints that answered say nothing when they are not exported any more.
