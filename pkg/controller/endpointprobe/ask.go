@@ -20,9 +20,11 @@ const (
 	controlInterval = time.Minute
 	// atOnce limits the connections at a time to the endpoints of one member and of all
 	// clusters that it relays, and allAtOnce those to all members. forAnswered of them are
-	// only for Services that answered: those that do not answer need them for long.
+	// only for Services that answered, and forSamples for samples: Services that do not
+	// answer need them for long.
 	atOnce      = 64
 	forAnswered = 3
+	forSamples  = 1
 	allAtOnce   = 256
 	// minAttempts is how many connections have to fail before an endpoint counts as
 	// silent, and attemptInterval the time between two: a single packet may be lost, and a

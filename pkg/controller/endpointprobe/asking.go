@@ -118,11 +118,13 @@ func (p *Prober) conclude(ctx context.Context, answer answer, begun time.Time) (
 }
 
 // sample asks a Service of a member that responds, to find out whether connections say
-// anything, and where endpoints answer: another Service if they do not. It frees a slot of the
-// source.
+// anything, and where endpoints answer: another Service if they do not.
 func (p *Prober) sample(ctx context.Context, cluster string, look *look, from source) {
-	defer func() { <-from.slots }()
-	p.sampleOwn(ctx)
+	free := from.takeForSample(ctx)
+	if free == nil {
+		return
+	}
+	defer free()
 	services, asked := p.services(cluster), 0
 	p.forget(look, sets.New(services...))
 	var found answer

@@ -103,7 +103,7 @@ func New(config Config) (*Prober, error) {
 		members: members.Lister(), imports: imports.Lister(), leaseLister: leases.Lister(), secrets: secrets.Lister(), exported: exported.GetIndexer(), slices: endpoints.GetIndexer(),
 		synced: []cache.InformerSynced{exported.HasSynced, endpoints.HasSynced, members.Informer().HasSynced, imports.Informer().HasSynced, leases.Informer().HasSynced, secrets.Informer().HasSynced},
 		asker:  newAsker(config.Dial, config.Clock), ownAsker: newAsker(config.Dial, config.Clock), changed: func(string, types.NamespacedName) {},
-		looks: map[string]*look{}, asking: sets.New[pass](), sources: map[types.UID]source{},
+		looks: map[string]*look{}, vantage: vantage{checking: make(chan struct{}, 1)}, asking: sets.New[pass](), sources: map[types.UID]source{},
 	}
 	for _, informer := range []cache.SharedIndexInformer{exported, endpoints} {
 		if err := loop.EnsureIndexers(informer, sourceindex.Indexers()); err != nil {
@@ -140,7 +140,8 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 	defer looksDone.Reset() // members may leave while another replica leads
 	defer p.running.Wait()
-	p.running.Go(func() { p.repeat(ctx, p.publishAll) }) // writes may take long
+	p.running.Go(func() { p.repeat(ctx, p.publishAll) }) // writes may take long, and so may connections
+	p.running.Go(func() { p.repeat(ctx, p.sampleOwn) })
 	p.repeat(ctx, p.observeAll)
 	return nil
 }
@@ -195,9 +196,10 @@ func (p *Prober) observe(ctx context.Context, entry *clustersetv1alpha1.Member) 
 		for _, which := range []pass{{entry.Name, true}, {entry.Name, false}} {
 			p.beginLocked(which, func() { p.askAll(ctx, which, current, from) })
 		}
-	case entry.Status.State == clustersetv1alpha1.MemberConnected && now.Sub(current.sampled) >= sampleInterval && !p.asking.Has(pass{cluster: entry.Name}) && from.isFree():
-		current.sampled = now
-		p.beginLocked(pass{cluster: entry.Name}, func() { p.sample(ctx, entry.Name, current, from) })
+	case entry.Status.State == clustersetv1alpha1.MemberConnected && now.Sub(current.sampled) >= sampleInterval:
+		if p.beginLocked(pass{cluster: entry.Name}, func() { p.sample(ctx, entry.Name, current, from) }) {
+			current.sampled = now
+		}
 	}
 }
 

@@ -46,8 +46,8 @@ type source struct {
 	allowedCIDRs
 	// slots limit how many Services are asked at a time: a hub that relays many clusters
 	// must not delay what is found out about others. There are more for Services that
-	// answered.
-	slots, answered chan struct{}
+	// answered, and for samples.
+	slots, answered, samples chan struct{}
 }
 
 // take waits for a slot, and returns what frees it, nil if the context is canceled first.
@@ -66,13 +66,19 @@ func (s source) take(ctx context.Context, hasAnswered bool) (free func()) {
 	}
 }
 
-// isFree takes a slot, and reports whether there was one.
-func (s source) isFree() bool {
+// takeForSample is like take for a sample, which does not delay anything else: it waits only
+// for a slot that is for samples.
+func (s source) takeForSample(ctx context.Context) (free func()) {
 	select {
 	case s.slots <- struct{}{}:
-		return true
+		return func() { <-s.slots }
 	default:
-		return false
+	}
+	select {
+	case s.samples <- struct{}{}:
+		return func() { <-s.samples }
+	case <-ctx.Done():
+		return nil
 	}
 }
 
@@ -95,8 +101,8 @@ func (p *Prober) sourceOf(entry *clustersetv1alpha1.Member) source {
 	defer p.mu.Unlock()
 	current, known := p.sources[uid]
 	if !known {
-		current.slots = make(chan struct{}, atOnce-forAnswered)
-		current.answered = make(chan struct{}, forAnswered)
+		current.slots = make(chan struct{}, atOnce-forAnswered-forSamples)
+		current.answered, current.samples = make(chan struct{}, forAnswered), make(chan struct{}, forSamples)
 	}
 	current.allowedCIDRs = current.after(found)
 	p.sources[uid] = current

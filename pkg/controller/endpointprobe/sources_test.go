@@ -69,6 +69,31 @@ func TestHubDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
+// R303, R311: a hub that relays many dead clusters delays neither its own samples nor those of
+// another cluster that it relays, or of this one.
+func TestSilentClustersDoNotPreventSamples(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, inEast, func(w *world) {
+			w.export(t, "here", "own", corev1.ProtocolTCP, "10.0.0.1")
+			w.relay(t, "alive", clustersetv1alpha1.MemberConnected)
+			for i := range 100 {
+				w.relay(t, fmt.Sprintf("x%d", i), clustersetv1alpha1.MemberLost)
+			}
+		})
+		time.Sleep((minOwnSamples + 1) * sampleInterval)
+		if got := w.experience(); got != neverAnswered {
+			t.Errorf("own endpoints: %q", got)
+		}
+		w.Prober.mu.Lock()
+		defer w.Prober.mu.Unlock()
+		for _, name := range []string{"east", "alive"} {
+			if got := w.looks[name].samples; got < minSamples {
+				t.Errorf("%s was sampled %d times", name, got)
+			}
+		}
+	})
+}
+
 // R303: of the clusters that a hub relays, some at a time are asked while they respond, and all
 // of them in turn.
 func TestSamplesOfAHubAreBounded(t *testing.T) {

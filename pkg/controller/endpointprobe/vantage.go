@@ -8,6 +8,7 @@ import (
 	"context"
 	"iter"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
 const (
@@ -54,12 +56,15 @@ func (e experience) after(samples, services int, answered, othersAnswer bool) ex
 
 // vantage is whether this cluster can tell that the endpoints of others are silent.
 type vantage struct {
-	mu sync.Mutex
-	// begun is when that was last determined, and good the result.
-	begun time.Time
-	good  bool
-	// sampled is when own endpoints were last asked while everything was fine, and samples
-	// how often none has answered since one did.
+	// checking is full while somebody determines that, and guards the result: begun is when
+	// that was last begun, and good what was found.
+	checking chan struct{}
+	begun    time.Time
+	good     bool
+
+	// sampled is when own endpoints were last asked while nobody had to know. Only sampleOwn
+	// uses it. Prober.mu guards the others: samples is how often none has answered since one
+	// did, while everything was fine.
 	sampled time.Time
 	samples int
 	turn    int
@@ -72,106 +77,128 @@ type vantage struct {
 // own exported endpoints, unless it is known that these never do.
 func (p *Prober) hasVantagePoint(ctx context.Context, since time.Time) bool {
 	v := &p.vantage
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	select {
+	case v.checking <- struct{}{}:
+		defer func() { <-v.checking }()
+	case <-ctx.Done():
+		return false
+	}
 	if v.begun.Before(since) {
 		begun := p.clock.Now()
-		own, hostAnswers := p.askOwn(ctx, true)
+		good := p.hostAnswers(ctx) && (p.checkOwn(ctx) || p.experience() == neverAnswered)
 		if ctx.Err() != nil {
 			return false
 		}
-		v.begun, v.good = begun, hostAnswers && own.suffice(p.experience())
+		v.begun, v.good = begun, good
 	}
 	return v.good
 }
 
-// sampleOwn finds out whether own endpoints can be asked, while everything is fine.
-func (p *Prober) sampleOwn(ctx context.Context) {
-	v := &p.vantage
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	now := p.clock.Now()
+// hostAnswers reports whether the Kubernetes API of this cluster answers.
+func (p *Prober) hostAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+	defer cancel()
+	return p.host(ctx) == nil
+}
+
+// checkOwn reports whether endpoints of this cluster answer, or there are none: those of
+// Services that answered before, or of others if these do not.
+func (p *Prober) checkOwn(ctx context.Context) bool {
+	choice := p.nextOwn()
+	before := p.askOwn(ctx, choice, choice.answered.Has)
+	if before.answered > 0 {
+		return true
+	}
+	others := p.askOwn(ctx, choice, func(service types.NamespacedName) bool { return !choice.answered.Has(service) })
+	return others.answered > 0 || before.asked+others.asked == 0
+}
+
+// sampleOwn finds out whether own endpoints can be asked. That they do not answer counts only
+// while everything is fine: the Kubernetes API and a member respond.
+func (p *Prober) sampleOwn(ctx context.Context, members []*clustersetv1alpha1.Member) {
+	v, now := &p.vantage, p.clock.Now()
 	if !v.sampled.IsZero() && now.Sub(v.sampled) < sampleInterval {
 		return
 	}
 	v.sampled = now
-	own, hostAnswers := p.askOwn(ctx, false)
-	if ctx.Err() != nil || !hostAnswers || own.asked == 0 || own.answered > 0 {
+	if !p.hostAnswers(ctx) {
 		return
 	}
-	v.samples++
-	p.learn(p.experience().after(v.samples, own.exported, v.answered.Len() > 0, p.othersAnswer(now)))
-}
-
-// othersAnswer reports whether an endpoint of a member that responds answered lately.
-func (p *Prober) othersAnswer(now time.Time) bool {
+	choice := p.nextOwn()
+	found := p.askOwn(ctx, choice, func(types.NamespacedName) bool { return true })
+	isConnected := func(entry *clustersetv1alpha1.Member) bool {
+		return entry.Status.State == clustersetv1alpha1.MemberConnected
+	}
+	if ctx.Err() != nil || found.asked == 0 || found.answered > 0 || !slices.ContainsFunc(members, isConnected) {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return now.Sub(p.othersAnswered) < 2*sampleInterval
+	v.samples++
+	othersAnswer := now.Sub(p.othersAnswered) < 2*sampleInterval
+	p.own = p.experienceLocked().after(v.samples, len(choice.exported), v.answered.Len() > 0, othersAnswer)
 }
 
-// own is how many Services this cluster exports, how many of them were asked, and how many
-// answered.
-type own struct{ exported, asked, answered int }
-
-// suffice reports whether the silence of the endpoints of others means anything.
-func (o own) suffice(known experience) bool {
-	return o.asked == 0 || o.answered > 0 || known == neverAnswered
+// ownServices are the Services that this cluster exports, those of them that answered, and the
+// turn in which they are asked.
+type ownServices struct {
+	cluster  string
+	exported []types.NamespacedName
+	answered sets.Set[types.NamespacedName]
+	turn     int
 }
 
-// askOwn asks the Kubernetes API and some endpoints of this cluster, in a check of Services
-// that answered before, if there are any. The caller holds the lock of the vantage.
-func (p *Prober) askOwn(ctx context.Context, check bool) (result own, hostAnswers bool) {
-	limited, cancel := context.WithTimeout(ctx, hostTimeout)
-	defer cancel()
-	if p.host(limited) != nil {
-		return own{}, false
-	}
+// nextOwn returns the Services of this cluster that can be asked in the next turn.
+func (p *Prober) nextOwn() ownServices {
+	self := p.self()
+	exported := p.services(self)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	v := &p.vantage
 	v.turn++
-	self := p.self()
-	all := p.services(self)
-	result.exported = len(all)
-	v.answered = v.answered.Intersection(sets.New(all...))
-	var chosen map[types.NamespacedName][][]netip.AddrPort
-	if check {
-		chosen = p.chooseOwn(self, all, v.answered.Has)
-	}
-	if len(chosen) == 0 {
-		chosen = p.chooseOwn(self, all, func(types.NamespacedName) bool { return true })
-	}
-	answers := p.askTogether(ctx, chosen)
+	v.answered = v.answered.Intersection(sets.New(exported...))
+	return ownServices{self, exported, v.answered.Clone(), v.turn}
+}
+
+// own is how many Services of this cluster were asked, and how many answered.
+type own struct{ asked, answered int }
+
+// askOwn asks endpoints of some Services of this cluster.
+func (p *Prober) askOwn(ctx context.Context, services ownServices, eligible func(types.NamespacedName) bool) own {
+	var found own
+	answers := p.askTogether(ctx, p.chooseOwn(services, eligible))
 	for _, answer := range answers {
 		if answer.alive.IsValid() {
-			result.answered++
+			found.answered++
 		}
 		if answer.alive.IsValid() || answer.silent {
-			result.asked++
+			found.asked++
 		}
 	}
-	if result.answered == 0 {
-		return result, true
+	if found.answered == 0 {
+		return found
 	}
-	v.samples = 0
-	p.learn(haveAnswered)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.own, p.vantage.samples = haveAnswered, 0
 	for service, answer := range answers {
 		if answer.alive.IsValid() {
-			v.answered.Insert(service)
+			p.vantage.answered.Insert(service)
 		} else {
-			v.answered.Delete(service)
+			p.vantage.answered.Delete(service)
 		}
 	}
-	return result, true
+	return found
 }
 
 // chooseOwn returns endpoints of some Services of this cluster that can be asked.
-func (p *Prober) chooseOwn(self string, all []types.NamespacedName, eligible func(types.NamespacedName) bool) map[types.NamespacedName][][]netip.AddrPort {
+func (p *Prober) chooseOwn(services ownServices, eligible func(types.NamespacedName) bool) map[types.NamespacedName][][]netip.AddrPort {
 	chosen := map[types.NamespacedName][][]netip.AddrPort{}
-	for service := range spread(all, p.vantage.turn*maxOwn) {
+	for service := range spread(services.exported, services.turn*maxOwn) {
 		if !eligible(service) {
 			continue
 		}
-		if ports, _ := p.targets(self, service, anywhere, pace{turn: p.vantage.turn}); len(ports) > 0 {
+		if ports, _ := p.targets(services.cluster, service, anywhere, pace{turn: services.turn}); len(ports) > 0 {
 			chosen[service] = ports
 		}
 		if len(chosen) == maxOwn {
@@ -228,6 +255,10 @@ func spread(services []types.NamespacedName, from int) iter.Seq[types.Namespaced
 func (p *Prober) experience() experience {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.experienceLocked()
+}
+
+func (p *Prober) experienceLocked() experience {
 	if p.own != unknown {
 		return p.own
 	}
@@ -237,12 +268,6 @@ func (p *Prober) experience() experience {
 		}
 	}
 	return p.own
-}
-
-func (p *Prober) learn(learned experience) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.own = learned
 }
 
 func experienceFrom(lease *coordinationv1.Lease) experience {

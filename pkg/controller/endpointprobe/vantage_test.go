@@ -77,6 +77,53 @@ func TestOwnServicesThatNeverAnswerDoNotDecide(t *testing.T) {
 	})
 }
 
+// R311: if own endpoints that answered before do not, others may.
+func TestOtherOwnServicesAreAskedIfThoseThatAnsweredDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, inEast, func(w *world) {
+			w.export(t, "here", "a", corev1.ProtocolTCP, "10.0.0.1")
+			w.export(t, "here", "b", corev1.ProtocolTCP, "10.0.0.2")
+			w.network.alive["10.0.0.1:80"] = true
+		})
+		time.Sleep(10 * time.Second)
+		w.network.set(func() { w.network.alive = map[string]bool{"10.0.0.2:80": true} })
+		for range 2 {
+			begun := time.Now()
+			if !w.hasVantagePoint(t.Context(), begun) {
+				t.Errorf("no vantage point after %s, although an endpoint of this cluster answers", time.Since(begun))
+			}
+			time.Sleep(time.Second)
+		}
+		w.network.set(func() { w.network.alive = map[string]bool{} })
+		if w.hasVantagePoint(t.Context(), time.Now()) {
+			t.Error("no endpoint of this cluster answers")
+		}
+	})
+}
+
+// R311: own endpoints are asked also if no member responds, or may be asked. That they do not
+// answer counts only while one responds.
+func TestOwnEndpointsAreSampledWithoutMembers(t *testing.T) {
+	for alive, want := range map[bool]experience{true: haveAnswered, false: unknown} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, "", func(w *world) {
+				w.export(t, "here", "own", corev1.ProtocolTCP, "10.0.0.1")
+				w.network.alive["10.0.0.1:80"] = alive
+				w.show(t, clustersetv1alpha1.MemberLost, time.Now().Add(-time.Minute))
+			})
+			time.Sleep((minOwnSamples + 1) * sampleInterval)
+			if got := w.experience(); got != want {
+				t.Errorf("alive %t: %q", alive, got)
+			}
+			w.network.set(func() {
+				if got := w.network.dialed["10.0.0.1:80"]; got < minOwnSamples {
+					t.Errorf("alive %t: asked %d times", alive, got)
+				}
+			})
+		})
+	}
+}
+
 // R311: own endpoints that never answered while everything was fine say nothing, also to
 // another leader. Until that is known, nothing is withdrawn.
 func TestOwnEndpointsThatCannotBeAskedSayNothing(t *testing.T) {
