@@ -85,7 +85,7 @@ func (p *Prober) hasVantagePoint(ctx context.Context, since time.Time) bool {
 	}
 	if v.begun.Before(since) {
 		begun := p.clock.Now()
-		good := p.hostAnswers(ctx) && (p.checkOwn(ctx) || p.experience() == neverAnswered)
+		good := p.hostAnswers(ctx) && (p.experience() == neverAnswered || p.checkOwn(ctx))
 		if ctx.Err() != nil {
 			return false
 		}

@@ -150,6 +150,28 @@ func TestOwnEndpointsThatCannotBeAskedSayNothing(t *testing.T) {
 	}
 }
 
+// R314: own endpoints whose silence is known to mean nothing do not delay what is found about
+// others.
+func TestOwnEndpointsThatSayNothingDelayNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const dead = 300
+		w := start(t, inEast, func(w *world) {
+			w.exportPorts(t, "shop", "here", "own", tcp(80, 443, 8080), "10.0.0.1", "10.0.0.2", "10.0.0.3") // protected by a network policy
+			for i := range dead {
+				w.export(t, "east", fmt.Sprint("dead-", i), corev1.ProtocolTCP, "10.1.1.1", "10.1.1.2", "10.1.1.3")
+			}
+		})
+		time.Sleep((minOwnSamples + 1) * sampleInterval)
+		w.show(t, clustersetv1alpha1.MemberLost, time.Now().Add(-time.Minute))
+		time.Sleep(dead/20*time.Second + 3*connectTimeout + 2*period)
+		for i := range dead {
+			if name := fmt.Sprint("dead-", i); w.findingsOf(name) != string(liveness.Silent) {
+				t.Fatalf("%s: %s", name, w.findingsOf(name))
+			}
+		}
+	})
+}
+
 // R311: that own endpoints answered is forgotten only if that cannot be a problem of this cluster.
 func TestExperienceAfterSamples(t *testing.T) {
 	for _, test := range []struct {
