@@ -143,18 +143,21 @@ func TestDeadServicesDoNotDelayThoseThatAnswer(t *testing.T) {
 	})
 }
 
-// R315: a service answers at the last of its ports only. Samples have found that.
+// R315: services answer at the last of their ports only. Samples have found that, of all.
 func TestPortThatAnsweredSamplesIsAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		services := []string{"app", "web", "zoo"}
 		w := start(t, inEast, func(w *world) {
-			w.exportPorts(t, "shop", "east", "web", tcp(1001, 1002, 1003, 1004, 1005), "10.1.0.1")
+			for _, name := range services {
+				w.exportPorts(t, "shop", "east", name, tcp(1001, 1002, 1003, 1004, 1005), "10.1.0.1")
+			}
 			w.network.alive["10.1.0.1:1005"] = true
 		})
-		time.Sleep(10*time.Minute - 5*time.Second)
+		time.Sleep(20*time.Minute - 5*time.Second)
 		w.network.set(func() { w.network.dialed = map[string]int{} })
 		w.show(t, clustersetv1alpha1.MemberLost, time.Now().Add(-time.Minute))
 		time.Sleep(2 * period)
-		if got := w.findingsOf("web"); got != string(liveness.Answers) {
+		if got := w.findingsOf(services...); got != "Answers Answers Answers" {
 			t.Errorf("found %s, although port 1005 answers all the time", got)
 		}
 		w.network.set(func() {
@@ -162,6 +165,28 @@ func TestPortThatAnsweredSamplesIsAskedFirst(t *testing.T) {
 				t.Errorf("asked %v", w.network.dialed)
 			}
 		})
+	})
+}
+
+// R303, R306: that everything answers at the ports of some services is no problem of the member,
+// and changes nothing that is written.
+func TestSamplesThatSayNothingAboutSomeServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, inEast, func(w *world) {
+			for i := range 6 {
+				w.exportPorts(t, "shop", "east", fmt.Sprint("mesh-", i), tcp(8080), "10.1.0.3")
+			}
+			w.network.alive["10.1.0.1:80"], w.network.alive["10.1.0.3:8080"], w.network.alive["192.0.2.1:8080"] = true, true, true
+		})
+		time.Sleep(5 * time.Minute)
+		if look := w.recordedLook(t); look == nil || look.Answers != 1 || look.Problem != "" {
+			t.Errorf("recorded %+v", look)
+		}
+		before := w.writes()
+		time.Sleep(20 * time.Minute)
+		if got := w.writes() - before; got > 0 {
+			t.Errorf("%d writes although nothing changed", got)
+		}
 	})
 }
 

@@ -118,18 +118,20 @@ func (p *Prober) conclude(ctx context.Context, answer answer, begun time.Time) (
 }
 
 // sample asks a Service of a member that responds, to find out whether connections say
-// anything, and where endpoints answer: another Service if they do not.
+// anything, and where endpoints answer: another one every time, and others if connections say
+// nothing about it.
 func (p *Prober) sample(ctx context.Context, cluster string, look *look, from source) {
 	free := from.takeForSample(ctx)
 	if free == nil {
 		return
 	}
 	defer free()
-	services, asked := p.services(cluster), 0
+	services := p.services(cluster)
 	p.forget(look, sets.New(services...))
 	var found answer
-	for i := range services {
-		service := services[(look.samples+i)%len(services)]
+	passed, asked, saysNothing := 0, 0, true
+	for ; passed < len(services) && asked < maxTargets && saysNothing; passed++ {
+		service := services[(look.turn+passed)%len(services)]
 		last, _ := p.due(pass{cluster: cluster}, look, service)
 		ports, _ := p.targets(cluster, service, from.cidrs, last)
 		if len(ports) == 0 {
@@ -137,17 +139,19 @@ func (p *Prober) sample(ctx context.Context, cluster string, look *look, from so
 		}
 		found = p.asker.ask(ctx, ports)
 		p.remember(cluster, look, service, found)
-		if asked++; asked == maxTargets || found.alive.IsValid() || found.silent {
-			break
-		}
+		asked, saysNothing = asked+1, !found.alive.IsValid() && !found.silent
 	}
 	if asked == 0 || ctx.Err() != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	look.turn += passed
 	look.samples++
-	look.void = found.void && !found.silent && !found.alive.IsValid()
+	if look.voids += passed; !saysNothing {
+		look.voids = 0
+	}
+	look.void = look.voids >= min(len(services), minSamples*maxTargets)
 	if found.alive.IsValid() {
 		look.answered, look.samples, p.othersAnswered = true, 0, p.clock.Now()
 	}

@@ -135,12 +135,15 @@ type look struct {
 	forbidden, overdue bool
 	records            map[types.NamespacedName]record
 	// answered is set if an endpoint has answered while the member responded. samples is
-	// how many did not, sampled when that was last tried, and void whether connections
-	// said nothing then.
+	// how many did not, sampled when that was last tried, and turn which Service is next.
 	answered bool
 	samples  int
 	sampled  time.Time
-	void     bool
+	turn     int
+	// voids is about how many Services in a row connections said nothing, and void whether
+	// these are all, or many.
+	voids int
+	void  bool
 	// begun is when the look began, and published when it was last written.
 	begun, published time.Time
 }
@@ -189,7 +192,7 @@ func (l *look) next(entry *clustersetv1alpha1.Member, silent bool, now time.Time
 	}
 	next.published, next.sampled = l.published, l.sampled
 	if l.uid == next.uid {
-		next.answered, next.samples, next.void = l.answered, l.samples, l.void
+		next.answered, next.samples, next.turn, next.voids, next.void = l.answered, l.samples, l.turn, l.voids, l.void
 	}
 	return next
 }
