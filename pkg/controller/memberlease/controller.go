@@ -145,6 +145,9 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	last := c.written[key.Name]
 	wanted := desired(existing, entry, last.seen, c.clock.Now())
+	if wanted == nil && existing == nil {
+		delete(c.written, key.Name) // another replica may have deleted it
+	}
 	if wanted == existing {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -262,7 +263,7 @@ func TestReplicasRenewOneLease(t *testing.T) {
 	})
 }
 
-// R375: a member is lost. The clock of the server of one replica is two hours ahead: neither
+// R401: a member is lost. The clock of the server of one replica is two hours ahead: neither
 // sees the member, and each takes its own sighting for the newest.
 func TestLeaseOfASilentMemberDoesNotChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -280,6 +281,29 @@ func TestLeaseOfASilentMemberDoesNotChange(t *testing.T) {
 			t.Errorf("%d writes in ten minutes, although nobody sees the member", got)
 		}
 	})
+}
+
+// R333: a cluster whose Lease was deleted by another replica is forgotten.
+func TestClusterWhoseLeaseIsGoneIsForgotten(t *testing.T) {
+	client := fake.NewClientset()
+	host, own := informers.NewSharedInformerFactory(client, 0), mcsinformers.NewSharedInformerFactory(mcsfake.NewSimpleClientset(), 0)
+	c := New(client.CoordinationV1(), clock.RealClock{}, "mcs-system", host, own)
+	entry := member(clustersetv1alpha1.MemberConnected, 0, 60)
+	shown := own.ClusterSet().V1alpha1().Members().Informer().GetIndexer()
+	if err := shown.Add(entry); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} {
+		if err := c.sync(t.Context(), types.NamespacedName{Name: entry.Name}); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.written) != want {
+			t.Errorf("remembers %v, want %d", c.written, want)
+		}
+		if err := shown.Delete(entry); err != nil { // the Lease was never in the cache
+			t.Fatal(err)
+		}
+	}
 }
 
 // R168: a write that is not answered does not keep the Leases of other members from being
