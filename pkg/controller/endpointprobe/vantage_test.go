@@ -208,7 +208,7 @@ func TestExperienceIsRecordedInAllLeases(t *testing.T) {
 		if got := w.experience(); got != neverAnswered {
 			t.Fatalf("found %q", got)
 		}
-		for _, name := range []string{"west", "former"} { // another cluster, and one that is no member any more
+		for _, name := range []string{"west", "former"} { // another cluster, and a former member
 			lease := sighting.Record(nil, sighting.Sighting{Member: name, UID: "uid-another", At: time.Now()}, 60)
 			lease.Namespace, lease.Annotations[clusterset.OwnEndpointsAnnotation] = "mcs-system", string(haveAnswered)
 			if _, err := w.client.CoordinationV1().Leases("mcs-system").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
