@@ -25,16 +25,15 @@ func allowCIDRs(clusters []Cluster) (steps []Step, warnings []string) {
 		}
 	}
 	for _, c := range clusters {
-		if cidr, found := notAllowed(c); found {
-			warnings = append(warnings, fmt.Sprintf("context %q: Pod CIDR %s of its nodes is not in --allowed-cidrs %s=%s: endpoints outside of these are not imported by the other clusters",
-				c.Context, cidr, c.Context, c.AllowedCIDRs))
+		if warning, found := outsideAllowed(c); found {
+			warnings = append(warnings, warning)
 		}
 	}
 	return steps, warnings
 }
 
-// notAllowed returns a Pod CIDR of a cluster that the allowed CIDRs do not contain.
-func notAllowed(c Cluster) (string, bool) {
+// outsideAllowed warns about a Pod CIDR of a cluster that the allowed CIDRs do not contain.
+func outsideAllowed(c Cluster) (warning string, found bool) {
 	allowed := parsePrefixes(c.AllowedCIDRs)
 	if len(allowed) == 0 {
 		return "", false
@@ -45,10 +44,28 @@ func notAllowed(c Cluster) (string, bool) {
 	}
 	for _, cidr := range own {
 		if !slices.ContainsFunc(allowed, func(a netip.Prefix) bool { return a.Bits() <= cidr.Bits() && a.Contains(cidr.Addr()) }) {
-			return cidr.String(), true
+			return fmt.Sprintf("context %q: Pod CIDR %s of its nodes is not in --allowed-cidrs %s: endpoints outside of these are not imported by the other clusters",
+				c.Context, cidr, c.AllowedCIDRs), true
 		}
 	}
 	return "", false
+}
+
+// ParseAllowedCIDRs returns the CIDRs of a list that a user gives. The errors name those that
+// are not.
+func ParseAllowedCIDRs(list string) (cidrs []string, errs []error) {
+	for _, text := range strings.Split(list, ",") {
+		cidr, err := netip.ParsePrefix(strings.TrimSpace(text))
+		switch {
+		case err != nil || cidr.Addr().Is4In6():
+			errs = append(errs, fmt.Errorf("%q must be a CIDR, such as 10.101.0.0/16", text))
+		case cidr != cidr.Masked():
+			errs = append(errs, fmt.Errorf("%q has bits beyond its prefix, use %s", text, cidr.Masked()))
+		default:
+			cidrs = append(cidrs, cidr.String())
+		}
+	}
+	return cidrs, errs
 }
 
 // sameCIDRs reports whether two lists have the same CIDRs, in any order and notation.

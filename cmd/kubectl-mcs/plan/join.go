@@ -31,7 +31,7 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 	for i := range clusters {
 		c := &clusters[i]
 		id := cmp.Or(ids[c.Context], c.ID)
-		errs = append(errs, checkJoining(clusterSet, *c, id))
+		errs = append(errs, checkJoining(clusterSet, *c, id), checkAccess(*c, fmt.Sprintf("--server %s=URL", c.Context)))
 		if id != c.ID {
 			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: SetClusterID, Value: id})
 		}
@@ -105,23 +105,31 @@ func checkJoining(clusterSet string, c Cluster, id string) error {
 	if c.ClusterSet != "" && id != c.ID {
 		errs = append(errs, fmt.Errorf("context %q: cluster ID cannot change from %q to %q while the cluster is in a ClusterSet: run `kubectl mcs leave %s` first", c.Context, c.ID, id, c.Context))
 	}
-	return errors.Join(append(errs, checkAccess(c))...)
+	return errors.Join(errs...)
 }
 
-// checkAccess checks that other clusters can reach this one.
-func checkAccess(c Cluster) error {
+// checkAccess checks that other clusters can reach this one. The flag sets its address.
+func checkAccess(c Cluster, flag string) error {
 	var errs []error
-	server, err := url.Parse(c.Access.Server)
-	switch {
-	case err != nil || server.Scheme != "https" || server.Host == "":
-		errs = append(errs, fmt.Errorf("context %q: server %q is not an https URL: set the address for other clusters with --server %s=URL", c.Context, c.Access.Server, c.Context))
-	case isLocal(server.Hostname()):
-		errs = append(errs, fmt.Errorf("context %q: server %q is only reachable from this machine: set the address for other clusters with --server %s=URL", c.Context, c.Access.Server, c.Context))
+	if err := checkServer(c.Access.Server); err != nil {
+		errs = append(errs, fmt.Errorf("context %q: %w: set the address for other clusters with %s", c.Context, err, flag))
 	}
 	if c.Unverified {
 		errs = append(errs, fmt.Errorf("context %q: the server's certificate is not verified: replace insecure-skip-tls-verify in the kubeconfig with certificate-authority-data", c.Context))
 	}
 	return errors.Join(errs...)
+}
+
+// checkServer checks that an address can be that of another cluster.
+func checkServer(address string) error {
+	server, err := url.Parse(address)
+	switch {
+	case err != nil || server.Scheme != "https" || server.Host == "":
+		return fmt.Errorf("server %q is not an https URL", address)
+	case isLocal(server.Hostname()):
+		return fmt.Errorf("server %q is only reachable from this machine", address)
+	}
+	return nil
 }
 
 // isLocal reports whether a host name refers to the machine on which it is used.

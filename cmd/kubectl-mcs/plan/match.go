@@ -63,8 +63,12 @@ func CheckRepointing(clusters []Cluster, ids map[string]string) error {
 			}
 			id := cmp.Or(ids[peer.Context], peer.ID)
 			if member, ok := c.Members[id]; ok && member.Access != peer.Access && member.Access != (Access{}) {
+				what, elsewhere := difference(member.Access, peer.Access)
+				if elsewhere {
+					what += fmt.Sprintf(", so keep the address with --server %s=%s if it is still right", peer.Context, member.Access.Server)
+				}
 				errs = append(errs, fmt.Errorf("context %q: member %q is reached at %s, and would be at %s: %s; if the cluster of context %q is %q, repeat the command with --repoint",
-					c.Context, id, member.Access.Server, peer.Access.Server, difference(peer.Context, member.Access, peer.Access), peer.Context, id))
+					c.Context, id, member.Access.Server, peer.Access.Server, what, peer.Context, id))
 			}
 			for _, other := range c.membersAt(peer.Access) {
 				if other != id {
@@ -77,15 +81,16 @@ func CheckRepointing(clusters []Cluster, ids map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// difference describes what differs between two accesses.
-func difference(context string, former, next Access) string {
+// difference describes what differs between two accesses, and reports whether that is only
+// the address.
+func difference(former, next Access) (what string, elsewhere bool) {
 	switch {
 	case former.CA != next.CA:
-		return "the certificate authorities differ"
+		return "the certificate authorities differ", false
 	case former.ServerName != next.ServerName:
-		return "the server names for TLS differ"
+		return "the server names for TLS differ", false
 	}
-	return fmt.Sprintf("the certificate authorities are the same, so keep the address with --server %s=%s if it is still right", context, former.Server)
+	return "the certificate authorities are the same", true
 }
 
 // dropLeaving removes a leaving cluster from a peer. What the cluster reports about

@@ -62,7 +62,7 @@ func recordable(value string) bool {
 // shared ClusterSet IPs are disabled in it, and nothing if they are unknown.
 func (c Cluster) final(assigned []Step) string {
 	for _, step := range assigned {
-		if step.Context == c.Context {
+		if step.Context == c.Context && step.Action == AssignCIDRs {
 			return canonical(step.Value)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -174,17 +173,11 @@ func parseAllowedCIDRs(values, contexts []string) (map[string][]string, error) {
 			continue
 		}
 		errs = append(errs, checkContexts("--allowed-cidrs", map[string]string{context: list}, contexts))
-		for _, text := range strings.Split(list, ",") {
-			cidr, err := netip.ParsePrefix(strings.TrimSpace(text))
-			switch {
-			case err != nil || cidr.Addr().Is4In6():
-				errs = append(errs, fmt.Errorf("--allowed-cidrs %s: %q must be a CIDR, such as 10.101.0.0/16", value, text))
-			case cidr != cidr.Masked():
-				errs = append(errs, fmt.Errorf("--allowed-cidrs %s: %q has bits beyond its prefix, use %s", value, text, cidr.Masked()))
-			default:
-				allowed[context] = append(allowed[context], cidr.String())
-			}
+		cidrs, invalid := plan.ParseAllowedCIDRs(list)
+		for _, err := range invalid {
+			errs = append(errs, fmt.Errorf("--allowed-cidrs %s: %w", value, err))
 		}
+		allowed[context] = append(allowed[context], cidrs...)
 	}
 	return allowed, errors.Join(errs...)
 }

@@ -10,59 +10,17 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
 // initialTokenLifetime is the lifetime of the token that passes through the
 // user's hands. mcs-controller replaces the token immediately.
 const initialTokenLifetime = 30 * time.Minute
-
-// managedBy marks the objects that the plugin creates.
-const managedBy = "kubectl-mcs"
-
-// peerLabels returns the labels of all objects that a cluster has for a peer.
-func peerLabels(peer string) map[string]string {
-	return map[string]string{multicluster.ManagedByLabel: managedBy, clusterset.PeerLabel: peer}
-}
-
-// peerAccess has the objects that give a peer read access: a service account, the
-// permission to read, and the permission to renew its own token.
-type peerAccess struct {
-	account        *corev1.ServiceAccount
-	clusterBinding *rbacv1.ClusterRoleBinding
-	role           *rbacv1.Role
-	binding        *rbacv1.RoleBinding
-}
-
-func newPeerAccess(namespace, peer string) peerAccess {
-	metadata := func(namespace, name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: peerLabels(peer)}
-	}
-	name, account := clusterset.PeerBindingName(peer), clusterset.PeerAccountName(peer)
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}}
-	return peerAccess{
-		account: &corev1.ServiceAccount{ObjectMeta: metadata(namespace, account), AutomountServiceAccountToken: ptr.To(false)},
-		clusterBinding: &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metadata("", name), Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterset.PeerRole},
-		},
-		role: &rbacv1.Role{
-			ObjectMeta: metadata(namespace, name),
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account}, Verbs: []string{"create"}}},
-		},
-		binding: &rbacv1.RoleBinding{
-			ObjectMeta: metadata(namespace, name), Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		},
-	}
-}
 
 // createDeleter is the part of a typed client that creates and deletes objects.
 type createDeleter[T any] interface {
@@ -102,20 +60,20 @@ func deleteIfExists[T any](ctx context.Context, client createDeleter[T], name st
 
 // grantAccess grants a peer read access to the cluster.
 func (c *Cluster) grantAccess(ctx context.Context, peer string) ([]rollback, error) {
-	wanted, core, rbac := newPeerAccess(c.Namespace, peer), c.Kubernetes.CoreV1(), c.Kubernetes.RbacV1()
+	wanted, core, rbac := plan.NewPeerAccess(c.Namespace, peer), c.Kubernetes.CoreV1(), c.Kubernetes.RbacV1()
 	var rollbacks []rollback
 	for _, part := range []struct {
 		object metav1.Object
 		create func() (rollback, error)
 	}{
-		{wanted.account, func() (rollback, error) {
-			return createIfMissing(ctx, core.ServiceAccounts(c.Namespace), wanted.account)
+		{wanted.Account, func() (rollback, error) {
+			return createIfMissing(ctx, core.ServiceAccounts(c.Namespace), wanted.Account)
 		}},
-		{wanted.clusterBinding, func() (rollback, error) {
-			return createIfMissing(ctx, rbac.ClusterRoleBindings(), wanted.clusterBinding)
+		{wanted.ClusterBinding, func() (rollback, error) {
+			return createIfMissing(ctx, rbac.ClusterRoleBindings(), wanted.ClusterBinding)
 		}},
-		{wanted.role, func() (rollback, error) { return createIfMissing(ctx, rbac.Roles(c.Namespace), wanted.role) }},
-		{wanted.binding, func() (rollback, error) { return createIfMissing(ctx, rbac.RoleBindings(c.Namespace), wanted.binding) }},
+		{wanted.Role, func() (rollback, error) { return createIfMissing(ctx, rbac.Roles(c.Namespace), wanted.Role) }},
+		{wanted.Binding, func() (rollback, error) { return createIfMissing(ctx, rbac.RoleBindings(c.Namespace), wanted.Binding) }},
 	} {
 		if c.accessObjects.Has(objectKey(part.object)) {
 			continue
@@ -132,15 +90,15 @@ func (c *Cluster) grantAccess(ctx context.Context, peer string) ([]rollback, err
 // revokeAccess deletes everything that gives a peer read access. The peer's
 // token becomes invalid with its service account.
 func (c *Cluster) revokeAccess(ctx context.Context, peer string) error {
-	access, core, rbac := newPeerAccess(c.Namespace, peer), c.Kubernetes.CoreV1(), c.Kubernetes.RbacV1()
+	access, core, rbac := plan.NewPeerAccess(c.Namespace, peer), c.Kubernetes.CoreV1(), c.Kubernetes.RbacV1()
 	for _, remove := range []func() error{
-		func() error { return deleteIfExists(ctx, core.ServiceAccounts(c.Namespace), access.account.Name) },
-		func() error { return deleteIfExists(ctx, rbac.ClusterRoleBindings(), access.clusterBinding.Name) },
+		func() error { return deleteIfExists(ctx, core.ServiceAccounts(c.Namespace), access.Account.Name) },
+		func() error { return deleteIfExists(ctx, rbac.ClusterRoleBindings(), access.ClusterBinding.Name) },
 		func() error {
 			return deleteIfExists(ctx, rbac.ClusterRoleBindings(), clusterset.RelayBindingName(peer))
 		},
-		func() error { return deleteIfExists(ctx, rbac.RoleBindings(c.Namespace), access.binding.Name) },
-		func() error { return deleteIfExists(ctx, rbac.Roles(c.Namespace), access.role.Name) },
+		func() error { return deleteIfExists(ctx, rbac.RoleBindings(c.Namespace), access.Binding.Name) },
+		func() error { return deleteIfExists(ctx, rbac.Roles(c.Namespace), access.Role.Name) },
 	} {
 		if err := remove(); err != nil {
 			return err
@@ -149,13 +107,14 @@ func (c *Cluster) revokeAccess(ctx context.Context, peer string) error {
 	return nil
 }
 
-// createPeerToken creates a token for the service account of a peer.
-func (c *Cluster) createPeerToken(ctx context.Context, peer string) (string, error) {
+// createPeerToken creates a token for the service account of a peer. The cluster may issue
+// one for a shorter time than it is asked for: the time until which it is valid is returned.
+func (c *Cluster) createPeerToken(ctx context.Context, peer string, lifetime time.Duration) (token string, expires time.Time, err error) {
 	request, err := c.Kubernetes.CoreV1().ServiceAccounts(c.Namespace).CreateToken(ctx, clusterset.PeerAccountName(peer), &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(initialTokenLifetime.Seconds()))},
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime.Seconds()))},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return "", err
+		return "", time.Time{}, err
 	}
-	return request.Status.Token, nil
+	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
 }

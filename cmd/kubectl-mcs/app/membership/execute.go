@@ -21,7 +21,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
 // rollbackTimeout limits how long the rollback of one step may take, also after
@@ -236,7 +235,7 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 				continue
 			}
 			if action == plan.AddMembers {
-				rollback, err := c.addMember(ctx, other, peer, c.Observed.ID)
+				rollback, err := c.addMember(ctx, other)
 				return rollback.list(), err
 			}
 			at, err := e.joinTime(ctx, other)
@@ -268,9 +267,9 @@ func (c *Cluster) claim(ctx context.Context, name, value string, annotations map
 	existing, err := claims.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		rollback, err := createIfMissing(ctx, claims, &multiclusterv1.ClusterClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: multiclusterv1.ClusterClaimSpec{Value: value},
-		})
+		created := plan.NewClaim(name, value)
+		created.Annotations = annotations
+		rollback, err := createIfMissing(ctx, claims, created)
 		if rollback == nil && err == nil { // mcs-controller has just created it
 			return c.claim(ctx, name, value, annotations)
 		}

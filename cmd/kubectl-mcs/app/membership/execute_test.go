@@ -181,14 +181,14 @@ func withIPRange(s *Cluster) *Cluster {
 // remains of an earlier join: a service account and a role, an outdated Secret, and
 // a claim with an invalid allocation CIDR.
 func threeClusters() ([]*Cluster, map[string]string) {
-	existing, old := newPeerAccess("mcs-system", "east"), &corev1.Secret{
+	existing, old := plan.NewPeerAccess("mcs-system", "east"), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "member-east", Labels: map[string]string{"team": "platform"}},
 		Type:       clusterset.MemberSecretType,
 		Data: map[string][]byte{
 			clusterset.MemberSecretClusterID: []byte("east"), clusterset.MemberSecretKubeconfig: []byte("old"), clusterset.MemberSecretAllowedCIDRs: []byte("10.0.0.0/8"),
 		},
 	}
-	east, west, north := withIPRange(newCluster("east", "uid-east")), withIPRange(newCluster("west", "west", existing.account, existing.role, old)), withIPRange(newCluster("north", "north"))
+	east, west, north := withIPRange(newCluster("east", "uid-east")), withIPRange(newCluster("west", "west", existing.Account, existing.Role, old)), withIPRange(newCluster("north", "north"))
 	_, own := west.fakes()
 	if err := own.Tracker().Add(&multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterSetIPCIDRClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "nonsense"}}); err != nil {
 		panic(err) // the type is in the scheme
@@ -222,7 +222,7 @@ func TestJoinIsIdempotent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := accessIn(secret); got != testAccess(peer.Context) {
+			if got := plan.AccessIn(secret); got != testAccess(peer.Context) {
 				t.Errorf("%s: access to %s is %+v", s.Context, peer.Context, got)
 			}
 			if got := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Token; got != "peer-"+s.Context+"@"+peer.Context {
@@ -510,7 +510,7 @@ func TestNewClusterIDIsNotRolledBack(t *testing.T) {
 	e := NewExecution(clusters, discardProgress())
 	expect.Error(t, e.RollBack(t.Context(), e.Run(t.Context(), steps)),
 		"not now", `all completed steps were rolled back, except for new cluster IDs, which cannot be removed: "east" in context "east"`)
-	want["east clusterclaims id.k8s.io"] = &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: multicluster.ClusterIDClaim}, Spec: multiclusterv1.ClusterClaimSpec{Value: "east"}}
+	want["east clusterclaims id.k8s.io"] = plan.NewClaim(multicluster.ClusterIDClaim, "east")
 	expectState(t, want, state(t, clusters))
 }
 
@@ -598,42 +598,15 @@ func TestInvalidStepIsAnError(t *testing.T) {
 	expectState(t, before, state(t, clusters))
 }
 
-// A peer can read exports and renew its own token. Pods cannot get its token.
-func TestPeerAccessIsLimited(t *testing.T) {
-	got := newPeerAccess("mcs-system", "east")
-	labels := map[string]string{"app.kubernetes.io/managed-by": "kubectl-mcs", "clusterset.mcs-apiserver.io/peer": "east"}
-	for _, object := range []metav1.Object{got.account, got.clusterBinding, got.role, got.binding} {
-		if diff := cmp.Diff(labels, object.GetLabels()); diff != "" {
-			t.Errorf("%T: %s", object, diff)
-		}
-	}
-	if got.account.Name != "peer-east" || got.account.Namespace != "mcs-system" || got.account.AutomountServiceAccountToken == nil || *got.account.AutomountServiceAccountToken {
-		t.Errorf("service account is %+v", got.account)
-	}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "peer-east", Namespace: "mcs-system"}}
-	for name, test := range map[string]struct{ want, got any }{
-		"cluster role": {rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "mcs-apiserver:peer"}, got.clusterBinding.RoleRef},
-		"reader":       {subjects, got.clusterBinding.Subjects},
-		"rules":        {[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{"peer-east"}, Verbs: []string{"create"}}}, got.role.Rules},
-		"role":         {rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: got.role.Name}, got.binding.RoleRef},
-		"renewer":      {subjects, got.binding.Subjects},
-		"where":        {"mcs-system mcs-system", got.role.Namespace + " " + got.binding.Namespace},
-	} {
-		if diff := cmp.Diff(test.want, test.got); diff != "" {
-			t.Errorf("%s, want (-), got (+): %s", name, diff)
-		}
-	}
-}
-
 // The token that passes through the user's hands expires soon.
 func TestInitialTokenIsShortLived(t *testing.T) {
-	s := newCluster("west", "west", newPeerAccess("mcs-system", "east").account)
+	s := newCluster("west", "west", plan.NewPeerAccess("mcs-system", "east").Account)
 	var request *authenticationv1.TokenRequest
 	react([]*Cluster{s}, func(_ string, action clienttesting.Action) error {
 		request = action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest)
 		return nil
 	})
-	if token, err := s.createPeerToken(t.Context(), "east"); err != nil || token != "peer-east@west" {
+	if token, _, err := s.createPeerToken(t.Context(), "east", initialTokenLifetime); err != nil || token != "peer-east@west" {
 		t.Errorf("got %q, %v", token, err)
 	}
 	if request == nil || request.Spec.ExpirationSeconds == nil || *request.Spec.ExpirationSeconds >= 60*60 {

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
@@ -20,34 +18,45 @@ import (
 
 // addMember creates the member Secret of a peer, or updates the kubeconfig in an
 // existing one and keeps its other content.
-func (c *Cluster) addMember(ctx context.Context, peer *Cluster, peerID, ownID string) (rollback, error) {
-	token, err := peer.createPeerToken(ctx, ownID)
+func (c *Cluster) addMember(ctx context.Context, peer *Cluster) (rollback, error) {
+	token, _, err := peer.createPeerToken(ctx, c.Observed.ID, initialTokenLifetime)
 	if err != nil {
 		return nil, peer.WrapError(err, cluster.KubernetesAdminAdvice)
 	}
-	kubeconfig, err := peerKubeconfig(peerID, peer.Observed.Access, token)
+	id := peer.Observed.ID
+	wanted, err := plan.NewMemberSecret(c.Namespace, plan.Membership{
+		ID: id, UID: peer.Observed.UID, Access: peer.Observed.Access, Token: token, Secret: c.memberSecret(id),
+	})
 	if err != nil {
 		return nil, err
 	}
-	secrets, name := c.Kubernetes.CoreV1().Secrets(c.Namespace), c.memberSecret(peerID)
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: peerLabels(peerID)},
-		Type:       clusterset.MemberSecretType,
-		Data:       map[string][]byte{clusterset.MemberSecretClusterID: []byte(peerID), clusterset.MemberSecretKubeconfig: kubeconfig},
-	}
-	existing, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	existing, err := c.existingSecret(ctx, wanted)
 	switch {
-	case apierrors.IsNotFound(err):
-		return createIfMissing(ctx, secrets, secret)
 	case err != nil:
 		return nil, err
-	case memberIDOf(existing) != peerID || existing.Type != secret.Type:
-		return nil, fmt.Errorf("name conflict: Secret %q in namespace %q is not the member Secret of %q; rename or delete it", name, c.Namespace, peerID)
+	case existing == nil:
+		return createIfMissing(ctx, c.Kubernetes.CoreV1().Secrets(c.Namespace), wanted)
 	}
 	return c.updateSecret(ctx, existing, func(secret *corev1.Secret) {
-		secret.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
-		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterset.PeerLabel, peerID)
+		secret.Data[clusterset.MemberSecretKubeconfig] = wanted.Data[clusterset.MemberSecretKubeconfig]
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterset.PeerLabel, id)
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterset.ClusterUIDAnnotation, string(peer.Observed.UID))
 	})
+}
+
+// existingSecret returns the Secret that another one is going to replace, nil if there is
+// none. It is an error if that is not the Secret of the same member.
+func (c *Cluster) existingSecret(ctx context.Context, wanted *corev1.Secret) (*corev1.Secret, error) {
+	existing, err := c.Kubernetes.CoreV1().Secrets(c.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case memberIDOf(existing) != memberIDOf(wanted) || existing.Type != wanted.Type:
+		return nil, fmt.Errorf("name conflict: Secret %q in namespace %q is not the member Secret of %q; rename or delete it", wanted.Name, c.Namespace, memberIDOf(wanted))
+	}
+	return existing, nil
 }
 
 // updateSecret changes a Secret. It returns the rollback also with an error after
@@ -75,14 +84,4 @@ func (c *Cluster) removeMember(ctx context.Context, id string) error {
 		}
 	}
 	return nil
-}
-
-// peerKubeconfig returns a kubeconfig that does not refer to files.
-func peerKubeconfig(id string, access plan.Access, token string) ([]byte, error) {
-	config := clientcmdapi.NewConfig()
-	config.Clusters[id] = &clientcmdapi.Cluster{Server: access.Server, TLSServerName: access.ServerName, CertificateAuthorityData: []byte(access.CA)}
-	config.AuthInfos["peer"] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts[id] = &clientcmdapi.Context{Cluster: id, AuthInfo: "peer"}
-	config.CurrentContext = id
-	return clientcmd.Write(*config)
 }

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
@@ -216,7 +215,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		// If there are several, join updates the one with the default name.
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
 			c.Observed.Members[id] = plan.Member{
-				Access: accessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
+				Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
 				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), AllowedCIDRs: string(secret.Data[clusterset.MemberSecretAllowedCIDRs]),
 				Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
 			}
@@ -312,20 +311,6 @@ func (c *Cluster) observeSharedIPs(ctx context.Context) error {
 func rejectsCredential(status *clustersetv1alpha1.MemberStatus) bool {
 	condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
 	return condition != nil && (condition.Reason == string(metav1.StatusReasonUnauthorized) || condition.Reason == string(metav1.StatusReasonForbidden))
-}
-
-// accessIn returns the access in a member Secret. It is empty if the kubeconfig is
-// invalid.
-func accessIn(secret *corev1.Secret) plan.Access {
-	config, err := clientcmd.Load(secret.Data[clusterset.MemberSecretKubeconfig])
-	if err != nil || config.Contexts[config.CurrentContext] == nil {
-		return plan.Access{}
-	}
-	target := config.Clusters[config.Contexts[config.CurrentContext].Cluster]
-	if target == nil {
-		return plan.Access{}
-	}
-	return plan.Access{Server: target.Server, ServerName: target.TLSServerName, CA: string(target.CertificateAuthorityData)}
 }
 
 // observeAccess determines which peers have read access: a service account, and

@@ -26,20 +26,18 @@ import (
 // join: objects have no labels, and the Secret has another name.
 func withManualMembership(t *testing.T, context, peer string, more ...*corev1.Secret) *Cluster {
 	t.Helper()
-	kubeconfig, err := peerKubeconfig(peer, testAccess(peer), "token")
+	byHand, err := plan.NewMemberSecret("mcs-system", plan.Membership{ID: peer, Access: testAccess(peer), Token: "token", Secret: "by-gitops"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := newPeerAccess("mcs-system", peer)
-	for _, part := range []metav1.Object{made.account, made.clusterBinding, made.role, made.binding} {
+	byHand.Labels, byHand.Data[clusterset.MemberSecretClusterID] = nil, []byte(peer+"\n")
+	made := plan.NewPeerAccess("mcs-system", peer)
+	for _, part := range []metav1.Object{made.Account, made.ClusterBinding, made.Role, made.Binding} {
 		part.SetLabels(nil)
 	}
-	s := newCluster(context, context, made.account, made.clusterBinding, made.role, made.binding)
+	s := newCluster(context, context, made.Account, made.ClusterBinding, made.Role, made.Binding)
 	host, _ := s.fakes()
-	for _, secret := range append(more, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "mcs-system", Name: "by-gitops"}, Type: clusterset.MemberSecretType,
-		Data: map[string][]byte{clusterset.MemberSecretClusterID: []byte(peer + "\n"), clusterset.MemberSecretKubeconfig: kubeconfig},
-	}) {
+	for _, secret := range append(more, byHand) {
 		if err := host.Tracker().Add(secret); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +100,7 @@ func TestManualSecretIsUpdated(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	clusters = append(clusters, newCluster("north", "north", newPeerAccess("mcs-system", "east").account))
+	clusters = append(clusters, newCluster("north", "north", plan.NewPeerAccess("mcs-system", "east").Account))
 	planned(t, clusters, nil)
 	before = state(t, clusters)
 	step.Peers = []string{"north"}
