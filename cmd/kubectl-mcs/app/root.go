@@ -17,6 +17,7 @@ import (
 	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/accept"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/attach"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/detach"
@@ -24,6 +25,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expel"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/invite"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/join"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/leave"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
@@ -82,6 +84,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	cmd.AddCommand(
 		join.NewCommand(f),
+		invite.NewCommand(f),
+		accept.NewCommand(f),
 		leave.NewCommand(f),
 		expel.NewCommand(f),
 		status.NewCommand(f),

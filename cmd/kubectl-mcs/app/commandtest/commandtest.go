@@ -6,6 +6,7 @@ package commandtest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -15,9 +16,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -124,16 +129,17 @@ func Healthy(id string) http.HandlerFunc {
 	})
 }
 
-// APIServer is a fake kube-apiserver with mcs-apiserver and without members. It
-// does not store objects.
+// APIServer is a fake kube-apiserver with mcs-apiserver and without members. Objects that
+// were created can be read, but are not listed.
 type APIServer struct {
 	*httptest.Server
 	// Refuse responds to writes that fail, named like "POST roles", and reports
 	// whether it did.
 	Refuse func(w http.ResponseWriter, r *http.Request, write string) bool
 
-	mu     sync.Mutex
-	writes []string
+	mu      sync.Mutex
+	writes  []string
+	objects map[string]any
 }
 
 // List returns a list.
@@ -175,10 +181,12 @@ func NewAPIServer(t *testing.T, context string, changes ...func(objects map[stri
 	for _, change := range changes {
 		change(objects)
 	}
-	s := &APIServer{}
+	s := &APIServer{objects: objects}
 	read := Serving(objects)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			read(w, r)
 			return
 		}
@@ -209,13 +217,54 @@ func (s *APIServer) write(t *testing.T, w http.ResponseWriter, r *http.Request) 
 		Answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 		return
 	}
-	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	object, err := decode(body)
 	if err != nil {
 		t.Errorf("%s: %v", write, err)
 		return
 	}
-	object.GetObjectKind().SetGroupVersionKind(*kind)
+	if request, ok := object.(*authenticationv1.TokenRequest); ok {
+		request.Status.ExpirationTimestamp = metav1.NewTime(time.Now().Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second))
+		request.Status.Token = Token(path.Base(path.Dir(r.URL.Path)), request.Status.ExpirationTimestamp.Time)
+	}
+	stored, metadata := r.URL.Path, object.(metav1.Object)
+	if r.Method == http.MethodPost {
+		stored += "/" + metadata.GetName()
+	}
+	metadata.SetCreationTimestamp(metav1.Now())
+	s.mu.Lock()
+	s.objects[stored] = object
+	s.mu.Unlock()
 	Answer(w, http.StatusCreated, object)
+}
+
+// decode decodes a written object.
+func decode(body []byte) (runtime.Object, error) {
+	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if runtime.IsNotRegisteredError(err) {
+		other := &unstructured.Unstructured{}
+		return other, other.UnmarshalJSON(body)
+	}
+	if err == nil {
+		object.GetObjectKind().SetGroupVersionKind(*kind)
+	}
+	return object, err
+}
+
+// Object returns an object that was created, or is served from the start.
+func (s *APIServer) Object(path string) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[path]
+}
+
+// Token returns a token of a service account that is valid until then.
+func Token(account string, until time.Time) string {
+	claims, err := json.Marshal(map[string]any{"sub": "system:serviceaccount:mcs-system:" + account, "iat": time.Now().Unix(), "exp": until.Unix()})
+	if err != nil {
+		panic(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return encode([]byte(`{"alg":"RS256"}`)) + "." + encode(claims) + "." + encode([]byte("signature"))
 }
 
 // Written returns all writes so far.

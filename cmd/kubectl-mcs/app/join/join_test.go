@@ -188,7 +188,7 @@ func TestFailedJoinIsRolledBack(t *testing.T) {
 		{
 			name: "failed rollback", west: []string{"POST roles"}, east: []string{"DELETE roles", "DELETE serviceaccounts"},
 			want: []string{
-				`context "west": failed to grant read access to east`, "some steps could not be rolled back", "fix the cause and run join again, or clean up with `kubectl mcs leave`",
+				`context "west": failed to grant read access to east`, "some steps could not be rolled back", "fix the cause and repeat the command, or clean up with `kubectl mcs leave`",
 				"\neast: grant read access to west: ", "DELETE roles", "DELETE serviceaccounts",
 			},
 			not:     "all completed steps were rolled back",

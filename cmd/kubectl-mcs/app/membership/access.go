@@ -6,6 +6,7 @@ package membership
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
@@ -21,6 +23,24 @@ import (
 // initialTokenLifetime is the lifetime of the token that passes through the
 // user's hands. mcs-controller replaces the token immediately.
 const initialTokenLifetime = 30 * time.Minute
+
+// BootstrapLifetime is the default lifetime of tokens in files, which must be valid until
+// first contact. The kube-apiserver issues none for less than minLifetime, and the
+// ValidatingAdmissionPolicy peer-tokens.mcs-apiserver.io allows none for more than
+// maxLifetime.
+const (
+	BootstrapLifetime = 24 * time.Hour
+	minLifetime       = 10 * time.Minute
+	maxLifetime       = 30 * 24 * time.Hour
+)
+
+// ValidateLifetime validates the lifetime of tokens that a user asks for with --duration.
+func ValidateLifetime(lifetime time.Duration) error {
+	if lifetime < minLifetime || lifetime > maxLifetime {
+		return fmt.Errorf("--duration %s: must be at least %s, and at most %s", lifetime, minLifetime, maxLifetime)
+	}
+	return nil
+}
 
 // createDeleter is the part of a typed client that creates and deletes objects.
 type createDeleter[T any] interface {
@@ -107,8 +127,17 @@ func (c *Cluster) revokeAccess(ctx context.Context, peer string) error {
 	return nil
 }
 
-// createPeerToken creates a token for the service account of a peer. The cluster may issue
-// one for a shorter time than it is asked for: the time until which it is valid is returned.
+// PeerToken creates a token for the service account of a peer. The cluster may issue one for
+// a shorter time than it is asked for: the time until which it is valid is returned.
+func (c *Cluster) PeerToken(ctx context.Context, peer string, lifetime time.Duration) (token string, expires time.Time, err error) {
+	token, expires, err = c.createPeerToken(ctx, peer, lifetime)
+	if err != nil {
+		return "", time.Time{}, c.WrapError(fmt.Errorf("create token for %s: %w", peer, err), cluster.KubernetesAdminAdvice)
+	}
+	return token, expires, nil
+}
+
+// createPeerToken is PeerToken without an explanation of its error.
 func (c *Cluster) createPeerToken(ctx context.Context, peer string, lifetime time.Duration) (token string, expires time.Time, err error) {
 	request, err := c.Kubernetes.CoreV1().ServiceAccounts(c.Namespace).CreateToken(ctx, clusterset.PeerAccountName(peer), &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime.Seconds()))},

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
@@ -35,6 +34,9 @@ type Execution struct {
 	// IgnoreUnreachableMembers lets clusters join although not every member can be
 	// asked whether a cluster ID is in use.
 	IgnoreUnreachableMembers bool
+	// Invitation is accepted by the step that adds the inviting cluster as a member. To be
+	// connected to it, that need not list this cluster yet.
+	Invitation *plan.Invitation
 
 	clusters map[string]*Cluster
 	progress *progress.Progress
@@ -122,7 +124,7 @@ func (e *Execution) run(ctx context.Context, step plan.Step) error {
 // error with the result of the rollback.
 func (e *Execution) RollBack(ctx context.Context, cause error) error {
 	if err := e.rollBackAll(ctx); err != nil {
-		return fmt.Errorf("%w\nsome steps could not be rolled back: fix the cause and run join again, or clean up with `kubectl mcs leave`:\n%w", cause, err)
+		return fmt.Errorf("%w\nsome steps could not be rolled back: fix the cause and repeat the command, or clean up with `kubectl mcs leave`:\n%w", cause, err)
 	}
 	if len(e.irreversible) == 0 {
 		return fmt.Errorf("%w\nall completed steps were rolled back", cause)
@@ -212,7 +214,7 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllowedCIDRs, step.Value)
 		return rollback.list(), err
 	case plan.WaitForMembers:
-		return nil, c.waitForMembers(ctx, step.Peers, e.Timeout)
+		return nil, c.waitForMembers(ctx, step.Peers, e.Timeout, e.Invitation != nil)
 	}
 	var rollbacks []rollback
 	for _, peer := range step.Peers {
@@ -230,6 +232,10 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 	case plan.GrantAccess:
 		return c.grantAccess(ctx, peer)
 	case plan.AddMembers, plan.RecordJoinTimes:
+		if e.Invitation != nil && e.Invitation.ID == peer {
+			rollback, err := c.applyMember(ctx, e.Invitation.Secret)
+			return rollback.list(), err
+		}
 		for _, other := range e.clusters {
 			if other.Observed.ID != peer {
 				continue
@@ -238,11 +244,11 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 				rollback, err := c.addMember(ctx, other)
 				return rollback.list(), err
 			}
-			at, err := e.joinTime(ctx, other)
+			at, err := e.JoinTime(ctx, other)
 			if err != nil {
-				return nil, other.WrapError(err, cluster.MCSAdminAdvice)
+				return nil, err
 			}
-			rollback, err := c.recordInSecret(ctx, peer, clusterset.MemberSecretJoinedAt, at.UTC().Format(time.RFC3339))
+			rollback, err := c.recordInSecret(ctx, peer, clusterset.MemberSecretJoinedAt, at)
 			return rollback.list(), err
 		}
 		return nil, errors.New("no context refers to a cluster with this ID")

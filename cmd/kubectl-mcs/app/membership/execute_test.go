@@ -633,7 +633,7 @@ func TestMembersAreConnectedWhenTheyListEachOther(t *testing.T) {
 		{"not synced", clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")), false},
 		{"stale", clustertest.NewMember("west", clustersetv1alpha1.MemberStale, synced, clustertest.Condition(clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")), false},
 	} {
-		if got := isConnected(test.member); got != test.want {
+		if got := isConnected(test.member, false); got != test.want {
 			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
 		}
 	}
@@ -645,7 +645,7 @@ func TestWaitForMembers(t *testing.T) {
 		_, own := s.fakes()
 		own.PrependWatchReactor("members", clienttesting.DefaultWatchReactor(watched, nil))
 		done := make(chan error)
-		go func() { done <- s.waitForMembers(t.Context(), []string{"north", "west"}, time.Hour) }()
+		go func() { done <- s.waitForMembers(t.Context(), []string{"north", "west"}, time.Hour, false) }()
 		synctest.Wait()
 		for _, member := range []*clustersetv1alpha1.Member{clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting), connected("north"), connected("west")} {
 			select {
@@ -674,7 +674,7 @@ func TestTimeoutExplainsWhatIsMissing(t *testing.T) {
 		*clustertest.NewMember("north", "Conn\x1b[2Jected", clustertest.Condition(clusterset.MemberMutual, metav1.ConditionFalse, "NotListed", "run join")),
 	}
 	want := []string{`west (Connected; Synced is Unknown, Reading: not read\u001b[2J yet)`, `north (Conn\u001b[2Jected; Mutual is False, NotListed: run join)`}
-	if diff := cmp.Diff(want, unconnected(entries, []string{"west", "north"})); diff != "" {
+	if diff := cmp.Diff(want, unconnected(entries, []string{"west", "north"}, false)); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
 }
@@ -685,7 +685,7 @@ func TestWaitForMembersTimesOut(t *testing.T) {
 		s.MCS = mcsfake.NewSimpleClientset(connected("south"),
 			clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting, clustertest.Condition(clusterset.MemberReachable, metav1.ConditionFalse, "Unreachable", "no answer")))
 		began := time.Now() // of the bubble
-		err := s.waitForMembers(t.Context(), []string{"north", "south", "west"}, time.Minute)
+		err := s.waitForMembers(t.Context(), []string{"north", "south", "west"}, time.Minute, false)
 		expect.Error(t, err, "not connected after 1m0s: north (not a member yet); west (Connecting; Reachable is False, Unreachable: no answer)")
 		if strings.Contains(err.Error(), "south") || time.Since(began) != time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
@@ -693,7 +693,7 @@ func TestWaitForMembersTimesOut(t *testing.T) {
 
 		ctx, interrupt := context.WithTimeout(t.Context(), time.Second)
 		defer interrupt()
-		if err := s.waitForMembers(ctx, []string{"north"}, time.Minute); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "not connected after") {
+		if err := s.waitForMembers(ctx, []string{"north"}, time.Minute, false); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "not connected after") {
 			t.Errorf("interrupt caused error %v", err)
 		}
 	})

@@ -6,17 +6,30 @@ package membership
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
 // maxSkew is how far the clock of a cluster may be behind the clock of the user.
 const maxSkew = time.Minute
+
+// JoinTime returns when a cluster joined, as it is recorded in the member Secrets of others.
+func (e *Execution) JoinTime(ctx context.Context, c *Cluster) (string, error) {
+	at, err := e.joinTime(ctx, c)
+	if err != nil {
+		return "", c.WrapError(err, cluster.MCSAdminAdvice)
+	}
+	return at.UTC().Format(time.RFC3339), nil
+}
 
 // joinTime returns when a cluster joined. Other clusters trust this time and no
 // later claim, so the cluster itself is believed only if nothing else is known.
@@ -29,7 +42,7 @@ func (e *Execution) joinTime(ctx context.Context, c *Cluster) (time.Time, error)
 	if joinsNow {
 		return checkedJoinTime(claim.CreationTimestamp.Time, asked)
 	}
-	if recorded := e.recordedJoinTime(c.Observed.ID); !recorded.IsZero() {
+	if recorded, err := time.Parse(time.RFC3339, plan.LatestJoinTime(e.observed(), c.Observed.ID)); err == nil {
 		return recorded, nil
 	}
 	if claim.CreationTimestamp.IsZero() {
@@ -49,16 +62,9 @@ func checkedJoinTime(reported, asked time.Time) (time.Time, error) {
 	return reported, nil
 }
 
-// recordedJoinTime returns the latest time of joining that any cluster has
-// recorded for a member, zero if none has.
-func (e *Execution) recordedJoinTime(id string) time.Time {
-	var latest time.Time
-	for _, c := range e.clusters {
-		if at, err := time.Parse(time.RFC3339, c.Observed.Members[id].JoinedAt); err == nil && at.After(latest) {
-			latest = at
-		}
-	}
-	return latest
+// observed returns the observed state of all clusters.
+func (e *Execution) observed() []plan.Cluster {
+	return Observed(slices.Collect(maps.Values(e.clusters)))
 }
 
 // recordInSecret records something about a peer in its member Secret.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
@@ -44,6 +45,28 @@ func (c *Cluster) addMember(ctx context.Context, peer *Cluster) (rollback, error
 	})
 }
 
+// fieldManager owns what the user accepted of an invitation.
+const fieldManager = "kubectl-mcs"
+
+// applyMember applies the member Secret of an invitation, like `kubectl apply`: keys that the
+// invitation does not have are kept, unless they are of an earlier one.
+func (c *Cluster) applyMember(ctx context.Context, wanted *corev1.Secret) (rollback, error) {
+	existing, err := c.existingSecret(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	secrets := c.Kubernetes.CoreV1().Secrets(c.Namespace)
+	apply := corev1apply.Secret(wanted.Name, c.Namespace).WithType(wanted.Type).WithLabels(wanted.Labels).WithAnnotations(wanted.Annotations).WithData(wanted.Data)
+	_, err = secrets.Apply(ctx, apply, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if err != nil && !mayHaveSucceeded(err) {
+		return nil, err
+	}
+	if existing == nil {
+		return func(ctx context.Context) error { return deleteIfExists(ctx, secrets, wanted.Name) }, err
+	}
+	return c.restoreSecret(existing), err
+}
+
 // existingSecret returns the Secret that another one is going to replace, nil if there is
 // none. It is an error if that is not the Secret of the same member.
 func (c *Cluster) existingSecret(ctx context.Context, wanted *corev1.Secret) (*corev1.Secret, error) {
@@ -68,12 +91,17 @@ func (c *Cluster) updateSecret(ctx context.Context, existing *corev1.Secret, cha
 	if err != nil && !mayHaveSucceeded(err) {
 		return nil, err
 	}
+	return c.restoreSecret(existing), err
+}
+
+// restoreSecret returns the rollback of a change of a Secret.
+func (c *Cluster) restoreSecret(existing *corev1.Secret) rollback {
 	return func(ctx context.Context) error {
 		before := existing.DeepCopy()
 		before.ResourceVersion = "" // overwrite changes since then
-		_, err := secrets.Update(ctx, before, metav1.UpdateOptions{})
+		_, err := c.Kubernetes.CoreV1().Secrets(c.Namespace).Update(ctx, before, metav1.UpdateOptions{})
 		return err
-	}, err
+	}
 }
 
 // removeMember deletes all member Secrets of a cluster, by any name.

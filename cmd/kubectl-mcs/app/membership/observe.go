@@ -173,6 +173,9 @@ func (c *Cluster) observeClaims(ctx context.Context) error {
 			c.Observed.ID = claim.Spec.Value
 		case multicluster.ClusterSetClaim:
 			c.Observed.ClusterSet = claim.Spec.Value
+			if !claim.CreationTimestamp.IsZero() {
+				c.Observed.JoinedAt = claim.CreationTimestamp.UTC().Format(time.RFC3339)
+			}
 		case multicluster.ClusterSetIPCIDRClaim:
 			c.Observed.Claimed = clusterset.SplitList(claim.Spec.Value)
 		}

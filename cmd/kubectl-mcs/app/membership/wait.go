@@ -24,8 +24,8 @@ import (
 )
 
 // waitForMembers watches the members of the cluster until it is connected to all
-// given peers.
-func (c *Cluster) waitForMembers(ctx context.Context, peers []string, timeout time.Duration) error {
+// given peers. With oneWay, these need not list this cluster.
+func (c *Cluster) waitForMembers(ctx context.Context, peers []string, timeout time.Duration, oneWay bool) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	api := c.MCS.ClusterSetV1alpha1().Members()
@@ -38,7 +38,7 @@ func (c *Cluster) waitForMembers(ctx context.Context, peers []string, timeout ti
 	var entries []clustersetv1alpha1.Member
 	evaluate := func(current []clustersetv1alpha1.Member) bool {
 		entries = current
-		return len(unconnected(entries, peers)) == 0
+		return len(unconnected(entries, peers, oneWay)) == 0
 	}
 	_, err := watchtools.UntilWithSync(waiting, source, &clustersetv1alpha1.Member{},
 		func(store cache.Store) (bool, error) {
@@ -68,18 +68,18 @@ func (c *Cluster) waitForMembers(ctx context.Context, peers []string, timeout ti
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	return fmt.Errorf("not connected after %s: %s", timeout, strings.Join(unconnected(entries, peers), "; "))
+	return fmt.Errorf("not connected after %s: %s", timeout, strings.Join(unconnected(entries, peers, oneWay), "; "))
 }
 
 // unconnected describes the peers that the cluster is not connected to yet, and why.
-func unconnected(entries []clustersetv1alpha1.Member, peers []string) []string {
+func unconnected(entries []clustersetv1alpha1.Member, peers []string, oneWay bool) []string {
 	var descriptions []string
 	for _, peer := range peers {
 		entry := members.Find(entries, peer)
 		switch {
 		case entry == nil:
 			descriptions = append(descriptions, peer+" (not a member yet)")
-		case !isConnected(entry):
+		case !isConnected(entry, oneWay):
 			descriptions = append(descriptions, fmt.Sprintf("%s (%s)", peer, printer.Escape(obstacles(entry))))
 		}
 	}
@@ -100,10 +100,10 @@ func obstacles(entry *clustersetv1alpha1.Member) string {
 }
 
 // isConnected reports whether all exports of a member are known and the member
-// lists this cluster. The member may list additional clusters.
-func isConnected(entry *clustersetv1alpha1.Member) bool {
+// lists this cluster, unless oneWay is enough. The member may list additional clusters.
+func isConnected(entry *clustersetv1alpha1.Member, oneWay bool) bool {
 	mutual := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberMutual)
 	return entry.Status.State == clustersetv1alpha1.MemberConnected &&
 		meta.IsStatusConditionTrue(entry.Status.Conditions, clusterset.MemberSynced) &&
-		mutual != nil && (mutual.Status == metav1.ConditionTrue || mutual.Reason == clusterset.ReasonListsOthers)
+		(oneWay || mutual != nil && (mutual.Status == metav1.ConditionTrue || mutual.Reason == clusterset.ReasonListsOthers))
 }

@@ -1,0 +1,139 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifest writes objects to files that `kubectl apply` takes.
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// File is a file with objects.
+type File struct {
+	// Path is where the file is written.
+	Path string
+	// Title is the first line of the file, a comment. A file with another one is not
+	// replaced: somebody else wrote it.
+	Title string
+	// Objects are what the file contains, with their kinds.
+	Objects []runtime.Object
+}
+
+// firstLine returns the first line of the file.
+func (f File) firstLine() string { return "# " + f.Title + "\n" }
+
+// Encode returns the content of the file.
+func (f File) Encode() ([]byte, error) {
+	var content bytes.Buffer
+	content.WriteString(f.firstLine())
+	for _, object := range f.Objects {
+		encoded, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&content, "---\n%s", encoded)
+	}
+	return content.Bytes(), nil
+}
+
+// Check returns an error if a file cannot be written, because one exists that somebody else
+// wrote, or because its directory cannot be created, which this does. Commands check before
+// they change clusters.
+func Check(files []File) error {
+	var errs []error
+	for _, file := range files {
+		if err := os.MkdirAll(filepath.Dir(file.Path), 0o700); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, file.check())
+	}
+	return errors.Join(errs...)
+}
+
+func (f File) check() error {
+	info, err := os.Lstat(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	foreign := fmt.Errorf("%s exists and is not an earlier version of the file: remove it, or choose another directory", f.Path)
+	if !info.Mode().IsRegular() {
+		return foreign
+	}
+	content, err := os.ReadFile(f.Path)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(content), f.firstLine()) {
+		return foreign
+	}
+	return nil
+}
+
+// Write writes the files. Nobody but the user can read them: they may contain credentials. A
+// file is complete, or it is not there.
+func Write(files []File) error {
+	if err := Check(files); err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := file.write(); err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
+	}
+	return nil
+}
+
+func (f File) write() error {
+	content, err := f.Encode()
+	if err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".kubectl-mcs-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(content)
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), f.Path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return nil
+}
+
+// Others returns the names of other files in the directory of a file that `kubectl apply -f`
+// of the directory applies, too.
+func Others(directory string, files []File) ([]string, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, err
+	}
+	written := map[string]bool{}
+	for _, file := range files {
+		written[file.Path] = true
+	}
+	var names []string
+	for _, entry := range entries {
+		switch filepath.Ext(entry.Name()) {
+		case ".yaml", ".yml", ".json":
+			if !written[filepath.Join(directory, entry.Name())] {
+				names = append(names, entry.Name())
+			}
+		}
+	}
+	return names, nil
+}

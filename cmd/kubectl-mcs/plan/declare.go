@@ -1,0 +1,91 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+)
+
+// Declaration is everything that a cluster has when a plan to join is carried out.
+type Declaration struct {
+	// Context is the kubeconfig context of the cluster, and ID its cluster ID.
+	Context, ID string
+	// Members are all other clusters, without tokens. They have access to this one.
+	Members []Membership
+	// AllocationCIDRs and ClusterSet are what the cluster claims; the former may be empty.
+	AllocationCIDRs, ClusterSet string
+}
+
+// Declare returns what the clusters have when a plan of [Join] with the same arguments is
+// carried out, also what they have already: tools delete what is not declared any more. A
+// cluster that joins does not do so before now, so that its exports do not count as older.
+func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string]string, now time.Time) []Declaration {
+	id := func(c Cluster) string { return cmp.Or(ids[c.Context], c.ID) }
+	var declarations []Declaration
+	for _, c := range clusters {
+		declaration := Declaration{Context: c.Context, ID: id(c), ClusterSet: clusterSet}
+		declaration.AllocationCIDRs = cmp.Or(planned.value(c, AssignCIDRs, ""), strings.Join(c.Claimed, ","))
+		for _, peer := range clusters {
+			if peer.Context == c.Context {
+				continue
+			}
+			existing := c.Members[id(peer)]
+			joined := now.UTC().Format(time.RFC3339)
+			if peer.ClusterSet != "" {
+				joined = cmp.Or(existing.JoinedAt, LatestJoinTime(clusters, id(peer)), peer.JoinedAt)
+			}
+			declaration.Members = append(declaration.Members, Membership{
+				ID: id(peer), UID: peer.UID, Access: peer.Access, JoinedAt: joined,
+				AllowedCIDRs:    cmp.Or(planned.value(c, AllowCIDRs, id(peer)), existing.AllowedCIDRs),
+				AllocationCIDRs: cmp.Or(planned.value(c, RecordCIDRs, id(peer)), existing.AllocationCIDRs),
+				Secret:          cmp.Or(existing.Secret.Name, clusterset.MemberSecretName(id(peer))),
+			})
+		}
+		declarations = append(declarations, declaration)
+	}
+	return declarations
+}
+
+// value returns the value of a step for a cluster, and for a peer unless that is empty.
+func (p Plan) value(c Cluster, action Action, peer string) string {
+	for _, step := range p.Steps {
+		if step.Context == c.Context && step.Action == action && (peer == "" || slices.Contains(step.Peers, peer)) {
+			return step.Value
+		}
+	}
+	return ""
+}
+
+// LatestJoinTime returns the latest time of joining that any of the clusters has recorded for
+// a member, empty if none has.
+func LatestJoinTime(clusters []Cluster, id string) string {
+	var latest time.Time
+	for _, c := range clusters {
+		if at, err := time.Parse(time.RFC3339, c.Members[id].JoinedAt); err == nil && at.After(latest) {
+			latest = at
+		}
+	}
+	if latest.IsZero() {
+		return ""
+	}
+	return latest.UTC().Format(time.RFC3339)
+}
+
+// Claims returns the ClusterClaims of the cluster in the order in which they are created: the
+// one for the ClusterSet needs the ID.
+func (d Declaration) Claims() []runtime.Object {
+	claims := []runtime.Object{NewClaim(multicluster.ClusterIDClaim, d.ID)}
+	if d.AllocationCIDRs != "" {
+		claims = append(claims, NewClaim(multicluster.ClusterSetIPCIDRClaim, d.AllocationCIDRs))
+	}
+	return append(claims, NewClaim(multicluster.ClusterSetClaim, d.ClusterSet))
+}
