@@ -43,7 +43,12 @@ With --allowed-cidrs, other clusters know where the Pods of a cluster are: they 
 endpoints elsewhere and, while the cluster is silent, ask its endpoints whether they answer
 before they withdraw them. Without, all of them are withdrawn after the TTL.
 
-Join requires cluster-admin permissions in all clusters.`
+With --output-dir, join changes nothing in the clusters but that it creates service
+accounts and their permissions, and writes what each cluster needs to files, for kubectl
+apply, Argo CD or Flux. They contain tokens that are valid for --duration at most.
+
+Join requires cluster-admin permissions in all clusters. To join clusters whose
+administrators are not the same, see invite.`
 
 const example = `  # Print the plan without changing anything
   kubectl mcs join --clusterset production east west --dry-run
@@ -55,7 +60,12 @@ const example = `  # Print the plan without changing anything
   kubectl mcs join --clusterset production east west --server east=https://10.0.0.1:6443
 
   # Set where the Pods of each cluster are, also of clusters that have joined
-  kubectl mcs join --clusterset production east west --allowed-cidrs east=10.100.0.0/16 --allowed-cidrs west=10.101.0.0/16,fd00:101::/48`
+  kubectl mcs join --clusterset production east west --allowed-cidrs east=10.100.0.0/16 --allowed-cidrs west=10.101.0.0/16,fd00:101::/48
+
+  # Write what each cluster needs to files
+  kubectl mcs join --clusterset production east west --output-dir clusters
+  kubectl --context east apply -f clusters/east
+  kubectl --context west apply -f clusters/west`
 
 type options struct {
 	*cluster.Factory
@@ -68,6 +78,8 @@ type options struct {
 	repoint                  bool
 	ignoreUnreachableMembers bool
 	timeout                  time.Duration
+	outputDir                string
+	duration                 time.Duration
 }
 
 // NewCommand returns the command join.
@@ -96,9 +108,13 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.BoolVar(&o.repoint, "repoint", false, "If true, existing members may get another server address or certificate authority.")
 	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join although not every member can be asked whether a cluster ID is in use.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
+	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which what each cluster needs is written, in a directory by its cluster ID, for nobody else to read. Nothing but access is created in the clusters.")
+	flags.DurationVar(&o.duration, "duration", membership.BootstrapLifetime, "With --output-dir, how long the tokens in the files are valid, at most: clusters may issue tokens for a shorter time.")
 	o.output.AddTo(cmd)
-	if err := cmd.MarkFlagRequired("clusterset"); err != nil {
-		panic(err) // the flag does not exist
+	for _, err := range []error{cmd.MarkFlagRequired("clusterset"), cmd.MarkFlagDirname("output-dir")} {
+		if err != nil {
+			panic(err) // the flag does not exist
+		}
 	}
 	return cmd
 }
@@ -125,6 +141,9 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("the clusters cannot be joined, and nothing was changed:\n%w", err)
+	}
+	if o.outputDir != "" {
+		return o.writeFiles(ctx, clusters, planned)
 	}
 	nothing := fmt.Sprintf("All clusters are already members of ClusterSet %q.", o.clusterSet)
 	if done, err := membership.PrintPlan(o.Factory, planned, o.output, o.dryRun, nothing); done || err != nil {
@@ -153,6 +172,14 @@ func (o *options) validate(contexts []string) error {
 	}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--timeout %s: must be greater than zero", o.timeout))
+	}
+	if o.outputDir != "" {
+		errs = append(errs, membership.ValidateLifetime(o.duration))
+		for flag, set := range map[string]bool{"--output": o.output.Format != "", "--ignore-unreachable-members": o.ignoreUnreachableMembers} {
+			if set {
+				errs = append(errs, fmt.Errorf("%s has no effect with --output-dir: remove one of them", flag))
+			}
+		}
 	}
 	for i, context := range contexts {
 		if slices.Contains(contexts[:i], context) {

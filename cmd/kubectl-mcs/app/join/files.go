@@ -1,0 +1,133 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/manifest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/membership"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+)
+
+// writeFiles writes what the clusters have when the plan is carried out to files, instead of
+// carrying it out. Only access is granted, because a token needs a service account.
+func (o *options) writeFiles(ctx context.Context, clusters []*membership.Cluster, planned plan.Plan) error {
+	declarations := plan.Declare(planned, o.clusterSet, membership.Observed(clusters), o.ids, time.Now())
+	files, err := o.files(declarations, clusters)
+	if err != nil {
+		return err
+	}
+	granting := slices.DeleteFunc(slices.Clone(planned.Steps), func(step plan.Step) bool { return step.Action != plan.GrantAccess })
+	o.printFiles(planned, granting, files)
+	if o.dryRun {
+		return nil
+	}
+	if err := manifest.Check(files); err != nil {
+		return err
+	}
+	execution := membership.NewExecution(clusters, o.Progress)
+	if err := execution.Run(ctx, granting); err != nil {
+		return execution.RollBack(ctx, err)
+	}
+	expires, err := o.createTokens(ctx, clusters, declarations)
+	if err == nil {
+		files, err = o.files(declarations, clusters)
+	}
+	if err == nil {
+		err = manifest.Write(files)
+	}
+	if err != nil {
+		return execution.RollBack(ctx, err)
+	}
+	o.explainFiles(declarations, files, expires)
+	membership.PrintNotes(o.Factory, planned)
+	return nil
+}
+
+// files returns the files of all clusters. kubectl applies them in the order of their names:
+// claims are checked with all members.
+func (o *options) files(declarations []plan.Declaration, clusters []*membership.Cluster) ([]manifest.File, error) {
+	var files []manifest.File
+	for i, declaration := range declarations {
+		namespace := clusters[i].Namespace
+		add := func(name, title string, objects ...runtime.Object) {
+			files = append(files, manifest.File{
+				Path:  filepath.Join(o.outputDir, declaration.ID, name),
+				Title: fmt.Sprintf("%s in cluster %s, written by kubectl mcs join.", title, declaration.ID), Objects: objects,
+			})
+		}
+		for _, member := range declaration.Members {
+			add("1-access-"+member.ID+".yaml", "Access of cluster "+member.ID, plan.NewPeerAccess(namespace, member.ID).Objects()...)
+		}
+		for _, member := range declaration.Members {
+			secret, err := plan.NewMemberSecret(namespace, member)
+			if err != nil {
+				return nil, err
+			}
+			add("2-member-"+member.ID+".yaml", "Member "+member.ID, secret)
+		}
+		add("3-claims.yaml", "Claims", declaration.Claims()...)
+	}
+	return files, nil
+}
+
+// createTokens adds tokens to all declarations. It returns when the first of them expires.
+func (o *options) createTokens(ctx context.Context, clusters []*membership.Cluster, declarations []plan.Declaration) (expires time.Time, err error) {
+	for i, declaration := range declarations {
+		for j := range declaration.Members {
+			member := &declarations[i].Members[j]
+			issuer := slices.IndexFunc(declarations, func(other plan.Declaration) bool { return other.ID == member.ID })
+			var until time.Time
+			if member.Token, until, err = clusters[issuer].PeerToken(ctx, declaration.ID, o.duration); err != nil {
+				return time.Time{}, err
+			}
+			if expires.IsZero() || until.Before(expires) {
+				expires = until
+			}
+		}
+	}
+	return expires, nil
+}
+
+// printFiles prints what is going to be done.
+func (o *options) printFiles(planned plan.Plan, granting []plan.Step, files []manifest.File) {
+	for _, warning := range planned.Warnings {
+		fmt.Fprintln(o.Streams.ErrOut, "Warning:", printer.Escape(warning))
+	}
+	fmt.Fprintln(o.Streams.Out, "Plan:")
+	for _, step := range granting {
+		fmt.Fprintf(o.Streams.Out, "  %s: %s\n", step.Context, printer.Escape(step.String()))
+	}
+	for _, file := range files {
+		fmt.Fprintf(o.Streams.Out, "  write %s\n", file.Path)
+	}
+	if !o.dryRun { // the progress follows
+		fmt.Fprintln(o.Streams.Out)
+		return
+	}
+	membership.PrintNotes(o.Factory, planned)
+}
+
+// explainFiles says what to do with the files, and for how long that is possible.
+func (o *options) explainFiles(declarations []plan.Declaration, files []manifest.File, expires time.Time) {
+	fmt.Fprintf(o.Streams.Out, "Wrote %d files. Apply those of each cluster with kubectl, Argo CD or Flux:\n", len(files))
+	for _, declaration := range declarations {
+		directory := filepath.Join(o.outputDir, declaration.ID)
+		fmt.Fprintf(o.Streams.Out, "  kubectl --context %s apply -f %s\n", declaration.Context, directory)
+		if others, err := manifest.Others(directory, files); err == nil && len(others) > 0 {
+			fmt.Fprintf(o.Streams.ErrOut, "Warning: %s has other files, which kubectl applies, too: %s\n", directory, strings.Join(others, ", "))
+		}
+	}
+	fmt.Fprintf(o.Streams.Out, "The files 2-member-*.yaml contain credentials: keep them secret. They must be applied before %s, and are exchanged at first contact. "+
+		"Renewed credentials are in Secrets named *.renewed in the clusters, and never written back to files.\n", expires.UTC().Format(time.RFC3339))
+}

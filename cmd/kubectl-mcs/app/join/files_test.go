@@ -1,0 +1,133 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
+)
+
+var granted = []string{"POST serviceaccounts", "POST clusterrolebindings", "POST roles", "POST rolebindings"}
+
+// R422: join writes files for each cluster, and creates nothing but what tokens need.
+func TestJoinWritesFiles(t *testing.T) {
+	east, west, directory := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west"), t.TempDir()
+	args := commandtest.Joining(t, east, west, "--output-dir", directory, "--id", "west=w", "--allowed-cidrs", "east=10.1.0.0/16")
+	out, _, err := commandtest.Run(t.Context(), append(slices.Clone(args), "--dry-run")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"east/1-access-w.yaml", "east/2-member-w.yaml", "east/3-claims.yaml", "w/1-access-east.yaml", "w/2-member-east.yaml", "w/3-claims.yaml"}
+	plan := "Plan:\n  east: grant read access to w\n  west: grant read access to east\n"
+	for _, file := range files {
+		plan += "  write " + filepath.Join(directory, file) + "\n"
+	}
+	expect.Text(t, plan, out)
+	if written := slices.Concat(east.Written(), west.Written(), glob(t, directory)); len(written) > 0 {
+		t.Errorf("unexpected writes %v", written)
+	}
+	if out, _, err = commandtest.Run(t.Context(), args...); err != nil {
+		t.Fatal(err)
+	}
+	for server, name := range map[*commandtest.APIServer]string{east: "east", west: "west"} {
+		if diff := cmp.Diff(append(slices.Clone(granted), "POST token"), server.Written()); diff != "" {
+			t.Errorf("%s: unexpected writes (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, want := range []string{
+		plan + "\n", "✓ east: grant read access to w\n", "Wrote 6 files.", "  kubectl --context east apply -f " + directory + "/east\n  kubectl --context west apply -f " + directory + "/w\n",
+		"They must be applied before 20", "Secrets named *.renewed in the clusters, and never written back to files",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output does not contain %q:\n%s", want, out)
+		}
+	}
+	if diff := cmp.Diff(files, glob(t, directory)); diff != "" {
+		t.Errorf("unexpected files (-want +got):\n%s", diff)
+	}
+	for file, contents := range map[string][]string{
+		"east/1-access-w.yaml": {"# Access of cluster w in cluster east, written by kubectl mcs join.\n---\n", "kind: ServiceAccount", "kind: ClusterRoleBinding", "kind: Role\n", "kind: RoleBinding", "name: peer-w", "namespace: mcs-system"},
+		"w/2-member-east.yaml": {"kind: Secret", "name: member-east", "type: clusterset.mcs-apiserver.io/member", "allowed-cidrs:", "joined-at:", "clusterset.mcs-apiserver.io/cluster-uid: uid-east"},
+		"w/3-claims.yaml":      {"name: id.k8s.io\nspec:\n  value: w\n", "name: clusterset.k8s.io\nspec:\n  value: production\n"},
+		"east/2-member-w.yaml": {"name: member-w"},
+		"w/1-access-east.yaml": {"name: peer-east"},
+		"east/3-claims.yaml":   {"value: east"},
+	} {
+		content, err := os.ReadFile(filepath.Join(directory, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range contents {
+			if !strings.Contains(string(content), want) {
+				t.Errorf("%s does not contain %q:\n%s", file, want, content)
+			}
+		}
+		if info, err := os.Stat(filepath.Join(directory, file)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: got %v, %v", file, info.Mode(), err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(directory, "w", "mine.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, warnings, err := commandtest.Run(t.Context(), args...); err != nil || !strings.Contains(warnings, "Warning: "+directory+"/w has other files, which kubectl applies, too: mine.yaml\n") {
+		t.Errorf("got %s, %v", warnings, err)
+	}
+}
+
+// glob returns the files in a directory and below.
+func glob(t *testing.T, directory string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(directory, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i] = strings.TrimPrefix(files[i], directory+"/")
+	}
+	return files
+}
+
+// R423: access is granted only if the files can be written, and is rolled back otherwise.
+func TestFilesThatCannotBeWritten(t *testing.T) {
+	east, west, directory := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west"), t.TempDir()
+	args := commandtest.Joining(t, east, west, "--output-dir", directory)
+	foreign := filepath.Join(directory, "east", "3-claims.yaml")
+	if err := os.MkdirAll(filepath.Dir(foreign), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := commandtest.Run(t.Context(), args...)
+	expect.Error(t, err, foreign+" exists and is not an earlier version of the file")
+	if writes := slices.Concat(east.Written(), west.Written()); len(writes) > 0 {
+		t.Errorf("unexpected writes %v", writes)
+	}
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	west.Refuse = commandtest.Failing("POST token")
+	_, _, err = commandtest.Run(t.Context(), args...)
+	expect.Error(t, err, `context "west": `, "create token for east", "all completed steps were rolled back")
+	want := append(slices.Clone(granted), "POST token", "DELETE rolebindings", "DELETE roles", "DELETE clusterrolebindings", "DELETE serviceaccounts")
+	if diff := cmp.Diff(want, west.Written()); diff != "" {
+		t.Errorf("unexpected writes (-want +got):\n%s", diff)
+	}
+	if files := glob(t, directory); len(files) > 0 {
+		t.Errorf("unexpected files %v", files)
+	}
+}
+
+func TestFlagsOfFilesAreValidated(t *testing.T) {
+	_, _, err := commandtest.Run(t.Context(), "join", "--clusterset", "s", "east", "west", "--kubeconfig", withoutRequests(t), "--output-dir", "x", "--duration", "1m", "--dry-run", "-o", "json", "--ignore-unreachable-members")
+	expect.Error(t, err, "--duration 1m0s: must be at least 10m0s", "--output has no effect with --output-dir", "--ignore-unreachable-members has no effect with --output-dir")
+}
