@@ -105,15 +105,21 @@ func TestClustersJoinFromFiles(t *testing.T) {
 	east().AwaitImport(t, ns, "other", "west")
 	awaitLongTokens(t)
 	for cluster := range peers {
-		for _, line := range strings.Split(strings.TrimSpace(kubectl(t, "--context", cluster, "apply", "-f", directories[cluster])), "\n") {
-			if !strings.HasSuffix(line, " unchanged") {
-				t.Errorf("%s: applying the files again: %s", cluster, line)
-			}
-		}
+		expectUnchanged(t, cluster, directories[cluster])
 	}
 	for cluster, peer := range peers {
 		if state := kubectl(t, "--context", cluster, "get", "member", peer, "-o", "jsonpath={.status.state}"); state != "Connected" {
 			t.Errorf("%s: %s is %s", cluster, peer, state)
+		}
+	}
+}
+
+// expectUnchanged applies files again, which must not change anything.
+func expectUnchanged(t *testing.T, cluster, directory string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(kubectl(t, "--context", cluster, "apply", "-f", directory)), "\n") {
+		if !strings.HasSuffix(line, " unchanged") {
+			t.Errorf("%s: applying the files again: %s", cluster, line)
 		}
 	}
 }

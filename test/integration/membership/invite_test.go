@@ -1,0 +1,157 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+)
+
+// administrator runs kubectl as the administrator of one cluster, who cannot reach others. It
+// returns the output without messages.
+func administrator(t *testing.T, cluster string) func(args ...string) string {
+	t.Helper()
+	config := expect.Must(clientcmd.LoadFromFile(kubeconfig(t)))(t)
+	config.CurrentContext = cluster
+	expect.NoError(t, clientcmdapi.MinifyConfig(config))
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	expect.NoError(t, clientcmd.WriteToFile(*config, file))
+	return func(args ...string) string {
+		t.Helper()
+		command := clusters.KubectlCommand(t.Context(), file, args...)
+		var messages strings.Builder
+		command.Stderr = &messages
+		output, err := command.Output()
+		if err != nil {
+			t.Fatalf("%s: kubectl %s: %v\n%s%s", cluster, strings.Join(args, " "), err, output, messages.String())
+		}
+		return string(output)
+	}
+}
+
+var (
+	token    = regexp.MustCompile(`token: \S+`)
+	joinedAt = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
+)
+
+// membershipObjects returns everything that a cluster has for a peer, and its claims, without
+// what differs whenever it is created.
+func membershipObjects(t *testing.T, cluster, peer string) map[string]any {
+	t.Helper()
+	objects := map[string]any{}
+	for _, args := range [][]string{
+		{"get", "secret,serviceaccount,role,rolebinding,clusterrolebinding", "-n", "mcs-system", "-l", clusterset.PeerLabel + "=" + peer, "-o", "json"},
+		{"get", "clusterclaims", "-o", "json"},
+	} {
+		var list unstructured.UnstructuredList
+		expect.NoError(t, json.Unmarshal([]byte(kubectl(t, append([]string{"--context", cluster}, args...)...)), &list))
+		for i := range list.Items {
+			object := &list.Items[i]
+			if strings.HasSuffix(object.GetName(), ".renewed") {
+				continue
+			}
+			for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
+				unstructured.RemoveNestedField(object.Object, "metadata", field)
+			}
+			annotations := object.GetAnnotations()
+			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+			object.SetAnnotations(annotations)
+			data, _, err := unstructured.NestedStringMap(object.Object, "data")
+			expect.NoError(t, err)
+			for key, value := range data {
+				text := string(expect.Must(base64.StdEncoding.DecodeString(value))(t))
+				text = joinedAt.ReplaceAllString(token.ReplaceAllString(text, "token: REDACTED"), "TIME")
+				object.Object[key] = text
+			}
+			delete(object.Object, "data")
+			objects[object.GetKind()+" "+object.GetName()] = object.Object
+		}
+	}
+	return objects
+}
+
+// R416, R419, R425: two clusters join by invitations. Nobody reaches more than one of them, and the
+// objects are those that join creates. Accepting an invitation is the same as applying it.
+func TestClustersJoinByInvitation(t *testing.T) {
+	ns := clusters.CreateNamespace(t, "invited")
+	join(t, "east", "west")
+	eastJoined, westJoined := membershipObjects(t, "east", "west"), membershipObjects(t, "west", "east")
+	if len(eastJoined) != 8 || len(westJoined) != 8 { // 5 objects of the peer, 3 claims
+		t.Fatalf("got %d and %d objects", len(eastJoined), len(westJoined))
+	}
+	leave(t, "east", "west")
+
+	inEast, inWest, directory := administrator(t, "east"), administrator(t, "west"), t.TempDir()
+	forWest, forEast := filepath.Join(directory, "for-west.yaml"), filepath.Join(directory, "west-invites-east.yaml")
+	expect.NoError(t, os.WriteFile(forWest, []byte(inEast("mcs", "invite", "west", "--clusterset", clusterSet)), 0o600))
+	accepted := inWest("mcs", "accept", "-f", forWest, "--yes")
+	expect.Contains(t, accepted, "Invitation of cluster east:", "SHA256:", "✓ west: wait for connection to east", "Cluster west reads from cluster east. For the other direction, run `kubectl mcs invite east")
+	export(t, east(), ns, "web")
+	west().AwaitImport(t, ns, "web", "east")
+
+	byAccept := membershipObjects(t, "west", "east")
+	inWest("delete", "secret", "-n", "mcs-system", "member-east")
+	inWest("delete", "clusterclaim", "clusterset.k8s.io")
+	inWest("apply", "-f", forWest)
+	if diff := cmp.Diff(byAccept, membershipObjects(t, "west", "east")); diff != "" {
+		t.Errorf("unexpected objects (-accept +apply):\n%s", diff)
+	}
+	west().AwaitImport(t, ns, "web", "east")
+
+	expect.Contains(t, inWest("mcs", "invite", "east", "--output-dir", directory), "Wrote "+forEast)
+	expect.Contains(t, inEast("mcs", "accept", "-f", forEast, "--yes"), "Cluster east reads from cluster west.\n")
+	export(t, west(), ns, "other")
+	east().AwaitImport(t, ns, "other", "west")
+	for cluster, want := range map[string]map[string]any{"east": eastJoined, "west": westJoined} {
+		peer := map[string]string{"east": "west", "west": "east"}[cluster]
+		if diff := cmp.Diff(want, membershipObjects(t, cluster, peer)); diff != "" {
+			t.Errorf("%s: unexpected objects (-join +invitations):\n%s", cluster, diff)
+		}
+	}
+	awaitLongTokens(t)
+	expect.Contains(t, kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west"), `All clusters are already members of ClusterSet "everywhere".`)
+
+	// R420: an invitation is for one cluster.
+	refused(t, []string{`the invitation is for cluster "west", but the ID of this one is "pole"`}, "mcs", "accept", "-f", forWest, "--yes", "--context", "north")
+}
+
+// R422: clusters are joined by files that join writes, by kubectl apply alone. Joining them again
+// changes nothing.
+func TestClustersJoinFromWrittenFiles(t *testing.T) {
+	ns := clusters.CreateNamespace(t, "written")
+	t.Cleanup(func() { leave(t, "east", "west") })
+	directory := t.TempDir()
+	written := kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=east", "--id", "west=west", "--output-dir", directory)
+	expect.Contains(t, written, "Wrote 6 files.", "kubectl --context east apply -f "+filepath.Join(directory, "east"))
+	for _, cluster := range []string{"east", "west"} {
+		for _, trace := range traces(t, clusters.Cluster(cluster)) {
+			if strings.HasPrefix(trace, "secret") || strings.HasPrefix(trace, "claim") {
+				t.Errorf("%s has %s", cluster, trace)
+			}
+		}
+		kubectl(t, "--context", cluster, "apply", "-f", filepath.Join(directory, cluster))
+	}
+	export(t, east(), ns, "web")
+	west().AwaitImport(t, ns, "web", "east")
+	export(t, west(), ns, "other")
+	east().AwaitImport(t, ns, "other", "west")
+	awaitLongTokens(t)
+	for _, cluster := range []string{"east", "west"} {
+		expectUnchanged(t, cluster, filepath.Join(directory, cluster))
+	}
+	expect.Contains(t, kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west"), `All clusters are already members of ClusterSet "everywhere".`)
+}
