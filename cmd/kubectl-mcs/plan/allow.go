@@ -19,7 +19,7 @@ func allowCIDRs(clusters []Cluster) (steps []Step, warnings []string) {
 	for _, c := range clusters {
 		for _, peer := range clusters {
 			before := c.Members[peer.ID].AllowedCIDRs
-			if peer.Context != c.Context && peer.AllowedCIDRs != "" && !sameCIDRs(peer.AllowedCIDRs, before) {
+			if linked(clusters, c, peer) && peer.AllowedCIDRs != "" && !sameCIDRs(peer.AllowedCIDRs, before) {
 				steps = append(steps, Step{Context: c.Context, Action: AllowCIDRs, Value: peer.AllowedCIDRs, Before: before, Peers: []string{peer.ID}})
 			}
 		}
@@ -92,7 +92,7 @@ func unaskable(clusterSet string, clusters []Cluster) []string {
 	for _, peer := range clusters {
 		var contexts []string
 		for _, c := range clusters {
-			if peer.Context != c.Context && peer.AllowedCIDRs == "" && c.Members[peer.ID].AllowedCIDRs == "" {
+			if linked(clusters, c, peer) && peer.AllowedCIDRs == "" && c.Members[peer.ID].AllowedCIDRs == "" {
 				contexts = append(contexts, c.Context)
 			}
 		}

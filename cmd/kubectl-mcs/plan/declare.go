@@ -19,8 +19,10 @@ import (
 type Declaration struct {
 	// Context is the kubeconfig context of the cluster, and ID its cluster ID.
 	Context, ID string
-	// Members are all other clusters, without tokens. They have access to this one.
+	// Members are the other clusters, without tokens. They have access to this one.
 	Members []Membership
+	// Relays are the IDs of the members that this cluster is the hub of.
+	Relays []string
 	// AllocationCIDRs and ClusterSet are what the cluster claims; the former may be empty.
 	AllocationCIDRs, ClusterSet string
 }
@@ -35,8 +37,11 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 		declaration := Declaration{Context: c.Context, ID: id(c), ClusterSet: clusterSet}
 		declaration.AllocationCIDRs = cmp.Or(planned.value(c, AssignCIDRs, ""), strings.Join(c.Claimed, ","))
 		for _, peer := range clusters {
-			if peer.Context == c.Context {
+			if !linked(clusters, c, peer) {
 				continue
+			}
+			if c.Hub || c.Relaying[id(peer)] {
+				declaration.Relays = append(declaration.Relays, id(peer))
 			}
 			existing := c.Members[id(peer)]
 			joined := now.UTC().Format(time.RFC3339)
@@ -47,6 +52,7 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 				ID: id(peer), UID: peer.UID, Access: peer.Access, JoinedAt: joined,
 				AllowedCIDRs:    cmp.Or(planned.value(c, AllowCIDRs, id(peer)), existing.AllowedCIDRs),
 				AllocationCIDRs: cmp.Or(planned.value(c, RecordCIDRs, id(peer)), existing.AllocationCIDRs),
+				RelayFor:        cmp.Or(planned.value(c, AllowRelay, id(peer)), existing.RelayFor),
 				Secret:          cmp.Or(existing.Secret.Name, clusterset.MemberSecretName(id(peer))),
 			})
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
-// Join plans how every cluster becomes a member of every other. ids has the IDs
+// Join plans how every cluster becomes a member of every other, or of the hub only. ids has the IDs
 // that clusters get, by context; all other clusters keep their ID. The plan has
 // no steps for what is already in place. The error lists all problems.
 func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, error) {
@@ -44,12 +44,14 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 	for _, c := range clusters {
 		plan.add(c, GrantAccess, clusters, func(peer Cluster) bool { return !c.Granted[peer.ID] })
 	}
+	plan.Steps = append(plan.Steps, grantRelay(clusters)...)
 	for _, c := range clusters {
 		plan.add(c, AddMembers, clusters, func(peer Cluster) bool {
 			member, ok := c.Members[peer.ID]
 			return !ok || member.Rejected || member.Access != peer.Access
 		})
 	}
+	plan.Steps = append(plan.Steps, allowRelay(clusters)...)
 	allowing, outside := allowCIDRs(clusters)
 	plan.Steps = append(plan.Steps, allowing...)
 	steps, warnings, err := assignCIDRs(clusters)
@@ -81,7 +83,7 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 func (p *Plan) add(c Cluster, action Action, clusters []Cluster, needed func(peer Cluster) bool) {
 	step := Step{Context: c.Context, Action: action}
 	for _, peer := range clusters {
-		if peer.Context != c.Context && needed(peer) {
+		if linked(clusters, c, peer) && needed(peer) {
 			step.Peers = append(step.Peers, peer.ID)
 		}
 	}

@@ -73,6 +73,13 @@ func (a PeerAccess) Objects() []runtime.Object {
 	return []runtime.Object{a.Account, a.ClusterBinding, a.Role, a.Binding}
 }
 
+// NewRelayBinding returns the ClusterRoleBinding that makes a cluster the hub of a peer.
+func NewRelayBinding(namespace, peer string) *rbacv1.ClusterRoleBinding {
+	binding := NewPeerAccess(namespace, peer).ClusterBinding
+	binding.Name, binding.RoleRef.Name = clusterset.RelayBindingName(peer), clusterset.RelayRole
+	return binding
+}
+
 // Membership is what a cluster is told about another one to make it a member. What is empty
 // is not told.
 type Membership struct {
@@ -82,8 +89,8 @@ type Membership struct {
 	// Access and Token are how to read it.
 	Access Access
 	Token  string
-	// JoinedAt, AllowedCIDRs and AllocationCIDRs are values of its member Secret.
-	JoinedAt, AllowedCIDRs, AllocationCIDRs string
+	// JoinedAt, AllowedCIDRs, AllocationCIDRs and RelayFor are values of its member Secret.
+	JoinedAt, AllowedCIDRs, AllocationCIDRs, RelayFor string
 	// Secret is the name of its member Secret.
 	Secret string
 }
@@ -106,6 +113,7 @@ func NewMemberSecret(namespace string, member Membership) (*corev1.Secret, error
 	}
 	for key, value := range map[string]string{
 		clusterset.MemberSecretJoinedAt: member.JoinedAt, clusterset.MemberSecretAllowedCIDRs: member.AllowedCIDRs, clusterset.MemberSecretAllocationCIDRs: member.AllocationCIDRs,
+		clusterset.MemberSecretRelayFor: member.RelayFor,
 	} {
 		if value != "" {
 			secret.Data[key] = []byte(value)

@@ -56,6 +56,10 @@ type Cluster struct {
 	// AllowedCIDRs are the CIDRs of its Pods, separated by commas, empty if the user does
 	// not say.
 	AllowedCIDRs string
+	// Hub is true if the user makes the cluster the hub of the others.
+	Hub bool
+	// Relaying has the IDs of the clusters that the cluster is the hub of.
+	Relaying map[string]bool
 	// Granted has the IDs of the clusters that have any access to the cluster. The
 	// value is true if their access is complete.
 	Granted map[string]bool
@@ -80,6 +84,9 @@ type Member struct {
 	// AllowedCIDRs are where endpoints of the member may be according to the Secret, empty if
 	// the Secret does not say.
 	AllowedCIDRs string
+	// RelayFor are the IDs of the clusters that the member may relay according to the Secret,
+	// separated by commas.
+	RelayFor string
 	// Secret is the name of the Secret.
 	Secret types.NamespacedName
 	// Rejected is true if the member rejects the credential in the Secret.
@@ -96,6 +103,10 @@ const (
 	GrantAccess Action = "GrantAccess"
 	// AddMembers adds peers as members to the cluster.
 	AddMembers Action = "AddMembers"
+	// GrantRelay makes the cluster the hub of peers.
+	GrantRelay Action = "GrantRelay"
+	// AllowRelay records which clusters a peer may relay as a hub.
+	AllowRelay Action = "AllowRelay"
 	// AllowCIDRs records in which CIDRs endpoints of a peer may be.
 	AllowCIDRs Action = "AllowCIDRs"
 	// AssignCIDRs assigns allocation CIDRs to the cluster.
@@ -126,7 +137,8 @@ type Step struct {
 	// Context is the kubeconfig context of the cluster that is changed.
 	Context string `json:"context"`
 	Action  Action `json:"action"`
-	// Value is the cluster ID, the ClusterSet, the allocation CIDRs or the allowed CIDRs.
+	// Value is the cluster ID, the ClusterSet, the allocation CIDRs, the allowed CIDRs or the
+	// relayed clusters.
 	Value string `json:"value,omitempty"`
 	// Before is the value that is replaced.
 	Before string `json:"before,omitempty"`
@@ -148,6 +160,10 @@ func (s Step) String() string {
 		return "grant read access to " + peers
 	case AddMembers:
 		return "add " + member + peers
+	case GrantRelay:
+		return "relay other clusters to " + peers
+	case AllowRelay:
+		return "let " + peers + " relay " + s.Value
 	case AllowCIDRs:
 		if s.Before != "" {
 			return "allow endpoints of " + peers + " in " + s.Value + " instead of " + s.Before

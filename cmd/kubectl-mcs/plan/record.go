@@ -45,7 +45,7 @@ func recordCIDRs(clusters []Cluster, assigned []Step) (steps []Step, warnings []
 		for i, peer := range clusters {
 			before := c.Members[peer.ID].AllocationCIDRs
 			keeps := before != "" && !joins(peer, assigned)
-			if value := decisions[i].value; peer.Context != c.Context && !unclear[i] && !keeps && recordable(value) && value != before {
+			if value := decisions[i].value; linked(clusters, c, peer) && !unclear[i] && !keeps && recordable(value) && value != before {
 				steps = append(steps, Step{Context: c.Context, Action: RecordCIDRs, Value: value, Peers: []string{peer.ID}})
 			}
 		}

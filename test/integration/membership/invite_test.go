@@ -155,3 +155,19 @@ func TestClustersJoinFromWrittenFiles(t *testing.T) {
 	}
 	expect.Contains(t, kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west"), `All clusters are already members of ClusterSet "everywhere".`)
 }
+
+// R424: west and north read each other through the hub east.
+func TestClustersJoinWithHub(t *testing.T) {
+	ns := clusters.CreateNamespace(t, "hub")
+	t.Cleanup(func() { leave(t, "east", "west", "north") })
+	args := []string{"mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "east=east", "--id", "west=west", "--id", "north=north", "--hub", "east"}
+	expect.Contains(t, kubectl(t, args...), "✓ east: relay other clusters to west, north", "✓ west: let east relay north")
+	export(t, north(), ns, "web")
+	west().AwaitImport(t, ns, "web", "north")
+	export(t, west(), ns, "other")
+	north().AwaitImport(t, ns, "other", "west")
+	if secrets := kubectl(t, "--context", "west", "get", "secret", "-n", "mcs-system", "--field-selector", clusterset.MemberSecretSelector(), "-o", "name"); strings.TrimSpace(secrets) != "secret/member-east" {
+		t.Errorf("west has %s", secrets)
+	}
+	expect.Contains(t, kubectl(t, args...), `All clusters are already members of ClusterSet "everywhere".`)
+}

@@ -63,6 +63,11 @@ func (f *Factory) CompleteContexts(_ *cobra.Command, args []string, _ string) ([
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteFlagContext completes the value of a flag that takes one context.
+func (f *Factory) CompleteFlagContext(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.CompleteContexts(cmd, nil, toComplete)
+}
+
 // CompleteContextList completes the value of a flag that takes several contexts,
 // separated by commas. Shells expect completions that start with the contexts
 // that are given already.

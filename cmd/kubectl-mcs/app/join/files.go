@@ -21,8 +21,8 @@ import (
 
 // writeFiles writes what the clusters have when the plan is carried out to files, instead of
 // carrying it out. Only access is granted, because a token needs a service account.
-func (o *options) writeFiles(ctx context.Context, clusters []*membership.Cluster, planned plan.Plan) error {
-	declarations := plan.Declare(planned, o.clusterSet, membership.Observed(clusters), o.ids, time.Now())
+func (o *options) writeFiles(ctx context.Context, clusters []*membership.Cluster, observed []plan.Cluster, planned plan.Plan) error {
+	declarations := plan.Declare(planned, o.clusterSet, observed, o.ids, time.Now())
 	files, err := o.files(declarations, clusters)
 	if err != nil {
 		return err
@@ -67,7 +67,11 @@ func (o *options) files(declarations []plan.Declaration, clusters []*membership.
 			})
 		}
 		for _, member := range declaration.Members {
-			add("1-access-"+member.ID+".yaml", "Access of cluster "+member.ID, plan.NewPeerAccess(namespace, member.ID).Objects()...)
+			objects := plan.NewPeerAccess(namespace, member.ID).Objects()
+			if slices.Contains(declaration.Relays, member.ID) {
+				objects = append(objects, plan.NewRelayBinding(namespace, member.ID))
+			}
+			add("1-access-"+member.ID+".yaml", "Access of cluster "+member.ID, objects...)
 		}
 		for _, member := range declaration.Members {
 			secret, err := plan.NewMemberSecret(namespace, member)

@@ -96,6 +96,20 @@ func glob(t *testing.T, directory string) []string {
 	return files
 }
 
+// R424: the files of a hub have the permission to relay.
+func TestJoinWithHubWritesFiles(t *testing.T) {
+	east, west, directory := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west"), t.TempDir()
+	if _, _, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--output-dir", directory, "--hub", "east")...); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]bool{"east/1-access-west.yaml": true, "west/1-access-east.yaml": false} {
+		content, err := os.ReadFile(filepath.Join(directory, file))
+		if err != nil || strings.Contains(string(content), "name: mcs-apiserver:relay:") != want {
+			t.Errorf("%s: got %s, %v", file, content, err)
+		}
+	}
+}
+
 // R423: access is granted only if the files can be written, and is rolled back otherwise.
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	east, west, directory := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west"), t.TempDir()

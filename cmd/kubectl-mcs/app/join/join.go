@@ -43,6 +43,9 @@ With --allowed-cidrs, other clusters know where the Pods of a cluster are: they 
 endpoints elsewhere and, while the cluster is silent, ask its endpoints whether they answer
 before they withdraw them. Without, all of them are withdrawn after the TTL.
 
+With --hub, the other clusters are members of the hub only, and read what the others export
+through it: the hub speaks for all of them. To add a cluster later, name all clusters again.
+
 With --output-dir, join changes nothing in the clusters but that it creates service
 accounts and their permissions, and writes what each cluster needs to files, for kubectl
 apply, Argo CD or Flux. They contain tokens that are valid for --duration at most.
@@ -62,6 +65,9 @@ const example = `  # Print the plan without changing anything
   # Set where the Pods of each cluster are, also of clusters that have joined
   kubectl mcs join --clusterset production east west --allowed-cidrs east=10.100.0.0/16 --allowed-cidrs west=10.101.0.0/16,fd00:101::/48
 
+  # Join west and north through the hub east
+  kubectl mcs join --clusterset production east west north --hub east
+
   # Write what each cluster needs to files
   kubectl mcs join --clusterset production east west --output-dir clusters
   kubectl --context east apply -f clusters/east
@@ -78,6 +84,7 @@ type options struct {
 	repoint                  bool
 	ignoreUnreachableMembers bool
 	timeout                  time.Duration
+	hub                      string
 	outputDir                string
 	duration                 time.Duration
 }
@@ -108,10 +115,11 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.BoolVar(&o.repoint, "repoint", false, "If true, existing members may get another server address or certificate authority.")
 	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join although not every member can be asked whether a cluster ID is in use.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
+	flags.StringVar(&o.hub, "hub", "", "Context of the cluster through which the others read each other. By default, every cluster is a member of every other.")
 	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which what each cluster needs is written, in a directory by its cluster ID, for nobody else to read. Nothing but access is created in the clusters.")
 	flags.DurationVar(&o.duration, "duration", membership.BootstrapLifetime, "With --output-dir, how long the tokens in the files are valid, at most: clusters may issue tokens for a shorter time.")
 	o.output.AddTo(cmd)
-	for _, err := range []error{cmd.MarkFlagRequired("clusterset"), cmd.MarkFlagDirname("output-dir")} {
+	for _, err := range []error{cmd.MarkFlagRequired("clusterset"), cmd.MarkFlagDirname("output-dir"), cmd.RegisterFlagCompletionFunc("hub", f.CompleteFlagContext)} {
 		if err != nil {
 			panic(err) // the flag does not exist
 		}
@@ -134,6 +142,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	observed := membership.Observed(clusters)
 	for i := range observed {
 		observed[i].AllowedCIDRs = strings.Join(allowed[observed[i].Context], ",")
+		observed[i].Hub = observed[i].Context == o.hub
 	}
 	planned, err := plan.Join(o.clusterSet, observed, o.ids)
 	if err == nil && !o.repoint {
@@ -143,7 +152,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 		return fmt.Errorf("the clusters cannot be joined, and nothing was changed:\n%w", err)
 	}
 	if o.outputDir != "" {
-		return o.writeFiles(ctx, clusters, planned)
+		return o.writeFiles(ctx, clusters, observed, planned)
 	}
 	nothing := fmt.Sprintf("All clusters are already members of ClusterSet %q.", o.clusterSet)
 	if done, err := membership.PrintPlan(o.Factory, planned, o.output, o.dryRun, nothing); done || err != nil {
@@ -172,6 +181,9 @@ func (o *options) validate(contexts []string) error {
 	}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--timeout %s: must be greater than zero", o.timeout))
+	}
+	if o.hub != "" && !slices.Contains(contexts, o.hub) {
+		errs = append(errs, fmt.Errorf("--hub %s: the context is not among the arguments", o.hub))
 	}
 	if o.outputDir != "" {
 		errs = append(errs, membership.ValidateLifetime(o.duration))

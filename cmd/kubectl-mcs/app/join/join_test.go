@@ -42,6 +42,7 @@ func TestInvalidArgumentsAreRejectedBeforeAnyRequest(t *testing.T) {
 		{"ID of another context", []string{"join", "--clusterset", "s", "east", "west", "--id", "north=n"}, []string{`--id north=n: context "north" is not among the arguments`}},
 		{"server of another context", []string{"join", "--clusterset", "s", "east", "west", "--server", "north=https://n"}, []string{`--server north=https://n: context "north" is not among the arguments`}},
 		{"allowed CIDRs of another context", []string{"join", "--clusterset", "s", "east", "west", "--allowed-cidrs", "north=10.0.0.0/8"}, []string{`--allowed-cidrs north=10.0.0.0/8: context "north" is not among the arguments`}},
+		{"hub that is not among the arguments", []string{"join", "--clusterset", "s", "east", "west", "--hub", "north"}, []string{"--hub north: the context is not among the arguments"}},
 		{"allowed CIDRs of no context", []string{"join", "--clusterset", "s", "east", "west", "--allowed-cidrs", "10.0.0.0/8"}, []string{`--allowed-cidrs 10.0.0.0/8: must be of the form CONTEXT=CIDR,...`}},
 		{"allowed CIDRs that are none", []string{"join", "--clusterset", "s", "east", "west", "--allowed-cidrs", "west=10.101.0.0,10.102.0.1/16", "--allowed-cidrs", "east="},
 			[]string{`"10.101.0.0" must be a CIDR, such as 10.101.0.0/16`, `"10.102.0.1/16" has bits beyond its prefix, use 10.102.0.0/16`, "--allowed-cidrs east=: must be of the form"}},
@@ -87,6 +88,7 @@ func TestCompletionOfContexts(t *testing.T) {
 		{"second context in --from", []string{"leave", "east", "--from", "north,"}, "north,west :4"},
 		{"partial context in --from", []string{"leave", "center", "--from", "north,we"}, "north,east north,west :4"},
 		{"second --from", []string{"leave", "east", "--from", "north", "--from", ""}, "west :4"},
+		{"hub", []string{"join", "east", "west", "--hub", ""}, "east north west :4"},
 		{"formats", []string{"join", "-o", ""}, "json yaml :4"},
 		{"flag --context", []string{"status", "--context", ""}, "east north west :4"},
 	} {

@@ -210,6 +210,9 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 	case plan.RecordCIDRs:
 		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllocationCIDRs, step.Value)
 		return rollback.list(), err
+	case plan.AllowRelay:
+		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretRelayFor, step.Value)
+		return rollback.list(), err
 	case plan.AllowCIDRs:
 		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllowedCIDRs, step.Value)
 		return rollback.list(), err
@@ -231,6 +234,9 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 	switch action {
 	case plan.GrantAccess:
 		return c.grantAccess(ctx, peer)
+	case plan.GrantRelay:
+		rollback, err := createIfMissing(ctx, c.Kubernetes.RbacV1().ClusterRoleBindings(), plan.NewRelayBinding(c.Namespace, peer))
+		return rollback.list(), err
 	case plan.AddMembers, plan.RecordJoinTimes:
 		if e.Invitation != nil && e.Invitation.ID == peer {
 			rollback, err := c.applyMember(ctx, e.Invitation.Secret)

@@ -110,7 +110,7 @@ func observe(ctx context.Context, c *cluster.Cluster, server string) (*Cluster, 
 func newObserved(context string) plan.Cluster {
 	return plan.Cluster{
 		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Connected: map[string]bool{},
-		Granted: map[string]bool{}, Taken: map[types.UID][]string{},
+		Granted: map[string]bool{}, Relaying: map[string]bool{}, Taken: map[types.UID][]string{},
 	}
 }
 
@@ -220,7 +220,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 			c.Observed.Members[id] = plan.Member{
 				Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
 				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), AllowedCIDRs: string(secret.Data[clusterset.MemberSecretAllowedCIDRs]),
-				Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
+				RelayFor: string(secret.Data[clusterset.MemberSecretRelayFor]), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
 			}
 			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {
@@ -350,6 +350,9 @@ func (c *Cluster) observeAccess(ctx context.Context) error {
 	}
 	for i := range clusterBindings.Items {
 		record(&clusterBindings.Items[i], binding)
+		if id, ok := strings.CutPrefix(clusterBindings.Items[i].Name, clusterset.RelayBindingName("")); ok {
+			c.Observed.Relaying[id] = true
+		}
 	}
 	for i := range roles.Items {
 		record(&roles.Items[i], binding)
