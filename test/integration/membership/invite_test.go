@@ -69,7 +69,9 @@ func membershipObjects(t *testing.T, cluster, peer string) map[string]any {
 			}
 			annotations := object.GetAnnotations()
 			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
-			object.SetAnnotations(annotations)
+			if object.SetAnnotations(annotations); len(annotations) == 0 {
+				unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+			}
 			data, _, err := unstructured.NestedStringMap(object.Object, "data")
 			expect.NoError(t, err)
 			for key, value := range data {

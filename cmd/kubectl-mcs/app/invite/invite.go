@@ -142,9 +142,7 @@ func (o *options) run(ctx context.Context, peer string) error {
 			return err
 		}
 	}
-	for _, warning := range planned.Warnings {
-		fmt.Fprintln(o.Streams.ErrOut, "Warning:", printer.Escape(warning))
-	}
+	membership.PrintWarnings(o.Factory, planned)
 	execution := membership.NewExecution(clusters, progress.New(out))
 	invitation, err := o.invite(ctx, execution, own, planned, peer)
 	if err == nil {

@@ -105,9 +105,7 @@ func (o *options) createTokens(ctx context.Context, clusters []*membership.Clust
 
 // printFiles prints what is going to be done.
 func (o *options) printFiles(planned plan.Plan, granting []plan.Step, files []manifest.File) {
-	for _, warning := range planned.Warnings {
-		fmt.Fprintln(o.Streams.ErrOut, "Warning:", printer.Escape(warning))
-	}
+	membership.PrintWarnings(o.Factory, planned)
 	fmt.Fprintln(o.Streams.Out, "Plan:")
 	for _, step := range granting {
 		fmt.Fprintf(o.Streams.Out, "  %s: %s\n", step.Context, printer.Escape(step.String()))

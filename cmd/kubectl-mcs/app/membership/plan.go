@@ -24,9 +24,7 @@ func Observed(clusters []*Cluster) []plan.Cluster {
 // PrintPlan prints a plan, or the given text if the plan has no steps. It
 // reports whether the command ends here.
 func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dryRun bool, nothing string) (bool, error) {
-	for _, warning := range planned.Warnings {
-		fmt.Fprintln(f.Streams.ErrOut, "Warning:", printer.Escape(warning))
-	}
+	PrintWarnings(f, planned)
 	err := output.Print(f.Streams.Out, planned, func(out io.Writer) error {
 		if len(planned.Steps) == 0 {
 			fmt.Fprintln(out, nothing)
@@ -46,6 +44,13 @@ func PrintPlan(f *cluster.Factory, planned plan.Plan, output printer.Output, dry
 		PrintNotes(f, planned)
 	}
 	return done, err
+}
+
+// PrintWarnings prints the warnings of a plan.
+func PrintWarnings(f *cluster.Factory, planned plan.Plan) {
+	for _, warning := range planned.Warnings {
+		fmt.Fprintln(f.Streams.ErrOut, "Warning:", printer.Escape(warning))
+	}
 }
 
 // PrintNotes prints the notes of a plan that was carried out, or is not going to be.
