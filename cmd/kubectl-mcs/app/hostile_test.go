@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/manifest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
@@ -104,12 +108,24 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 		}
 		return urls
 	}
+	invitation, err := plan.NewInvitation("mcs-system", "production"+hostileText, plan.Membership{
+		ID: "south", UID: "uid" + hostileText, Access: plan.Access{Server: "https://south.invalid"}, Token: commandtest.Token("peer-east", time.Now().Add(time.Hour)), Secret: "member-south",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := manifest.File{Path: filepath.Join(t.TempDir(), "invitation.yaml"), Title: "Invitation", Objects: invitation.Objects()}
+	if err := manifest.Write([]manifest.File{file}); err != nil {
+		t.Fatal(err)
+	}
 	seen := sets.New[string]()
 	for _, command := range []string{
 		"status east west", "status east -o json", "status east -o yaml",
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example",
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example --dry-run",
 		"join east west --clusterset production --dry-run",
+		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example --output-dir " + t.TempDir(),
+		"invite west --context east --clusterset production --server https://e.example", "accept -f " + file.Path + " --context east",
 		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west", "expel north --from east,west",
 		"export web --context east", "unexport web --context east", "explain web --context east", "explain web --context east -o json",
 		"detach east --yes", "attach east --timeout 1s",

@@ -50,13 +50,13 @@ func Accept(invitation Invitation, own Cluster, namespace string, now time.Time,
 func (i Invitation) checkAddress(own Cluster, namespace string, now time.Time) error {
 	var errs []error
 	if own.ID != i.Invited {
-		errs = append(errs, fmt.Errorf("the invitation is for cluster %q, but the ID of this one is %q: ask for one with `kubectl mcs invite %s`", i.Invited, own.ID, own.ID))
+		errs = append(errs, fmt.Errorf("the invitation is for cluster %q, but the ID of this one is %q: ask for another one", i.Invited, own.ID))
 	}
 	if !i.Expires.After(now) {
 		errs = append(errs, fmt.Errorf("the invitation expired at %s, and it is %s: ask for another one", i.Expires.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
 	}
 	if i.Secret.Namespace != namespace {
-		errs = append(errs, fmt.Errorf("the Secret is for namespace %q, but mcs-apiserver is installed in %q: ask for an invitation with `kubectl mcs invite %s -n %s`", i.Secret.Namespace, namespace, own.ID, namespace))
+		errs = append(errs, fmt.Errorf("the Secret is for namespace %q, but mcs-apiserver is installed in %q: ask for an invitation with this namespace (--namespace)", i.Secret.Namespace, namespace))
 	}
 	if name := cmp.Or(own.Members[i.ID].Secret.Name, clusterset.MemberSecretName(i.ID)); i.Secret.Name != name {
 		errs = append(errs, fmt.Errorf("the Secret is named %q, but that of member %q must be named %q: change its name", i.Secret.Name, i.ID, name))
@@ -74,7 +74,7 @@ func (i Invitation) checkIdentity(own Cluster) error {
 	case i.ID == own.ID || uid != "" && uid == own.UID:
 		return fmt.Errorf("the invitation is of this cluster, %q, itself", own.ID)
 	case uid != "" && known != "" && known != uid:
-		return fmt.Errorf("cluster ID %q is in use by another member (UID %s) than the inviting cluster (UID %s): if that no longer exists, run `kubectl mcs leave --id %s --from %s` first; otherwise, one of them needs another ID",
+		return fmt.Errorf("cluster ID %q is in use by another member (UID %q) than the inviting cluster (UID %q): if that no longer exists, run `kubectl mcs leave --id %s --from %s` first; otherwise, one of them needs another ID",
 			i.ID, known, uid, i.ID, own.Context)
 	}
 	return nil
@@ -87,11 +87,11 @@ func (i Invitation) checkRepointing(own Cluster) error {
 	member, ok := own.Members[i.ID]
 	if ok && member.Access != i.Access && member.Access != (Access{}) {
 		what, _ := difference(member.Access, i.Access)
-		errs = append(errs, fmt.Errorf("member %q is reached at %s, and would be at %s: %s; if that is right, repeat the command with --repoint", i.ID, member.Access.Server, i.Access.Server, what))
+		errs = append(errs, fmt.Errorf("member %q is reached at %q, and would be at %q: %s; if that is right, repeat the command with --repoint", i.ID, member.Access.Server, i.Access.Server, what))
 	}
 	for _, other := range own.membersAt(i.Access) {
 		if other != i.ID {
-			errs = append(errs, fmt.Errorf("the inviting cluster is member %q already, but would become %q: run `kubectl mcs leave --id %s --from %s` first", other, i.ID, other, own.Context))
+			errs = append(errs, fmt.Errorf("the inviting cluster is member %q already, but would become %q: remove it first, with `kubectl mcs leave --id ID --from %s`", other, i.ID, own.Context))
 		}
 	}
 	return errors.Join(errs...)

@@ -75,7 +75,7 @@ func newInvitation(member *corev1.Secret, claim *multiclusterv1.ClusterClaim) (I
 		invitation.Invited, invitation.Expires = invited, token.Expires
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Invitation{}, fmt.Errorf("member Secret %q: %w", member.Name, err)
+		return Invitation{}, fmt.Errorf("member Secret %q: %s", member.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return invitation, nil
 }
@@ -140,7 +140,7 @@ func ReadInvitation(content []byte) (Invitation, error) {
 			member = &corev1.Secret{}
 			err = yaml.UnmarshalStrict(document, member)
 		default:
-			return Invitation{}, fmt.Errorf("%s %q is not part of an invitation, which has one Secret and one ClusterClaim", cmp.Or(kind.Kind, "object without kind"), kind.APIVersion)
+			return Invitation{}, fmt.Errorf("an object of kind %q in %q is not part of an invitation, which has one Secret and one ClusterClaim", kind.Kind, kind.APIVersion)
 		}
 		if err != nil {
 			return Invitation{}, fmt.Errorf("invalid %s: %w", kind.Kind, err)

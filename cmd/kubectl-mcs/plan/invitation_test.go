@@ -121,9 +121,9 @@ func TestInvalidInvitationsAreRefused(t *testing.T) {
 		{"another claim", replaced("name: clusterset.k8s.io", "name: id.k8s.io"), []string{"no ClusterClaim clusterset.k8s.io with a value"}},
 		{"claim without value", replaced("value: production", `value: ""`), []string{"no ClusterClaim clusterset.k8s.io with a value"}},
 		{"claim with annotations", replaced("name: clusterset.k8s.io", "name: clusterset.k8s.io\n  annotations: {clusterset.mcs-apiserver.io/ignore-unreachable-members: \"true\"}"), []string{"has metadata that is not part of an invitation"}},
-		{"two Secrets", encoded(t, valid) + "---\n" + encoded(t, valid), []string{`Secret "v1" is not part of an invitation, which has one Secret and one ClusterClaim`}},
-		{"more objects", encoded(t, valid) + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: admin}\n", []string{`ClusterRoleBinding "rbac.authorization.k8s.io/v1" is not part of an invitation`}},
-		{"a list", "apiVersion: v1\nkind: List\nitems: []\n", []string{`List "v1" is not part of an invitation`}},
+		{"two Secrets", encoded(t, valid) + "---\n" + encoded(t, valid), []string{`an object of kind "Secret" in "v1" is not part of an invitation, which has one Secret and one ClusterClaim`}},
+		{"more objects", encoded(t, valid) + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: admin}\n", []string{`kind "ClusterRoleBinding" in "rbac.authorization.k8s.io/v1" is not part of an invitation`}},
+		{"a list", "apiVersion: v1\nkind: List\nitems: []\n", []string{`kind "List" in "v1" is not part of an invitation`}},
 		{"unknown field", replaced("type: clusterset", "owner: me\ntype: clusterset"), []string{`invalid Secret: `, `unknown field "owner"`}},
 		{"another type", secret(func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }), []string{`type is "Opaque", but that of a member Secret is clusterset.mcs-apiserver.io/member`}},
 		{"more keys", secret(func(s *corev1.Secret) {
@@ -220,19 +220,19 @@ func TestAcceptIsRefused(t *testing.T) {
 		repoint bool
 		want    []string
 	}{
-		{name: "for another cluster", own: newCluster("north"), want: []string{`the invitation is for cluster "west", but the ID of this one is "north": ask for one with ` + "`kubectl mcs invite north`"}},
+		{name: "for another cluster", own: newCluster("north"), want: []string{`the invitation is for cluster "west", but the ID of this one is "north": ask for another one`}},
 		{name: "expired", own: newCluster("west"), later: time.Hour, want: []string{"the invitation expired at 2026-03-01T13:00:00Z, and it is 2026-03-01T13:00:00Z: ask for another one"}},
 		{name: "another ClusterSet", own: newCluster("west", in("staging")), want: []string{`the invitation is to ClusterSet "production", but this cluster is in ClusterSet "staging"`}},
 		{name: "itself", own: newCluster("east"), want: []string{`the invitation is of this cluster, "east", itself`}},
 		{name: "itself by another ID", own: newCluster("west", func(c *Cluster) { c.UID = "uid-east" }), want: []string{`the invitation is of this cluster, "west", itself`}},
-		{name: "ID of another cluster", own: newCluster("west", in("production"), knows("east", "uid-other")), want: []string{`cluster ID "east" is in use by another member (UID uid-other) than the inviting cluster (UID uid-east)`}},
+		{name: "ID of another cluster", own: newCluster("west", in("production"), knows("east", "uid-other")), want: []string{`cluster ID "east" is in use by another member (UID "uid-other") than the inviting cluster (UID "uid-east")`}},
 		{name: "another name", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Secret = "coredns" }}, want: []string{`the Secret is named "coredns", but that of member "east" must be named "member-east"`}},
 		{name: "local server", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Access.Server = "https://localhost" }}, want: []string{`server "https://localhost" is only reachable from this machine: ask for another invitation, with --server`}},
 		{name: "own allocation CIDR", own: newCluster("west", in("production"), owns("243.1.128.0/17")), want: []string{"allocation CIDR 243.1.128.0/17 of this cluster overlaps 243.1.0.0/16 of east: delete the ClusterClaim clusterset-ip-cidr.mcs-apiserver.io here"}},
 		{name: "allocation CIDR of a member", own: newCluster("west", in("production"), records("north", "243.1.0.0/16")), want: []string{`allocation CIDR 243.1.0.0/16 of member "north" overlaps 243.1.0.0/16 of east`}},
 		{
 			name: "another server", repoint: true, own: newCluster("west", in("production"), func(c *Cluster) { c.Members["east"] = Member{Access: accessOf("east"), Secret: east} }),
-			want: []string{`member "east" is reached at https://east.example:6443, and would be at https://east.example:6443: the certificate authorities differ; if that is right, repeat the command with --repoint`},
+			want: []string{`member "east" is reached at "https://east.example:6443", and would be at "https://east.example:6443": the certificate authorities differ; if that is right, repeat the command with --repoint`},
 		},
 		{
 			name: "member by another ID", repoint: true, own: newCluster("west", in("production"), func(c *Cluster) { c.Members["sunrise"] = Member{Access: Access{Server: "https://east.example:6443"}} }),
@@ -253,7 +253,7 @@ func TestAcceptIsRefused(t *testing.T) {
 		})
 	}
 	_, err := Accept(newTestInvitation(t), newCluster("west"), "services", now, false)
-	if err == nil || !strings.Contains(err.Error(), `the Secret is for namespace "mcs-system", but mcs-apiserver is installed in "services": ask for an invitation with `+"`kubectl mcs invite west -n services`") {
+	if err == nil || !strings.Contains(err.Error(), `the Secret is for namespace "mcs-system", but mcs-apiserver is installed in "services": ask for an invitation with this namespace (--namespace)`) {
 		t.Errorf("another namespace: got error %v", err)
 	}
 }

@@ -99,7 +99,7 @@ func (o *options) run(ctx context.Context) error {
 	planned, err := plan.Accept(invitation, own.Observed, own.Namespace, time.Now(), o.repoint)
 	warning, refusal := Ask(ctx, invitation)
 	if err := errors.Join(err, refusal); err != nil {
-		return fmt.Errorf("context %q: the invitation cannot be accepted, and nothing was changed:\n%w", name, printer.EscapeError(err))
+		return fmt.Errorf("context %q: the invitation cannot be accepted, and nothing was changed:\n%w", name, err)
 	}
 	if warning != "" {
 		planned.Warnings = append(planned.Warnings, warning)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -39,7 +40,7 @@ func Ask(ctx context.Context, invitation plan.Invitation) (warning string, err e
 	entries, err := client.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
-		return "", fmt.Errorf("cluster %s rejects the token of the invitation: ask for another one (%w)", invitation.ID, err)
+		return "", fmt.Errorf("cluster %s rejects the token of the invitation: ask for another one (%w)", invitation.ID, printer.EscapeError(err))
 	case err != nil:
 		return fmt.Sprintf("whether the invitation leads to cluster %s was not checked, because it cannot be asked from here: %v", invitation.ID, err), nil
 	}
