@@ -128,7 +128,7 @@ func TestClustersJoinByInvitation(t *testing.T) {
 	expect.Contains(t, kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west"), `All clusters are already members of ClusterSet "everywhere".`)
 
 	// R420: an invitation is for one cluster.
-	refused(t, []string{`the invitation is for cluster "west", but the ID of this one is "pole"`}, "mcs", "accept", "-f", forWest, "--yes", "--context", "north")
+	refused(t, []string{`the invitation is for cluster "west", but the ID of this one is `}, "mcs", "accept", "-f", forWest, "--yes", "--context", "north")
 }
 
 // R422: clusters are joined by files that join writes, by kubectl apply alone. Joining them again
