@@ -33,6 +33,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
+// accountPolicy ends the names of all policies for the account.
 const accountPolicy = "account.mcs-apiserver.io"
 
 // intruder has the credential of mcs-apiserver and mcs-controller. Its writes are dry runs:
@@ -189,7 +190,6 @@ func (i *intruder) installationObjects() map[string]attempt {
 		"seal a member":              member(func(s *corev1.Secret) { s.Immutable = ptr.To(true) }),
 		"create a ConfigMap":         create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
 		"detach the API":             create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named(clusterset.DetachedConfigMap)}),
-		"store no object":            create(i.CoreV1().ConfigMaps(installation.StorageNamespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
 		"create a Lease":             create(i.CoordinationV1().Leases(installation.Namespace), &coordinationv1.Lease{ObjectMeta: named("other")}),
 		"change the status of a Pod": i.patchPod("of-the-administrator", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"move a Pod of ours":         i.patchPod("ours", `{"status":{"podIPs":[{"ip":"192.0.2.1"}],"podIP":"192.0.2.1"}}`),
