@@ -43,7 +43,8 @@ fault: test-tools ## Inject a fault, e.g. FAULT="cut east west"; without FAULT, 
 .PHONY: test
 # Other fuzz tests take minutes to find anything; unit tests run their seeds.
 test: FUZZ = pkg/apis/|pkg/merge/
-test: deps lint verify unit fuzz integration bench e2e ## Run all checks and tests, as CI does.
+test: SECONDS = 180
+test: deps lint verify unit fuzz integration bench e2e $(if $(SKIP_E2E),,chaos) ## Run all checks and tests, as CI does.
 
 .PHONY: deps
 deps: ## Check for required programs; as root on Debian, install missing packages.
