@@ -263,7 +263,7 @@ func TestReplicasRenewOneLease(t *testing.T) {
 	})
 }
 
-// R401: a member is lost. The clock of the server of one replica is two hours ahead: neither
+// R375: a member is lost. The clock of the server of one replica is two hours ahead: neither
 // sees the member, and each takes its own sighting for the newest.
 func TestLeaseOfASilentMemberDoesNotChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
