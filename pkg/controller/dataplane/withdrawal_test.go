@@ -152,7 +152,7 @@ func TestKeepLastFollowsTheOtherClusters(t *testing.T) {
 	}
 }
 
-// R302, R???: endpoints that are kept because they answer are withdrawn when the server shows that
+// R302, R375: endpoints that are kept because they answer are withdrawn when the server shows that
 // the hour is over, whatever the clock of this process shows.
 func TestEndpointsThatAnswerAreWithdrawnAfterAnHour(t *testing.T) {
 	w, sync := importing(t, findings{"east " + web.String(): liveness.Answers})
