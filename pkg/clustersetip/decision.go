@@ -98,8 +98,8 @@ func (l Local) serves(decision *Decision) bool {
 	return l.Imported && slices.Equal(decision.IPs, l.IPs)
 }
 
-// maxSkew is how far the clock of another cluster may be ahead.
-const maxSkew = 5 * time.Minute
+// MaxSkew is how far the clock of another cluster may be ahead.
+const MaxSkew = 5 * time.Minute
 
 // believes reports whether the decision of an export is believed: that of the cluster
 // itself always is, and no other that was made in the future, which would not be settled
@@ -132,7 +132,7 @@ func Awaited(local Local, exports []Export) (cluster string, wait time.Duration)
 		if export.Cluster == local.Cluster || export.Decision == nil || !local.inFuture(export.Decision) || !local.Allocations.Believes(export.Decision) {
 			continue
 		}
-		if until := export.Decision.Since.Sub(local.Now) - maxSkew; cluster == "" || until < wait {
+		if until := export.Decision.Since.Sub(local.Now) - MaxSkew; cluster == "" || until < wait {
 			cluster, wait = export.Cluster, until
 		}
 	}
@@ -143,7 +143,7 @@ func Awaited(local Local, exports []Export) (cluster string, wait time.Duration)
 }
 
 func (l Local) inFuture(decision *Decision) bool {
-	return !l.Now.IsZero() && decision.Since.Sub(l.Now) > maxSkew
+	return !l.Now.IsZero() && decision.Since.Sub(l.Now) > MaxSkew
 }
 
 // settled reports whether a decision is older than any that was made at the same time.

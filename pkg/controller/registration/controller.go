@@ -29,6 +29,7 @@ import (
 	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	aggregatorlisters "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 )
@@ -216,12 +217,12 @@ func (c *Controller) check(ctx context.Context, existing map[served]*apiregistra
 	for _, gv := range groupVersions {
 		apiService := existing[gv]
 		registered = registered || isOurs(apiService, c.service)
-		if owner := conflict(apiService, c.service); owner != (conflictOwner{}) {
-			crds, err := c.crdsServing(ctx, gv.GroupVersion)
+		if owner := conflict(apiService, c.service); owner != (apiconflict.Owner{}) {
+			crds, err := apiconflict.CRDsServing(ctx, c.clients.Metadata, c.clients.Dynamic, gv.GroupVersion)
 			if err != nil {
 				return false, err
 			}
-			refusals = append(refusals, refusal(gv, owner, crds))
+			refusals = append(refusals, apiconflict.Refusal(gv.GroupVersion, owner, crds[gv.GroupVersion]))
 		}
 	}
 	c.announce(ctx, registeredState(refusals, registered))
@@ -236,7 +237,7 @@ func (c *Controller) register(ctx context.Context, existing map[served]*apiregis
 		return err
 	}
 	for _, gv := range groupVersions {
-		if conflict(existing[gv], c.service) != (conflictOwner{}) {
+		if conflict(existing[gv], c.service) != (apiconflict.Owner{}) {
 			continue
 		}
 		if err := c.apply(ctx, existing[gv], desired(existing[gv], gv, c.service, ca, owner)); err != nil {

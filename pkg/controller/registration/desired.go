@@ -4,9 +4,7 @@
 package registration
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +13,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
@@ -22,10 +21,6 @@ import (
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
-
-// automanagedLabel marks the APIServices that the kube-apiserver creates for CRDs. It
-// reverts changes to them. Removing the label hands the group-version over.
-const automanagedLabel = "kube-aggregator.kubernetes.io/automanaged"
 
 // served is a group-version of mcs-apiserver and its priority in discovery. Of two groups
 // with a resource of the same name, kubectl prefers the one with the higher priority.
@@ -43,47 +38,25 @@ var groupVersions = []served{
 	{aboutv1beta1.SchemeGroupVersion, 1700, 20},
 }
 
-// apiServiceName returns the name of the APIService, which the API prescribes.
-func (s served) apiServiceName() string { return s.Version + "." + s.Group }
-
-// conflictOwner is the CRD or Service that serves a group-version instead.
-type conflictOwner struct {
-	crd     bool
-	service string
-}
+func (s served) apiServiceName() string { return apiconflict.APIServiceName(s.GroupVersion) }
 
 // conflict returns what prevents the registration of a group-version. It is empty if the
 // group-version is not served, or already by mcs-apiserver.
-func conflict(existing *apiregistrationv1.APIService, service types.NamespacedName) conflictOwner {
-	switch {
-	case existing == nil:
-		return conflictOwner{}
-	case existing.Spec.Service != nil && !isService(existing.Spec.Service, service):
-		return conflictOwner{service: existing.Spec.Service.Namespace + "/" + existing.Spec.Service.Name}
-	case existing.Spec.Service == nil && existing.Labels[automanagedLabel] != "":
-		return conflictOwner{crd: true}
+func conflict(existing *apiregistrationv1.APIService, service types.NamespacedName) apiconflict.Owner {
+	if existing == nil {
+		return apiconflict.Owner{}
 	}
-	return conflictOwner{} // served by mcs-apiserver, or handed over by removing the label
+	var refersTo *types.NamespacedName
+	if reference := existing.Spec.Service; reference != nil {
+		refersTo = &types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}
+	}
+	return apiconflict.Find(existing.Labels, refersTo, service)
 }
 
 // isOurs reports whether an APIService, which may be nil, refers to mcs-apiserver.
 func isOurs(existing *apiregistrationv1.APIService, service types.NamespacedName) bool {
-	return existing != nil && existing.Spec.Service != nil && isService(existing.Spec.Service, service)
-}
-
-func isService(reference *apiregistrationv1.ServiceReference, service types.NamespacedName) bool {
-	return reference.Namespace == service.Namespace && reference.Name == service.Name
-}
-
-// refusal returns a message for the administrator: what conflicts, and what to do.
-func refusal(gv served, owner conflictOwner, crds []string) string {
-	if owner.crd {
-		return fmt.Sprintf("CustomResourceDefinition %s serves %s, and registering the API would hide its objects; "+
-			"delete it if it is not needed, or hand the group-version over with `kubectl label apiservice %s %s-`",
-			strings.Join(crds, ", "), gv.GroupVersion, gv.apiServiceName(), automanagedLabel)
-	}
-	return fmt.Sprintf("Service %s serves %s; uninstall that server, or hand the group-version over with `kubectl delete apiservice %s`",
-		owner.service, gv.GroupVersion, gv.apiServiceName())
+	return existing != nil && existing.Spec.Service != nil &&
+		existing.Spec.Service.Namespace == service.Namespace && existing.Spec.Service.Name == service.Name
 }
 
 // desired returns the desired APIService, given the existing one. Labels and annotations

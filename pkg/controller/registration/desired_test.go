@@ -4,7 +4,6 @@
 package registration
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/install"
 )
 
@@ -49,55 +49,23 @@ func TestConflict(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		existing *apiregistrationv1.APIService
-		want     conflictOwner
+		want     apiconflict.Owner
 	}{
 		{name: "not served"},
 		{name: "served by mcs-apiserver", existing: apiService(func(a *apiregistrationv1.APIService) {
 			a.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "mcs-system", Name: "mcs-apiserver"}
 		})},
-		{name: "served by another server", want: conflictOwner{service: "kube-system/other"}, existing: apiService(func(a *apiregistrationv1.APIService) {
+		{name: "served by another server", want: apiconflict.Owner{Service: "kube-system/other"}, existing: apiService(func(a *apiregistrationv1.APIService) {
 			a.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "kube-system", Name: "other"}
 		})},
-		{name: "served by a CRD", want: conflictOwner{crd: true}, existing: apiService(func(a *apiregistrationv1.APIService) {
-			a.Labels = map[string]string{automanagedLabel: "true"}
+		{name: "served by a CRD", want: apiconflict.Owner{CRD: true}, existing: apiService(func(a *apiregistrationv1.APIService) {
+			a.Labels = map[string]string{apiconflict.AutomanagedLabel: "true"}
 		})},
 		{name: "handed over by a CRD", existing: apiService(func(*apiregistrationv1.APIService) {})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := conflict(test.existing, ourService); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
-			}
-		})
-	}
-}
-
-func TestRefusalNamesTheConflictAndTheRemedy(t *testing.T) {
-	gv := groupVersions[1]
-	for _, test := range []struct {
-		name  string
-		crds  []string
-		owner conflictOwner
-		want  []string
-	}{
-		{
-			name: "CRDs", owner: conflictOwner{crd: true},
-			crds: []string{"serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"},
-			want: []string{
-				"CustomResourceDefinition serviceexports.multicluster.x-k8s.io, serviceimports.multicluster.x-k8s.io serves multicluster.x-k8s.io/v1alpha1",
-				"kubectl label apiservice v1alpha1.multicluster.x-k8s.io kube-aggregator.kubernetes.io/automanaged-",
-			},
-		},
-		{
-			name: "another server", owner: conflictOwner{service: "kube-system/other"},
-			want: []string{"Service kube-system/other serves multicluster.x-k8s.io/v1alpha1", "kubectl delete apiservice v1alpha1.multicluster.x-k8s.io"},
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			message := refusal(gv, test.owner, test.crds)
-			for _, part := range test.want {
-				if !strings.Contains(message, part) {
-					t.Errorf("got %q, want it to contain %q", message, part)
-				}
 			}
 		})
 	}

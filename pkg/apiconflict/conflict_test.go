@@ -1,0 +1,43 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiconflict
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestRefusalNamesTheConflictAndTheRemedy(t *testing.T) {
+	gv := schema.GroupVersion{Group: "multicluster.x-k8s.io", Version: "v1alpha1"}
+	for _, test := range []struct {
+		name  string
+		crds  []string
+		owner Owner
+		want  []string
+	}{
+		{
+			name: "CRDs", owner: Owner{CRD: true},
+			crds: []string{"serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"},
+			want: []string{
+				"CustomResourceDefinition serviceexports.multicluster.x-k8s.io, serviceimports.multicluster.x-k8s.io serves multicluster.x-k8s.io/v1alpha1",
+				"kubectl label apiservice v1alpha1.multicluster.x-k8s.io kube-aggregator.kubernetes.io/automanaged-",
+			},
+		},
+		{
+			name: "another server", owner: Owner{Service: "kube-system/other"},
+			want: []string{"Service kube-system/other serves multicluster.x-k8s.io/v1alpha1", "kubectl delete apiservice v1alpha1.multicluster.x-k8s.io"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			message := Refusal(gv, test.owner, test.crds)
+			for _, part := range test.want {
+				if !strings.Contains(message, part) {
+					t.Errorf("got %q, want it to contain %q", message, part)
+				}
+			}
+		})
+	}
+}
