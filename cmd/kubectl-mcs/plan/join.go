@@ -222,10 +222,13 @@ func overlappingPodCIDRs(clusters []Cluster) []string {
 				continue
 			}
 			if a, b, found := clustersetip.Overlap(theirs, own); found {
-				warnings = append(warnings, fmt.Sprintf("Pod CIDRs of %s (%s) and %s (%s) overlap: if Pods use these addresses, "+
-					"traffic reaches the wrong cluster, because addresses are not translated", other.Context, a, c.Context, b))
+				warnings = append(warnings, overlappingCIDRs(other.Context, a, c.Context, b))
 			}
 		}
 	}
 	return warnings
+}
+
+func overlappingCIDRs(a string, of netip.Prefix, b string, with netip.Prefix) string {
+	return fmt.Sprintf("Pod CIDRs of %s (%s) and %s (%s) overlap: if Pods use these addresses, %s", a, of, b, with, wrongCluster)
 }
