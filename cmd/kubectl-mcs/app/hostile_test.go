@@ -124,6 +124,7 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example",
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example --dry-run",
 		"join east west --clusterset production --dry-run",
+		"join east west --clusterset production --check --server east=https://192.0.2.1 --request-timeout 1s", "join east west --clusterset production --check -o json --server east=https://192.0.2.1 --request-timeout 1s",
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example --output-dir " + t.TempDir(),
 		"invite west --context east --clusterset production --server https://e.example", "accept -f " + file.Path + " --context east",
 		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west", "expel north --from east,west",

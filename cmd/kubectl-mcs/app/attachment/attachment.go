@@ -18,12 +18,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/install"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -151,6 +158,66 @@ func (a *Attachment) WaitUntilAvailable(ctx context.Context, timeout time.Durati
 		return fmt.Errorf("context %q: API is not available after %s: %w", a.Context, timeout, problem)
 	}
 	return err
+}
+
+// Unavailable returns why the API is not available, nil if it is.
+func (a *Attachment) Unavailable(ctx context.Context) error {
+	states, err := a.list(ctx)
+	if err != nil {
+		return a.WrapError(err, advice)
+	}
+	return unavailable(required(), states)
+}
+
+// Conflicts returns messages about what serves a part of the API instead of mcs-apiserver, and
+// the names of CustomResourceDefinitions that mcs-apiserver hides, sorted.
+func (a *Attachment) Conflicts(ctx context.Context) (conflicts, hidden []string, err error) {
+	registered, err := a.aggregator.ApiregistrationV1().APIServices().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, a.WrapError(err, advice)
+	}
+	names, err := metadata.NewForConfig(a.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := dynamic.NewForConfig(a.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	crds, err := apiconflict.CRDsServing(ctx, names, objects, served()...)
+	if err != nil {
+		return nil, nil, a.WrapError(err, advice)
+	}
+	ours := types.NamespacedName{Namespace: a.Namespace, Name: service}
+	for _, gv := range served() {
+		for i := range registered.Items {
+			item := &registered.Items[i]
+			if item.Name != apiconflict.APIServiceName(gv) {
+				continue
+			}
+			var refersTo *types.NamespacedName
+			if item.Spec.Service != nil {
+				refersTo = &types.NamespacedName{Namespace: item.Spec.Service.Namespace, Name: item.Spec.Service.Name}
+			}
+			switch owner := apiconflict.Find(item.Labels, refersTo, ours); {
+			case owner != apiconflict.Owner{}:
+				conflicts = append(conflicts, apiconflict.Refusal(gv, owner, crds[gv]))
+			case refersTo != nil:
+				hidden = append(hidden, crds[gv]...)
+			}
+		}
+	}
+	slices.Sort(hidden)
+	return conflicts, slices.Compact(hidden), nil
+}
+
+// served returns the group-versions that mcs-apiserver serves.
+func served() []schema.GroupVersion {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return slices.DeleteFunc(scheme.PrioritizedVersionsAllGroups(), func(gv schema.GroupVersion) bool {
+		return gv.Group == "" // options and Status, which are in every scheme
+	})
 }
 
 // apiService is the state of an APIService of mcs-apiserver.

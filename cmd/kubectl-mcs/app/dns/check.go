@@ -33,8 +33,8 @@ name that does not exist, and for the name of a ServiceImport, if there is one.`
 const checkExample = `  # Check DNS of the ClusterSet in the cluster of context east
   kubectl mcs dns check --context east`
 
-// finding is the result of one check.
-type finding struct {
+// Finding is the result of one check.
+type Finding struct {
 	OK      bool   `json:"ok"`
 	Message string `json:"message"`
 	// Remedy says what to do about a problem.
@@ -44,7 +44,7 @@ type finding struct {
 	err error
 }
 
-func (f finding) String() string {
+func (f Finding) String() string {
 	if f.Remedy == "" {
 		return f.Message
 	}
@@ -60,17 +60,10 @@ func newCheckCommand(f *cluster.Factory) *cobra.Command {
 }
 
 func (o *options) check(ctx context.Context, c *cluster.Cluster) error {
-	s, err := o.observe(ctx, c)
+	findings, err := o.findings(ctx, c)
 	if err != nil {
 		return err
 	}
-	if pods, err := coredns.ListPods(ctx, c.Kubernetes, s); err == nil { // askPods reports errors
-		if err := o.findVersion(ctx, s, pods.Ready); err != nil {
-			return err
-		}
-	}
-	findings := o.configuration(ctx, c, s)
-	findings = append(findings, o.askPods(ctx, c, s)...)
 	if err := o.output.Print(o.Streams.Out, map[string]any{"context": c.Context, "checks": findings}, func(out io.Writer) error {
 		for _, f := range findings {
 			mark := "✓"
@@ -95,55 +88,75 @@ func (o *options) check(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
+// Check checks the DNS of a cluster like the command `kubectl mcs dns check`.
+func Check(ctx context.Context, f *cluster.Factory, c *cluster.Cluster) ([]Finding, error) {
+	o := &options{Factory: f, pods: &podresolver.Resolver{Config: c.Config, Client: c.Kubernetes}}
+	return o.findings(ctx, c)
+}
+
+// findings checks everything. The error is for DNS that cannot be checked.
+func (o *options) findings(ctx context.Context, c *cluster.Cluster) ([]Finding, error) {
+	s, err := o.observe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if pods, err := coredns.ListPods(ctx, c.Kubernetes, s); err == nil { // askPods reports errors
+		if err := o.findVersion(ctx, s, pods.Ready); err != nil {
+			return nil, err
+		}
+	}
+	return append(o.configuration(ctx, c, s), o.askPods(ctx, c, s)...), nil
+}
+
 // configuration checks what CoreDNS is configured to do.
-func (o *options) configuration(ctx context.Context, c *cluster.Cluster, s *coredns.Setup) []finding {
+func (o *options) configuration(ctx context.Context, c *cluster.Cluster, s *coredns.Setup) []Finding {
 	enable := fmt.Sprintf("run `%s`", o.command(c, "enable"))
-	var findings []finding
+	var findings []Finding
 	switch err := s.CheckVersion(); {
 	case err != nil:
-		findings = append(findings, finding{Message: err.Error()})
+		findings = append(findings, Finding{Message: err.Error()})
 	case s.Version == nil:
-		findings = append(findings, finding{OK: true, Message: fmt.Sprintf("CoreDNS of %s has an unknown version, with the image %q", s.Workload, s.Image)})
+		findings = append(findings, Finding{OK: true, Message: fmt.Sprintf("CoreDNS of %s has an unknown version, with the image %q", s.Workload, s.Image)})
 	default:
-		findings = append(findings, finding{OK: true, Message: fmt.Sprintf("CoreDNS of %s is version %s", s.Workload, s.Version)})
+		findings = append(findings, Finding{OK: true, Message: fmt.Sprintf("CoreDNS of %s is version %s", s.Workload, s.Version)})
 	}
 	switch {
 	case s.Misplaced != "":
-		findings = append(findings, finding{Message: s.Misplaced, Remedy: fmt.Sprintf("run `%s`, and then `%s`", o.command(c, "disable"), o.command(c, "enable"))})
+		findings = append(findings, Finding{Message: s.Misplaced, Remedy: fmt.Sprintf("run `%s`, and then `%s`", o.command(c, "disable"), o.command(c, "enable"))})
 	case s.Served != "":
-		findings = append(findings, finding{OK: true, Message: fmt.Sprintf("%s has a server block for %s", s.Served, coredns.Zone)})
+		findings = append(findings, Finding{OK: true, Message: fmt.Sprintf("%s has a server block for %s", s.Served, coredns.Zone)})
 	case s.Doubt != "": // the answers of the Pods tell
-		findings = append(findings, finding{OK: true, Message: fmt.Sprintf("the Corefile of %s may have a server block for %s, which was not found: %s", s.Workload, coredns.Zone, s.Doubt)})
+		findings = append(findings, Finding{OK: true, Message: fmt.Sprintf("the Corefile of %s may have a server block for %s, which was not found: %s", s.Workload, coredns.Zone, s.Doubt)})
 	default:
-		findings = append(findings, finding{Message: fmt.Sprintf("the Corefile of %s has no server block for %s", s.Workload, coredns.Zone), Remedy: enable})
+		findings = append(findings, Finding{Message: fmt.Sprintf("the Corefile of %s has no server block for %s", s.Workload, coredns.Zone), Remedy: enable})
 	}
 	account := fmt.Sprintf("ServiceAccount %s/%s", s.Workload.Namespace, s.Workload.ServiceAccount())
 	switch allowed, err := mayRead(ctx, c, s); {
 	case err != nil:
-		findings = append(findings, finding{Message: err.Error()})
+		findings = append(findings, Finding{Message: err.Error()})
 	case !allowed:
-		findings = append(findings, finding{Message: account + " has no permission to list and watch ServiceImports", Remedy: enable})
+		findings = append(findings, Finding{Message: account + " has no permission to list and watch ServiceImports", Remedy: enable})
 	default:
-		findings = append(findings, finding{OK: true, Message: account + " may list and watch ServiceImports"})
+		findings = append(findings, Finding{OK: true, Message: account + " may list and watch ServiceImports"})
 	}
 	return append(findings, nodeCaches(ctx, c)...)
 }
 
 // nodeCaches checks whether caches on the nodes ask CoreDNS for the zone.
-func nodeCaches(ctx context.Context, c *cluster.Cluster) []finding {
+func nodeCaches(ctx context.Context, c *cluster.Cluster) []Finding {
 	caches, err := coredns.NodeCaches(ctx, c.Kubernetes)
 	if err != nil {
 		err = c.WrapError(err, advice)
-		return []finding{{Message: "whether there is a NodeLocal DNSCache is not known: " + err.Error(), err: err}}
+		return []Finding{{Message: "whether there is a NodeLocal DNSCache is not known: " + err.Error(), err: err}}
 	}
-	var findings []finding
+	var findings []Finding
 	for _, cache := range caches {
 		name := fmt.Sprintf("NodeLocal DNSCache (DaemonSet %s)", cache.Name)
 		if cache.Forwards {
-			findings = append(findings, finding{OK: true, Message: fmt.Sprintf("%s forwards %s", name, coredns.Zone)})
+			findings = append(findings, Finding{OK: true, Message: fmt.Sprintf("%s forwards %s", name, coredns.Zone)})
 			continue
 		}
-		findings = append(findings, finding{
+		findings = append(findings, Finding{
 			Message: fmt.Sprintf("%s does not forward %s to CoreDNS", name, coredns.Zone),
 			Remedy:  fmt.Sprintf("add a server block for the zone to its Corefile (ConfigMap %s) that equals that of cluster.local otherwise, but without the line health, which only one server block may have", strings.Join(cache.ConfigMaps, " or ")),
 		})
@@ -152,58 +165,58 @@ func nodeCaches(ctx context.Context, c *cluster.Cluster) []finding {
 }
 
 // askPods asks all Pods of CoreDNS that are ready.
-func (o *options) askPods(ctx context.Context, c *cluster.Cluster, s *coredns.Setup) []finding {
+func (o *options) askPods(ctx context.Context, c *cluster.Cluster, s *coredns.Setup) []Finding {
 	if s.Unasked != "" {
-		return []finding{{Message: fmt.Sprintf("Pods of %s cannot be asked through the Kubernetes API: %s", s.Workload, s.Unasked), Remedy: "resolve a name of the ClusterSet in a Pod instead"}}
+		return []Finding{{Message: fmt.Sprintf("Pods of %s cannot be asked through the Kubernetes API: %s", s.Workload, s.Unasked), Remedy: "resolve a name of the ClusterSet in a Pod instead"}}
 	}
 	serviceImport, err := pickImport(ctx, c)
 	if err != nil {
-		return []finding{{Message: err.Error(), err: err}}
+		return []Finding{{Message: err.Error(), err: err}}
 	}
 	pods, err := coredns.ListPods(ctx, c.Kubernetes, s)
 	if err != nil {
 		err = c.WrapError(err, advice)
-		return []finding{{Message: err.Error(), err: err}}
+		return []Finding{{Message: err.Error(), err: err}}
 	}
-	var findings []finding
+	var findings []Finding
 	if !pods.RolledOut {
-		findings = append(findings, finding{Message: fmt.Sprintf("%s is being rolled out", s.Workload), Remedy: "wait until all of its Pods are replaced"})
+		findings = append(findings, Finding{Message: fmt.Sprintf("%s is being rolled out", s.Workload), Remedy: "wait until all of its Pods are replaced"})
 	}
 	describe := fmt.Sprintf("`kubectl --context %s describe pods -n %s` shows why", c.Context, s.Workload.Namespace)
 	if len(pods.Ready) == 0 {
-		findings = append(findings, finding{Message: fmt.Sprintf("%s has no ready Pod", s.Workload), Remedy: describe})
+		findings = append(findings, Finding{Message: fmt.Sprintf("%s has no ready Pod", s.Workload), Remedy: describe})
 	}
 	for _, pod := range pods.NotReady {
-		findings = append(findings, finding{OK: true, Message: fmt.Sprintf("Pod %s is not ready, so that no client asks it, and was not asked", pod), Remedy: describe})
+		findings = append(findings, Finding{OK: true, Message: fmt.Sprintf("Pod %s is not ready, so that no client asks it, and was not asked", pod), Remedy: describe})
 	}
-	return append(findings, forEach(pods.Ready, func(pod string) finding { return o.askPod(ctx, c, s, pod, serviceImport) })...)
+	return append(findings, forEach(pods.Ready, func(pod string) Finding { return o.askPod(ctx, c, s, pod, serviceImport) })...)
 }
 
 // askPod asks one Pod for names of the ClusterSet.
-func (o *options) askPod(ctx context.Context, c *cluster.Cluster, s *coredns.Setup, pod string, serviceImport *multiclusterxv1beta1.ServiceImport) finding {
+func (o *options) askPod(ctx context.Context, c *cluster.Cluster, s *coredns.Setup, pod string, serviceImport *multiclusterxv1beta1.ServiceImport) Finding {
 	prefix := "Pod " + pod
 	logs := fmt.Sprintf("`kubectl --context %s logs -n %s %s` shows why", c.Context, s.Workload.Namespace, pod)
 	ask := func(name string, kind dnsmessage.Type) (podresolver.Answer, error) {
 		return o.ask(ctx, s, pod, name, kind)
 	}
-	failed := func(err error) finding {
+	failed := func(err error) Finding {
 		err = c.WrapError(err, advice)
-		return finding{Message: prefix + " could not be asked: " + err.Error(), err: err}
+		return Finding{Message: prefix + " could not be asked: " + err.Error(), err: err}
 	}
 	answer, err := ask(versionName, dnsmessage.TypeTXT)
 	switch {
 	case err != nil:
 		return failed(err)
 	case !serves(answer):
-		return finding{Message: fmt.Sprintf("%s does not serve %s (%s)", prefix, coredns.Zone, codeName(answer.Code)), Remedy: "CoreDNS has not loaded the server block yet, or rejects the Corefile; " + logs}
+		return Finding{Message: fmt.Sprintf("%s does not serve %s (%s)", prefix, coredns.Zone, codeName(answer.Code)), Remedy: "CoreDNS has not loaded the server block yet, or rejects the Corefile; " + logs}
 	}
 	if answer, err = ask("no-such-name.default.svc."+coredns.Zone, dnsmessage.TypeA); err != nil {
 		return failed(err)
 	} else if answer.Code != dnsmessage.RCodeNameError {
-		return finding{Message: fmt.Sprintf("%s cannot read ServiceImports (%s)", prefix, codeName(answer.Code)), Remedy: "check the permissions of CoreDNS, and that mcs-apiserver is available; " + logs}
+		return Finding{Message: fmt.Sprintf("%s cannot read ServiceImports (%s)", prefix, codeName(answer.Code)), Remedy: "check the permissions of CoreDNS, and that mcs-apiserver is available; " + logs}
 	}
 	if serviceImport == nil {
-		return finding{OK: true, Message: fmt.Sprintf("%s serves %s; no ServiceImport has an IP that it could be asked for", prefix, coredns.Zone)}
+		return Finding{OK: true, Message: fmt.Sprintf("%s serves %s; no ServiceImport has an IP that it could be asked for", prefix, coredns.Zone)}
 	}
 	name := fmt.Sprintf("%s.%s.svc.%s", serviceImport.Name, serviceImport.Namespace, coredns.Zone)
 	for _, ip := range serviceImport.Spec.IPs {
@@ -217,16 +230,16 @@ func (o *options) askPod(ctx context.Context, c *cluster.Cluster, s *coredns.Set
 		case err != nil:
 			return failed(err)
 		case !slices.Contains(answer.Data, address.String()):
-			return finding{Message: fmt.Sprintf("%s answers %q for %s instead of %s", prefix, answer.Data, name, ip), Remedy: "CoreDNS does not notice changes of ServiceImports; " + logs}
+			return Finding{Message: fmt.Sprintf("%s answers %q for %s instead of %s", prefix, answer.Data, name, ip), Remedy: "CoreDNS does not notice changes of ServiceImports; " + logs}
 		}
 	}
-	return finding{OK: true, Message: fmt.Sprintf("%s serves %s: %s is %s", prefix, coredns.Zone, name, strings.Join(serviceImport.Spec.IPs, ", "))}
+	return Finding{OK: true, Message: fmt.Sprintf("%s serves %s: %s is %s", prefix, coredns.Zone, name, strings.Join(serviceImport.Spec.IPs, ", "))}
 }
 
 func codeName(code dnsmessage.RCode) string { return strings.TrimPrefix(code.String(), "RCode") }
 
 // failures returns an error that names all problems. It is final if permission is missing.
-func failures(findings []finding) error {
+func failures(findings []Finding) error {
 	var errs []error
 	for _, f := range findings {
 		switch {

@@ -46,6 +46,16 @@ before they withdraw them. Without, all of them are withdrawn after the TTL.
 With --hub, the other clusters are members of the hub only, and read what the others export
 through it: the hub speaks for all of them. To add a cluster later, name all clusters again.
 
+With --check, join changes nothing, and prints whether the clusters are ready:
+  ✓  the check passed
+  !  the clusters can join, but something may not work as expected
+  ✗  a problem, which makes the command exit with an error
+  ?  not checked, and how to find out
+It checks what join checks, the registration of the API, CustomResourceDefinitions that are in
+its way, versions, clocks, whether networks overlap, the addresses of the kube-apiservers, the
+mode of kube-proxy, and DNS. Whether mcs-apiserver of one cluster reaches the kube-apiserver of
+another is only known of members: join waits for it, and status shows it.
+
 With --output-dir, join changes nothing in the clusters but that it creates service
 accounts and their permissions, and writes what each cluster needs to files, for kubectl
 apply, Argo CD or Flux. They contain tokens that are valid for --duration at most.
@@ -55,6 +65,9 @@ administrators are not the same, see invite.`
 
 const example = `  # Print the plan without changing anything
   kubectl mcs join --clusterset production east west --dry-run
+
+  # Check whether the clusters are ready to join
+  kubectl mcs join --clusterset production east west --check
 
   # Join two clusters and set their cluster IDs
   kubectl mcs join --clusterset production east west --id east=east --id west=west
@@ -81,6 +94,7 @@ type options struct {
 	servers                  map[string]string
 	allowedCIDRs             []string
 	dryRun                   bool
+	check                    bool
 	repoint                  bool
 	ignoreUnreachableMembers bool
 	timeout                  time.Duration
@@ -112,6 +126,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.StringToStringVar(&o.servers, "server", nil, "Address at which other clusters reach the kube-apiserver of a context, as CONTEXT=URL. By default, the server in the kubeconfig.")
 	flags.StringArrayVar(&o.allowedCIDRs, "allowed-cidrs", nil, "CIDRs that contain the Pod IPs of a context, as CONTEXT=CIDR,... Other clusters ignore endpoints outside of them, and ask those inside whether they answer before they withdraw them. Can be repeated. By default, member Secrets keep what they have.")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "If true, only print the plan, without changing anything.")
+	flags.BoolVar(&o.check, "check", false, "If true, only check whether the clusters are ready to join, without changing anything.")
 	flags.BoolVar(&o.repoint, "repoint", false, "If true, existing members may get another server address or certificate authority.")
 	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join although not every member can be asked whether a cluster ID is in use.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
@@ -131,6 +146,9 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	allowed, err := parseAllowedCIDRs(o.allowedCIDRs, contexts)
 	if err := errors.Join(o.validate(contexts), err); err != nil {
 		return err
+	}
+	if o.check {
+		return o.checkOnly(ctx, contexts, allowed)
 	}
 	clusters, err := membership.Observe(ctx, o.Factory, contexts, o.servers)
 	if err != nil {
@@ -175,7 +193,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 }
 
 func (o *options) validate(contexts []string) error {
-	errs := []error{o.output.ValidatePlan(o.dryRun), checkContexts("--id", o.ids, contexts), checkContexts("--server", o.servers, contexts)}
+	errs := []error{o.output.ValidatePlan(o.dryRun || o.check), checkContexts("--id", o.ids, contexts), checkContexts("--server", o.servers, contexts)}
 	if o.clusterSet == "" {
 		errs = append(errs, errors.New("--clusterset must not be empty"))
 	}
@@ -190,6 +208,13 @@ func (o *options) validate(contexts []string) error {
 		for flag, set := range map[string]bool{"--output": o.output.Format != "", "--ignore-unreachable-members": o.ignoreUnreachableMembers} {
 			if set {
 				errs = append(errs, fmt.Errorf("%s has no effect with --output-dir: remove one of them", flag))
+			}
+		}
+	}
+	if o.check {
+		for flag, set := range map[string]bool{"--dry-run": o.dryRun, "--output-dir": o.outputDir != ""} {
+			if set {
+				errs = append(errs, fmt.Errorf("%s has no effect with --check: remove one of them", flag))
 			}
 		}
 	}
