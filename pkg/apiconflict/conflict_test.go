@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -39,5 +40,17 @@ func TestRefusalNamesTheConflictAndTheRemedy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Only versions that are served are in the way.
+func TestCRDServesItsServedVersions(t *testing.T) {
+	crd := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"group": "a", "versions": []any{
+		map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v2", "served": false},
+	}}}}
+	for gv, want := range map[schema.GroupVersion]bool{{Group: "a", Version: "v1"}: true, {Group: "a", Version: "v2"}: false, {Group: "a", Version: "v3"}: false, {Group: "b", Version: "v1"}: false} {
+		if got := serves(crd, gv); got != want {
+			t.Errorf("%s is served: %t, want %t", gv, got, want)
+		}
 	}
 }

@@ -17,6 +17,7 @@ func ready(context, number string) Facts {
 	access := Access{Server: "https://192.0.2." + number + ":6443", CA: "ca-" + context}
 	c := newCluster(context)
 	c.Access, c.Ranges, c.AllowedCIDRs = access, []string{"243.0.0.0/8"}, "10."+number+".0.0/16"
+	c.PodCIDRs = []string{"10." + number + ".0.0/24"}
 	return Facts{
 		Context: context, Membership: &c, Access: access, Kubernetes: "v1.36.1", MCS: "v0.1.0", API: API{Observed: true},
 		Clock: &Clock{Least: -time.Second, Most: time.Second},
@@ -128,7 +129,12 @@ func TestFindings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			east, west := ready("east", "1"), ready("west", "2")
 			test.change(&east, &west)
-			expectFindings(t, Check(joining, []Facts{east, west}), test.want)
+			findings := Check(joining, []Facts{east, west})
+			expectFindings(t, findings, test.want)
+			passed := slices.ContainsFunc(findings, func(f Finding) bool { return f.Check == CheckMembership && f.Result == OK })
+			if possible := west.Membership != nil && !strings.HasPrefix(strings.Join(test.want, ""), "Problem membership"); passed != possible {
+				t.Errorf("clusters can join: %t, want %t", passed, possible)
+			}
 		})
 	}
 }
@@ -174,12 +180,14 @@ func TestNetworks(t *testing.T) {
 		{"unknown", Networks{}, Networks{PodIPs: []string{"172.16.1.1"}}, []string{"NotChecked networks east: where its Pods are is not known"}},
 		{"Pods in Service CIDRs", Networks{PodCIDRs: []string{"10.1.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/16", "10.2.3.0/24"}}, Networks{PodCIDRs: []string{"10.2.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/16"}},
 			[]string{"Problem networks west, east: Pods of west (10.2.0.0/16) are in the Service CIDR 10.2.3.0/24 of east, which takes them for Services of its own"}},
+		{"Pods in Service CIDRs of their own cluster", Networks{PodCIDRs: []string{"10.1.0.0/16"}, ServiceCIDRs: []string{"10.1.3.0/24"}}, Networks{PodCIDRs: []string{"10.2.0.0/16"}}, nil},
 		{"ClusterSet IP range", Networks{PodCIDRs: []string{"243.1.0.0/24"}}, Networks{PodCIDRs: []string{"10.2.0.0/16"}, ServiceCIDRs: []string{"243.7.0.0/16"}},
 			[]string{"Problem networks east: 243.1.0.0/24, which Pods or Services of the cluster use, is in the ClusterSet IP range 243.0.0.0/8", "Problem networks west: 243.7.0.0/16, which"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			east, west := ready("east", "1"), ready("west", "2")
 			east.Networks, west.Networks, east.Membership.AllowedCIDRs, west.Membership.AllowedCIDRs = test.east, test.west, "0.0.0.0/0,::/0", "0.0.0.0/0,::/0"
+			east.Membership.PodCIDRs, west.Membership.PodCIDRs = test.east.PodCIDRs, test.west.PodCIDRs
 			expectFindings(t, Check(joining, []Facts{east, west}), test.want)
 		})
 	}
@@ -206,6 +214,10 @@ func TestReachability(t *testing.T) {
 		{"member", func(east, _ *Facts) { member(east, Reachable{Known: true, Answers: true}) }, nil, true},
 		{"member that rejects the credential", func(east, _ *Facts) { member(east, Reachable{Known: true, Reason: "Unauthorized"}) }, nil, true},
 		{"member that is not tried yet", func(east, _ *Facts) { member(east, Reachable{}) }, nil, false},
+		{"member at another address", func(east, _ *Facts) {
+			member(east, Reachable{Known: true, Answers: true})
+			east.Membership.Members["west"] = Member{Access: Access{Server: "https://192.0.2.9:6443", CA: "ca-west"}}
+		}, []string{`Problem membership east: member "west" is reached at https://192.0.2.9:6443`}, false},
 		{"unreachable member", func(east, _ *Facts) {
 			member(east, Reachable{Known: true, Reason: "Unreachable", Message: "connection refused"})
 		},

@@ -89,23 +89,34 @@ func TestCheckOfClustersThatAreReady(t *testing.T) {
 // R431, R433, R439: problems make the command fail, and are data with --output.
 func TestCheckFailsOnProblems(t *testing.T) {
 	const crd = "serviceexports.multicluster.x-k8s.io"
-	inTheWay := func(objects map[string]any) {
-		const apiServices, crds = "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-		commandtest.NotInstalled(objects) // an incomplete API is not registered
-		objects[apiServices] = commandtest.List("apiregistration.k8s.io/v1", "APIService", registered("v1alpha1.multicluster.x-k8s.io", ""))
-		objects["/api/v1/configmaps"] = commandtest.List("v1", "ConfigMap")
+	const apiServices, crds = "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	serving := func(objects map[string]any, versions ...any) {
 		objects[crds] = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "items": []any{map[string]any{"metadata": map[string]string{"name": crd}}}}
 		objects[crds+"/"+crd] = map[string]any{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]string{"name": crd},
-			"spec": map[string]any{"group": "multicluster.x-k8s.io", "versions": []any{map[string]any{"name": "v1alpha1", "served": true}}},
+			"spec": map[string]any{"group": "multicluster.x-k8s.io", "versions": versions},
 		}
 	}
-	east, west := commandtest.NewAPIServer(t, "east", checkable("10.1.0.0/24")), commandtest.NewAPIServer(t, "west", checkable("10.1.0.0/24", inTheWay))
+	hidden := func(objects map[string]any) {
+		serving(objects, map[string]any{"name": "v1alpha1", "served": true}, map[string]any{"name": "v1beta1", "served": true})
+	}
+	inTheWay := func(objects map[string]any) {
+		commandtest.NotInstalled(objects) // an incomplete API is not registered
+		objects[apiServices] = commandtest.List("apiregistration.k8s.io/v1", "APIService", registered("v1alpha1.multicluster.x-k8s.io", ""))
+		objects["/api/v1/configmaps"] = commandtest.List("v1", "ConfigMap")
+		serving(objects, map[string]any{"name": "v1alpha1", "served": true}, map[string]any{"name": "v1beta1", "served": false})
+	}
+	east, west := commandtest.NewAPIServer(t, "east", checkable("10.1.0.0/24", hidden)), commandtest.NewAPIServer(t, "west", checkable("10.1.0.0/24", inTheWay))
 	out, _, err := commandtest.Run(t.Context(), checking(t, east, west, "-o", "json")...)
 	expect.Error(t, err, `the clusters are not ready to join ClusterSet "production": 2 problems found; nothing was changed`)
 	var got struct{ Findings []plan.Finding }
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
+	}
+	if !slices.ContainsFunc(got.Findings, func(f plan.Finding) bool {
+		return f.Result == plan.Warning && strings.HasPrefix(f.String(), "east: CustomResourceDefinition "+crd+" is hidden by the API")
+	}) {
+		t.Errorf("no warning of the hidden CustomResourceDefinition in %v", got.Findings)
 	}
 	problems := slices.DeleteFunc(got.Findings, func(f plan.Finding) bool { return f.Result != plan.Problem })
 	for i, want := range []string{
