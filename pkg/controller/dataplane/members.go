@@ -5,6 +5,7 @@ package dataplane
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -75,10 +76,7 @@ func (c *Controller) resume() {
 // than this one, because of the cluster itself or of the hub that relays it. What is
 // imported from it then stays as it is, until it is enqueued again.
 func (c *Controller) postponeOutdated(cluster string) bool {
-	route := []string{cluster}
-	if entry, err := c.members.Get(cluster); err == nil && len(entry.Status.Path) > 0 {
-		route = append(route, entry.Status.Path[len(entry.Status.Path)-1])
-	}
+	route := c.route(cluster)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	postpone := false
@@ -97,6 +95,27 @@ func (c *Controller) postponeOutdated(cluster string) bool {
 		postpone = true
 	}
 	return postpone
+}
+
+// route returns the members because of which what is known of a cluster may be outdated: the
+// cluster itself, and the hub that relays it.
+func (c *Controller) route(cluster string) []string {
+	route := []string{cluster}
+	if entry, err := c.members.Get(cluster); err == nil && len(entry.Status.Path) > 0 {
+		route = append(route, entry.Status.Path[len(entry.Status.Path)-1])
+	}
+	return route
+}
+
+// isOutdated is like postponeOutdated, but postpones nothing.
+func (c *Controller) isOutdated(cluster string) bool {
+	route := c.route(cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(route, func(member string) bool {
+		until, outdated := c.outdated[member]
+		return outdated && (until.IsZero() || c.clock.Now().Before(until))
+	})
 }
 
 // postponeAnyOutdated is like postponeOutdated for all source clusters of an import.
@@ -241,7 +260,7 @@ func (c *Controller) verdict(key key) verdict {
 		contributions[cluster] = contribution{
 			verdict:  judge(silent, c.finding(source)),
 			keepLast: silent != nil && silent.Status.LostPolicy == clustersetv1alpha1.LostPolicyKeepLast,
-			ready:    c.ready(source),
+			ready:    c.contributes(source, cluster == key.cluster),
 		}
 	}
 	return decide(key.cluster, contributions)
@@ -291,6 +310,31 @@ func (c *Controller) exporters(name types.NamespacedName) []string {
 		clusters = append(clusters, object.(*clustersetv1alpha1.ExportedService).Spec.Cluster)
 	}
 	return clusters
+}
+
+// contributes reports whether a ready endpoint that a cluster exports for a service is imported,
+// or is going to be. What is imported from an outdated cluster stays as it is, so that of another
+// one than that which is decided about, only what is imported counts: its event follows.
+func (c *Controller) contributes(key key, decided bool) bool {
+	if !decided && c.isOutdated(key.cluster) {
+		return c.readyNow(key)
+	}
+	return c.ready(key)
+}
+
+// readyNow reports whether a ready endpoint of a cluster is imported for a service.
+func (c *Controller) readyNow(key key) bool {
+	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
+	if err != nil {
+		return false
+	}
+	for _, slice := range c.existingSlices(key.NamespacedName) {
+		serves := len(serviceImport.Spec.Ports) == 0 || len(slice.Ports) > 0
+		if slice.Labels[multicluster.SourceClusterLabel] == key.cluster && slice.DeletionTimestamp == nil && serves && slices.ContainsFunc(slice.Endpoints, isReady) {
+			return true
+		}
+	}
+	return false
 }
 
 // ready reports whether a ready endpoint that a cluster exports for a service is imported, or

@@ -75,14 +75,14 @@ func isImported(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1
 func hasReady(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter) bool {
 	for _, source := range exporter.slices {
 		serves := len(serviceImport.Spec.Ports) == 0 || len(slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)) > 0
-		if isImported(serviceImport, owner, source) && serves && slices.ContainsFunc(importEndpoints(nil, exporter.own(), source), func(endpoint discoveryv1.Endpoint) bool {
-			return ptr.Deref(endpoint.Conditions.Ready, true)
-		}) {
+		if isImported(serviceImport, owner, source) && serves && slices.ContainsFunc(importEndpoints(nil, exporter.own(), source), isReady) {
 			return true
 		}
 	}
 	return false
 }
+
+func isReady(endpoint discoveryv1.Endpoint) bool { return ptr.Deref(endpoint.Conditions.Ready, true) }
 
 type sliceVerb int
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
@@ -149,6 +150,61 @@ func TestKeepLastFollowsTheOtherClusters(t *testing.T) {
 	}
 	if got := w.clusters(); got != "west" {
 		t.Errorf("uses %q, want west, which is ready", got)
+	}
+}
+
+// R305: west is back, but was not read yet: its endpoints are not imported before. Those of east
+// stay until they are. What is imported from an outdated cluster counts.
+func TestKeepLastWaitsUntilOthersAreImported(t *testing.T) {
+	for name, path := range map[string][]string{"member": {"west"}, "behind a hub": {"west", "hub"}} {
+		t.Run(name, func(t *testing.T) {
+			w, sync := importing(t, findings{"east " + web.String(): liveness.Silent})
+			west := exportedBy("west", ready("10.2.0.1"))
+			w.export(t, exportedBy("east", ready("10.1.0.1")), west)
+			know := func(state clustersetv1alpha1.MemberState, reason string) {
+				if hub := path[len(path)-1]; hub != "west" {
+					w.know(t, hub, state, reason, hub)
+				}
+				w.know(t, "west", state, reason, path...)
+			}
+			know(isLost, "Synced")
+			w.east(t, clustersetv1alpha1.MemberLost, clustersetv1alpha1.LostPolicyKeepLast)
+			if got := sync(); got != "" {
+				t.Fatalf("wrote %q although the endpoints are the last", got)
+			}
+			know(isConnected, clusterset.ReasonOutdated)
+			if got := w.queued(); got != "shop/web@east,shop/web@west" {
+				t.Errorf("enqueued %q", got)
+			}
+			if got := sync(); got != "" {
+				t.Errorf("wrote %q before west was read", got)
+			}
+			know(isConnected, "Synced")
+			if got := w.clusters(); got != "east,west" {
+				t.Errorf("uses %q when west was just read, and has not settled", got)
+			}
+			for name, slice := range slicesOf(newImport(), west) {
+				slice.Name = name
+				w.hold(t, "slice", slice)
+			}
+			w.clock.Step(settleTime)
+			know(isConnected, "Synced")
+			if got := sync(); got != "delete endpointslices" {
+				t.Errorf("wrote %q when the endpoints of west are imported", got)
+			}
+			know(isStale, clusterset.ReasonOutdated)
+			if got := w.clusters(); got != "west" {
+				t.Errorf("uses %q, want west, which is imported", got)
+			}
+			for name := range slicesOf(newImport(), west) {
+				slice := w.existingSlices(web)[name].DeepCopy()
+				slice.Endpoints[0].Conditions.Ready = ptr.To(false)
+				w.hold(t, "slice", slice)
+			}
+			if got := w.clusters(); got != "east,west" {
+				t.Errorf("uses %q although what is imported of west is not ready", got)
+			}
+		})
 	}
 }
 
