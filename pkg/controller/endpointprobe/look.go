@@ -85,6 +85,9 @@ func (r record) after(found outcome, ttl time.Duration, now time.Time) record {
 		}
 	case liveness.Pending:
 		next.finding = r.finding
+		if next.alive { // it is not asked in vain while this cluster cannot tell
+			next.failures = 0
+		}
 	}
 	next.due = now.Add(next.interval(found.turns, ttl, now))
 	return next

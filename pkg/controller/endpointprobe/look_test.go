@@ -118,6 +118,27 @@ func TestAnswerCountsForTheTTL(t *testing.T) {
 	}
 }
 
+// R301: time in which this cluster could not tell is not time in which a Service was asked in vain.
+func TestTimeWithoutAVantagePointDoesNotCount(t *testing.T) {
+	now := time.Now()
+	silent, blind := outcome{finding: liveness.Silent, turns: 1}, outcome{finding: liveness.Pending, problem: liveness.NoVantagePoint, turns: 1}
+	kept := record{}.after(outcome{finding: liveness.Answers, turns: 1}, time.Minute, now)
+	for _, found := range []outcome{silent, blind, blind, blind, blind, silent} {
+		now = now.Add(againIfAlive)
+		kept = kept.after(found, time.Minute, now)
+	}
+	if kept.finding != liveness.Answers {
+		t.Errorf("found %s after it was asked in vain twice", kept.finding)
+	}
+	for range 4 {
+		now = now.Add(againIfAlive)
+		kept = kept.after(silent, time.Minute, now)
+	}
+	if kept.finding != liveness.Silent {
+		t.Errorf("found %s after it was asked in vain for the TTL", kept.finding)
+	}
+}
+
 // R302, R317: what is known of a member outlives a look at it, findings excepted, but not that
 // it is another cluster.
 func TestNextLook(t *testing.T) {
