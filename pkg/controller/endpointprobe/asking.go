@@ -16,10 +16,11 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
-// pass asks Services of a cluster, those that have answered or the others.
+// pass asks Services of a cluster that is silent, those that have answered or the others, or a
+// sample of one that responds.
 type pass struct {
-	cluster     string
-	hasAnswered bool
+	cluster             string
+	hasAnswered, sample bool
 }
 
 // beginLocked does something in a pass, unless the last one has not ended, and reports whether
@@ -126,6 +127,9 @@ func (p *Prober) sample(ctx context.Context, cluster string, look *look, from so
 		return
 	}
 	defer free()
+	if from = p.stillSampled(cluster, look); len(from.cidrs) == 0 {
+		return // it may have taken long to get a slot
+	}
 	services := p.services(cluster)
 	p.forget(look, sets.New(services...))
 	var found answer
@@ -155,6 +159,22 @@ func (p *Prober) sample(ctx context.Context, cluster string, look *look, from so
 	if found.alive.IsValid() {
 		look.answered, look.samples, p.othersAnswered = true, 0, p.clock.Now()
 	}
+}
+
+// stillSampled returns the source of a cluster as it is now, none if the look is not the present
+// one at the cluster any more.
+func (p *Prober) stillSampled(cluster string, look *look) source {
+	entry, err := p.members.Get(cluster)
+	if err != nil {
+		return source{}
+	}
+	from := p.sourceOf(entry)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.looks[cluster] != look || look.silent {
+		return source{}
+	}
+	return from
 }
 
 // remember records where an endpoint of a Service answered. The member may be silent by now.

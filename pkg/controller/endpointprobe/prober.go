@@ -193,11 +193,11 @@ func (p *Prober) observe(ctx context.Context, entry *clustersetv1alpha1.Member) 
 	}
 	switch {
 	case current.silent && !current.overdue:
-		for _, which := range []pass{{entry.Name, true}, {entry.Name, false}} {
+		for _, which := range []pass{{cluster: entry.Name, hasAnswered: true}, {cluster: entry.Name}} {
 			p.beginLocked(which, func() { p.askAll(ctx, which, current, from) })
 		}
 	case entry.Status.State == clustersetv1alpha1.MemberConnected && now.Sub(current.sampled) >= sampleInterval:
-		if p.beginLocked(pass{cluster: entry.Name}, func() { p.sample(ctx, entry.Name, current, from) }) {
+		if p.beginLocked(pass{cluster: entry.Name, sample: true}, func() { p.sample(ctx, entry.Name, current, from) }) {
 			current.sampled = now
 		}
 	}

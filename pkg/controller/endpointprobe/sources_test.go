@@ -119,6 +119,62 @@ func TestSamplesOfAHubAreBounded(t *testing.T) {
 	})
 }
 
+// R303: a sample that waits for its turn among those of other clusters behind a hub does not
+// delay what is found when the member falls silent. It is not taken then, nor at addresses that
+// are not allowed any more.
+func TestSampleThatWaitsDelaysNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		state clustersetv1alpha1.MemberState
+		want  string
+	}{
+		"lost":        {clustersetv1alpha1.MemberLost, "Silent Unaskable"},
+		"still there": {clustersetv1alpha1.MemberConnected, "Pending Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var from source
+				w := start(t, inEast, func(w *world) {
+					entry, err := w.Prober.members.Get("east")
+					if err != nil {
+						t.Fatal(err)
+					}
+					from = w.sourceOf(entry)
+					for _, slots := range []chan struct{}{from.slots, from.samples} {
+						for range cap(slots) {
+							slots <- struct{}{}
+						}
+					}
+				})
+				time.Sleep(2 * period) // the sample waits
+				for range cap(from.slots) {
+					<-from.slots
+				}
+				w.show(t, test.state, time.Now().Add(-time.Minute))
+				time.Sleep(againIfAlive)
+				if got := w.findings(); got != test.want {
+					t.Errorf("found %s while a sample waits, want %s", got, test.want)
+				}
+				changed := memberSecret("10.2.0.0/16")
+				changed.ResourceVersion = "2"
+				if _, err := w.client.CoreV1().Secrets("mcs-system").Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(period + 3*connectTimeout)
+				w.network.set(func() { w.network.dialed = map[string]int{} })
+				for range cap(from.samples) {
+					<-from.samples
+				}
+				time.Sleep(10 * time.Second)
+				w.network.set(func() {
+					if len(w.network.dialed) > 0 {
+						t.Errorf("asked %v", w.network.dialed)
+					}
+				})
+			})
+		})
+	}
+}
+
 // R303, R311: connections to endpoints of others delay neither those that tell whether this
 // cluster has a problem, nor control connections.
 func TestOwnAndControlConnectionsAreNotDelayed(t *testing.T) {
