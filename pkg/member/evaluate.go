@@ -71,6 +71,10 @@ func (s *Set) evaluateLocked() {
 	}
 	before := s.routes
 	s.routes = route.Choose(s.roster.identity, direct, sources)
+	for _, p := range s.peers {
+		to := s.routes[p.id]
+		p.viaHub = to.Entry != nil && (to.Source.remembered && !to.Source.incomplete || to.Source.read)
+	}
 	s.notifyLocked(rerouted(before, s.routes))
 	s.applyLooksLocked(now)
 	usable, expelled := s.roster.usable, s.expelled

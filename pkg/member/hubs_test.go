@@ -5,6 +5,7 @@ package member
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,7 +233,15 @@ func TestClusterThatItsHubSeesIsNotReadElsewhere(t *testing.T) {
 	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
 	w.persist(t)
 	after := restart(t, recorded, time.Second)
-	x, h := after.add("x"), after.add("h", hubFor("*"))
+	x := after.add("x")
+	expectCondition(t, after.Entry("x"), clusterset.MemberSynced, metav1.ConditionUnknown, clusterset.ReasonUnrecorded, "")
+	h = after.add("h", hubFor("*"))
+	// What x exported is known from the hub: neither readiness nor leadership waits for x.
+	after.tick()
+	expectCondition(t, after.Entry("secret.member-x"), clusterset.MemberSynced, metav1.ConditionUnknown, "Reading", "")
+	if got := after.unread(0); !slices.Equal(got, []string{"h"}) {
+		t.Errorf("a server that starts waits for %v", got)
+	}
 	for range maxUnrecorded / feed.ProbeInterval {
 		after.silence(x, feed.ProbeInterval, nil)
 		after.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))

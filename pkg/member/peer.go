@@ -78,6 +78,8 @@ type peer struct {
 	// unrecordedUntil is until when nothing of the member may be withdrawn, because
 	// it is unknown what it exported before this server started.
 	unrecordedUntil time.Time
+	// viaHub is set while a hub of which that is known, or was read, is used for the cluster.
+	viaHub bool
 
 	exports *exports.Store
 	// recorded is set once all exports were recorded since the member was accepted.
@@ -323,7 +325,7 @@ func (p *peer) renewTokensLocked(ctx context.Context, renewed secret.Renewed) {
 }
 
 // unrecordedLocked reports whether it is unknown what the peer exported before this
-// server started.
+// server started. It is known if a hub is used for the cluster, and was.
 func (p *peer) unrecordedLocked() bool {
-	return !p.unrecordedUntil.IsZero() && !p.acceptance.Refused() && (!p.acceptance.Accepted || !p.read)
+	return !p.unrecordedUntil.IsZero() && !p.viaHub && !p.acceptance.Refused() && (!p.acceptance.Accepted || !p.read)
 }
