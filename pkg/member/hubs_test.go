@@ -416,6 +416,11 @@ func TestUnreadMemberDoesNotHideARelayedCluster(t *testing.T) {
 	}
 	w.expectShown(t, "secret.member-x", clusterset.MemberLost, true)
 	w.expectShown(t, "x", connected, false)
+	// What was found about endpoints of x says nothing about the member that is not used.
+	w.silence(h, 2*liveness.DefaultTTL, nil)
+	w.observeLook("x", "uid-x", &liveness.Look{At: w.clock.Now(), Answers: 1, Services: []string{"ns/web"}})
+	w.expectShown(t, "x", clusterset.MemberStale, true)
+	w.expectShown(t, "secret.member-x", clusterset.MemberLost, true)
 	w.observeSighting(sighting.Sighting{Member: "secret.member-x", UID: "uid-x", At: w.clock.Now()})
 	w.expectShown(t, "secret.member-x", clusterset.MemberStale, false) // another replica reaches it
 	w.probe(x, ownEntry("x", withExports(1)))

@@ -54,7 +54,7 @@ func (s *Set) observeLook(member string, uid types.UID, look *liveness.Look) {
 			return
 		}
 		for _, p := range s.peers {
-			if p.id == member {
+			if p.entryNameLocked() == member {
 				s.refreshLocked(p)
 			}
 		}
@@ -143,7 +143,7 @@ func (r *roster) shownLocked(p *peer, now time.Time) (state clusterset.MemberSta
 	state = p.stateLocked(now, r.config.TTL)
 	expired = state == clusterset.MemberLost
 	overdue = expired && liveness.Overdue(now, p.lastSeenLocked(), p.ttlLocked(r.config.TTL))
-	return liveness.Shown(state, p.unavailableLocked(now), r.looks[p.id]), expired, overdue
+	return liveness.Shown(state, p.unavailableLocked(now), r.looks[p.name]), expired, overdue
 }
 
 // showRelayedLocked sets the state of a cluster that a hub relays: what this cluster found

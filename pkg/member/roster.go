@@ -243,7 +243,7 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 	entry := view.Member(view.Peer{
 		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretProblem: p.spec.Problem,
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
-		State: state, Expired: expired, Overdue: overdue, Look: r.observed[p.id].at(p.uid, p.lastSeenLocked()), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhereLocked(now), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
+		State: state, Expired: expired, Overdue: overdue, Look: r.observed[p.name].at(p.uid, p.lastSeenLocked()), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhereLocked(now), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
 		Entry: p.entry, AllocationCIDRs: p.allocationOf.claim.CIDRs, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
 		Mutual: p.mutual, Allocation: p.allocation, JoinedAt: p.spec.JoinedAt, Backdated: &p.backdated, Previous: p.conditions,
 	}, now)
