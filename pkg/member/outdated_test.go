@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
@@ -166,6 +168,48 @@ func TestClustersAreBackWhenTheirHubWasRead(t *testing.T) {
 	}
 	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
 	w.expectShown(t, "x", connected, false)
+}
+
+// R427: a cluster behind a hub was lost, and is back. The hub has not read it yet, and still
+// relays what it exported before. It is believed when the hub has, or after a minute.
+func TestClusterIsBackWhenItsHubHasReadIt(t *testing.T) {
+	outdated := func(s *clustersetv1alpha1.MemberStatus) {
+		s.Synced, s.Conditions = false, []metav1.Condition{{Type: clusterset.MemberSynced, Status: metav1.ConditionUnknown, Reason: clusterset.ReasonOutdated}}
+	}
+	for name, test := range map[string]struct {
+		lost time.Duration
+		read bool
+	}{"read": {2 * time.Hour, true}, "not read": {2 * time.Hour, false}, "it was not lost": {0, false}} {
+		t.Run(name, func(t *testing.T) {
+			w, h := relaying(t)
+			w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+			say := func(state clustersetv1alpha1.MemberState, changes ...func(*clustersetv1alpha1.MemberStatus)) {
+				w.clock.Step(feed.ProbeInterval)
+				entry := relayedEntry("x", append([]func(*clustersetv1alpha1.MemberStatus){withExports(1)}, changes...)...)
+				entry.Status.State = state
+				w.probe(h, ownEntry("h"), entry)
+			}
+			for range test.lost / feed.ProbeInterval {
+				say(clustersetv1alpha1.MemberLost)
+			}
+			want := map[bool]clusterset.MemberState{true: clusterset.MemberLost, false: connected}[test.lost > 0]
+			for range maxBehind / feed.ProbeInterval {
+				say(clustersetv1alpha1.MemberConnected, outdated)
+				w.expectShown(t, "x", want, want == clusterset.MemberLost)
+				if got := w.Entry("x").Status; got.Overdue != (test.lost > 0) {
+					t.Errorf("overdue is %t", got.Overdue)
+				}
+			}
+			if test.read {
+				say(clustersetv1alpha1.MemberConnected)
+				w.expectShown(t, "x", connected, false)
+			}
+			for range 2 { // it is not lost again because of that
+				say(clustersetv1alpha1.MemberConnected, outdated)
+				w.expectShown(t, "x", connected, false)
+			}
+		})
+	}
 }
 
 // A member that another replica saw last by chance is not outdated.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -264,10 +265,16 @@ func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries, 
 // observeRelayed returns the entry of a cluster that a hub relays, and when the cluster was last
 // seen, after the hub sent an entry of it. A hub that has not reached the cluster since it was
 // restarted says nothing about it: the cluster is as it was before, but silent. So it is if the
-// hub was lost, and is unread since: the exports of the cluster are known as of before.
+// hub was lost, and is unread since: the exports of the cluster are known as of before. And so
+// it is if the cluster was lost, and the hub has not read it since, for a minute at most.
 func observeRelayed(before, said *clusterset.Member, seen sighting.Relayed, now time.Time, ttl time.Duration, unread bool) (*clusterset.Member, sighting.Relayed) {
 	status := &said.Status
 	same := before != nil && before.Status.ClusterUID != "" && (status.ClusterUID == "" || status.ClusterUID == before.Status.ClusterUID)
+	if same && returns(before, said) && (seen.Back.IsZero() || now.Sub(seen.Back) < maxBehind) {
+		if unread = true; seen.Back.IsZero() {
+			seen.Back = now
+		}
+	}
 	if !same || status.State != clusterset.MemberConnecting && !unread {
 		var at time.Time
 		if status.LastSeen != nil {
@@ -281,6 +288,13 @@ func observeRelayed(before, said *clusterset.Member, seen sighting.Relayed, now 
 	silent := *before
 	silent.Status.State, silent.Status.Synced, silent.Status.Conditions = liveness.State(now, seen.Seen, time.Time{}, ttl), false, status.Conditions
 	return &silent, seen
+}
+
+// returns reports whether a cluster that was lost is not any more, and its hub has not read it
+// since.
+func returns(before, said *clusterset.Member) bool {
+	synced := meta.FindStatusCondition(said.Status.Conditions, clusterset.MemberSynced)
+	return before.Status.State == clusterset.MemberLost && said.Status.State != clusterset.MemberLost && synced != nil && synced.Reason == clusterset.ReasonOutdated
 }
 
 // refusalsLocked returns how much is refused, by reason.

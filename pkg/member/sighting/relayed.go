@@ -23,6 +23,9 @@ type Relayed struct {
 	// newest is the latest time that the hub said since it was last connected to the cluster:
 	// its clock may have been ahead before.
 	newest time.Time
+	// Back is since when the hub has shown the cluster, which was lost, as one that it has not
+	// read since; zero if it does not.
+	Back time.Time
 }
 
 // Observe returns what is known after a hub said when it last saw a cluster, and whether it is
@@ -45,6 +48,6 @@ func (r Relayed) Observe(uid types.UID, said time.Time, connected bool, now time
 
 // Rebase returns what is known after the clock of this process may have been set back.
 func (r Relayed) Rebase(now time.Time) Relayed {
-	r.Seen = Rebase(r.Seen, now)
+	r.Seen, r.Back = Rebase(r.Seen, now), Rebase(r.Back, now)
 	return r
 }
