@@ -211,11 +211,9 @@ func TestPeersAreEvaluatedOnlyWhenNeeded(t *testing.T) {
 	if got := w.evaluations - before; got != 0 {
 		t.Errorf("all peers were evaluated %d times although nothing changed that they depend on", got)
 	}
-	w.clock.Step(time.Hour)
-	w.tick()
-	w.tick()
-	if got := w.evaluations - before; got != 1 {
-		t.Errorf("all peers were evaluated %d times when one became lost, want once", got)
+	w.silence(b, time.Hour, nil)
+	if got := w.evaluations - before; got != 2 {
+		t.Errorf("all peers were evaluated %d times when one became stale and then lost, want twice", got)
 	}
 }
 

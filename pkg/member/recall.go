@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
@@ -88,6 +89,38 @@ func (s *Set) resumeLocked(p *peer) {
 	for id, entry := range p.relayed { // when the hub last saw them is not remembered
 		uid := entry.Status.ClusterUID
 		p.relayedSeen[id] = sighting.Relayed{UID: uid, Seen: s.sightings[id].Resumed(uid, now, ttl)}
+	}
+}
+
+// maxGap is the longest time between two ticks of a process that runs.
+const maxGap = 3 * feed.ProbeInterval
+
+// wakeLocked notices that this process was frozen, before anything is concluded from the time
+// that has passed. That is as if it had been restarted: its own downtime is not the silence of
+// members that were not lost before, and another replica may know more of them.
+func (s *Set) wakeLocked(now time.Time) {
+	if s.ticked.IsZero() || now.Sub(s.ticked) <= maxGap {
+		return
+	}
+	klog.Background().Info("This process did not run for a while, which does not count as a silence of members", "passed", now.Sub(s.ticked))
+	s.ticked = now
+	for _, p := range s.peers {
+		if !p.acceptance.Accepted || p.state == clusterset.MemberLost {
+			continue
+		}
+		p.resumed = now
+		if assumed := s.sightingLocked(p).Resumed(p.uid, now, p.ttlLocked(s.config.TTL)); assumed.After(p.assumed) {
+			p.assumed = assumed
+		}
+		if p.lag.since.IsZero() {
+			p.lag = lag{since: now}
+		}
+		for id, entry := range p.relayed {
+			if seen := p.relayedSeen[id]; entry.Status.State != clusterset.MemberLost && !seen.Seen.IsZero() {
+				seen.Seen = now
+				p.relayedSeen[id] = seen
+			}
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -144,6 +145,80 @@ func TestStateAfterARestart(t *testing.T) {
 			t.Errorf("it was seen again, but is %s", got)
 		}
 	}
+}
+
+// R301, R302: this process was frozen, which is as if it had been restarted: its downtime is not
+// the silence of members that were not lost before, whatever it notices first. A hub has not
+// reached one of the clusters that it relays since.
+func TestFreezeIsNotASilence(t *testing.T) {
+	for name, notice := range map[string]func(*fixture, *receiver){
+		"tick":         func(w *fixture, _ *receiver) { w.tick() },
+		"failed probe": func(_ *fixture, b *receiver) { b.Probed(nil, context.DeadlineExceeded) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := exporting(t, nil)
+			h, lost := w.join("h", hubFor("*")), w.join("l")
+			connecting := relayedEntry("x", withExports(1))
+			connecting.Status.State = clustersetv1alpha1.MemberConnecting
+			alive := func() {
+				w.clock.Step(feed.ProbeInterval)
+				w.probe(b, ownEntry("b", withExports(1)))
+				w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+				lost.Probed(nil, context.DeadlineExceeded)
+				w.tick()
+			}
+			for range liveness.DefaultTTL / feed.ProbeInterval {
+				alive()
+			}
+			expect := func(b, x clusterset.MemberState) {
+				t.Helper()
+				w.expectShown(t, "b", b, b == clusterset.MemberLost)
+				w.expectShown(t, "x", x, x == clusterset.MemberLost)
+				w.expectShown(t, "l", clusterset.MemberLost, true)
+			}
+			expect(connected, connected)
+			w.clock.Step(3 * time.Hour)
+			notice(w, b)
+			w.probe(h, ownEntry("h"), connecting)
+			expect(connected, connected)
+			if got := w.Entry("b").Status; !got.LastSeen.Time.Equal(w.clock.Now()) {
+				t.Errorf("b was last seen %s, it is %s", got.LastSeen, w.clock.Now())
+			}
+			silence := func(passed time.Duration) {
+				for end := w.clock.Now().Add(passed); w.clock.Now().Before(end); {
+					w.silence(b, feed.ProbeInterval, nil)
+					w.probe(h, ownEntry("h"), connecting)
+				}
+			}
+			silence(liveness.DefaultTTL - feed.ProbeInterval)
+			expect(clusterset.MemberStale, clusterset.MemberStale)
+			silence(feed.ProbeInterval)
+			expect(clusterset.MemberLost, clusterset.MemberLost)
+			for _, name := range []string{"b", "x"} {
+				if w.Entry(name).Status.Overdue {
+					t.Errorf("%s is overdue", name)
+				}
+			}
+			w.probe(b, ownEntry("b", withExports(1)))
+			w.expectSynced(t, "back", clusterset.ReasonOutdated)
+		})
+	}
+}
+
+// R159: what is known of a member is as old as the freeze: it is read again.
+func TestMembersAreReadAgainAfterAFreeze(t *testing.T) {
+	w, b := exporting(t, nil)
+	w.tick()
+	w.clock.Step(time.Hour)
+	w.probe(b, ownEntry("b", withExports(1)))
+	w.expectShown(t, "b", connected, false)
+	w.expectSynced(t, "not read yet", clusterset.ReasonOutdated)
+	if !b.feed.(*fakeFeed).reread {
+		t.Error("it is not read again")
+	}
+	w.replace(t, b, exports.Services, exported("b", "web"))
+	w.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1"))
+	w.expectSynced(t, "read", "Synced")
 }
 
 // R165: every replica knows the same, and unchanged records are not written.

@@ -105,6 +105,8 @@ type Set struct {
 	// evaluations counts how often they were.
 	evaluation  coalesce.Schedule
 	evaluations int
+	// ticked is when this process last noticed that time passes; zero before it runs.
+	ticked time.Time
 
 	running sync.WaitGroup
 	// base is the context of the feeds; nil before Run and after its end.
@@ -145,6 +147,7 @@ func New(config Config) *Set {
 func (s *Set) locked(change func()) (after func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wakeLocked(s.config.Clock.Now())
 	change()
 	deferred, changed := s.deferred, s.roster.changed
 	s.deferred, s.roster.changed = nil, nil
@@ -189,7 +192,7 @@ func (s *Set) Run(ctx context.Context) {
 	if err != nil {
 		return // the context has ended
 	}
-	s.locked(func() { s.base, s.recalled = ctx, recalled })()
+	s.locked(func() { s.base, s.recalled, s.ticked = ctx, recalled, s.config.Clock.Now() })()
 	defer s.running.Wait()
 	defer func() { s.locked(func() { s.base = nil })() }() // no feed is started from here on
 	s.running.Go(func() { every(ctx, s.config.Clock, feed.ProbeInterval, s.tick) })
@@ -256,6 +259,7 @@ func (s *Set) tick() {
 	s.locked(func() {
 		now := s.config.Clock.Now()
 		defer func() { s.roster.measureLocked(now) }()
+		s.ticked = now
 		s.rebaseLocked(now)
 		s.doubtLocked(now)
 		for _, p := range s.peers {

@@ -23,6 +23,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/feed"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -60,8 +61,10 @@ func TestSilentMemberBecomesStaleThenLost(t *testing.T) {
 				{liveness.DefaultTTL - liveness.StaleAfter - 5*time.Second, "Lost/Lost", "ns/web"},
 				{time.Hour, "Lost/Lost", ""},
 			} {
-				w.clock.Step(step.passes)
-				pass(w, b)
+				for end := w.clock.Now().Add(step.passes); w.clock.Now().Before(end); {
+					w.clock.Step(feed.ProbeInterval)
+					pass(w, b)
+				}
 				if got := w.states(); got != step.want {
 					t.Errorf("after %s it is %s, want %s", w.clock.Since(lastSeen), got, step.want)
 				}
