@@ -4,6 +4,7 @@
 package member
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -71,6 +72,7 @@ func (s *Set) evaluateLocked() {
 	}
 	before := s.routes
 	s.routes = route.Choose(s.roster.identity, direct, sources)
+	maps.Copy(s.routes, s.otherwiseLocked(now))
 	for _, p := range s.peers {
 		to := s.routes[p.id]
 		p.viaHub = to.Entry != nil && (to.Source.remembered && !to.Source.incomplete || to.Source.read)

@@ -404,6 +404,64 @@ func TestInvalidSecretDoesNotEndARelay(t *testing.T) {
 	}
 }
 
+// R168, R300, R426: a hub is shut down, after its clusters got Secrets of their own. Another replica has
+// read such a cluster, and this one cannot reach it: it is not lost until no replica sees it.
+func TestClusterOfALostHubThatAnotherReplicaReachesIsNotLost(t *testing.T) {
+	w, h := relaying(t)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	w.add("x")
+	seen := &sighting.Sighting{Member: "x", UID: "uid-x"}
+	for range 2 * time.Hour / feed.ProbeInterval {
+		w.silence(h, feed.ProbeInterval, seen)
+		if got := w.Entry("x").Status; got.Expired || got.State == clusterset.MemberLost {
+			t.Fatalf("x is %s", got.State)
+		}
+	}
+	w.expectShown(t, "h", clusterset.MemberLost, true)
+	w.expectShown(t, "x", clusterset.MemberStale, false)
+	expectCondition(t, w.Entry("x"), clusterset.MemberSynced, metav1.ConditionUnknown, clusterset.ReasonReachedElsewhere, "another replica")
+	if got := w.Entry("x").Status; !got.LastSeen.Time.Equal(seen.At) || got.Synced {
+		t.Errorf("the entry is %+v", got)
+	}
+	w.silence(h, liveness.DefaultTTL-feed.ProbeInterval, nil)
+	w.expectShown(t, "x", clusterset.MemberStale, false)
+	w.silence(h, feed.ProbeInterval, nil)
+	w.expectShown(t, "x", clusterset.MemberLost, true)
+	seen.Lost = true
+	w.observeSighting(*seen)
+	w.tick()
+	if got := w.Entry("x").Status; got.Overdue || !got.LastSeen.Time.Equal(seen.At) {
+		t.Errorf("x is overdue: %t, and was last seen %s", got.Overdue, got.LastSeen)
+	}
+	seen.Lost = false
+	w.silence(h, feed.ProbeInterval, seen)
+	w.expectShown(t, "x", clusterset.MemberStale, false)
+	w.silence(h, liveness.DefaultTTL, &sighting.Sighting{Member: "x", UID: "uid-other"})
+	w.expectShown(t, "x", clusterset.MemberLost, true)
+}
+
+// R300, R426: this replica reaches such a cluster itself, but may not read its exports.
+func TestClusterOfALostHubThatCannotBeReadIsNotLost(t *testing.T) {
+	w, h := relaying(t)
+	w.probe(h, ownEntry("h"), relayedEntry("x", withExports(1)))
+	x := w.join("x")
+	for range 2 * liveness.DefaultTTL / feed.ProbeInterval {
+		w.silence(h, feed.ProbeInterval, nil)
+		w.probe(x, ownEntry("x", withExports(1)))
+		w.observeSighting(sighting.Sighting{Member: "x", UID: "uid-x", At: w.Entry("x").Status.LastSeen.Time})
+	}
+	w.expectShown(t, "h", clusterset.MemberLost, true)
+	w.expectShown(t, "x", clusterset.MemberStale, false)
+	if got := w.routes["x"]; got.Elsewhere {
+		t.Error("another replica reaches it")
+	}
+	for range liveness.DefaultTTL / feed.ProbeInterval {
+		w.silence(h, feed.ProbeInterval, nil)
+		x.Probed(nil, errors.New("no route to host"))
+	}
+	w.expectShown(t, "x", clusterset.MemberLost, true)
+}
+
 // R426: a member that was accepted, but cannot be read, is lost. Its hub, which is used,
 // reaches it.
 func TestUnreadMemberDoesNotHideARelayedCluster(t *testing.T) {

@@ -257,7 +257,7 @@ func (r *roster) relayedEntryLocked(relayed route.Route[*peer], now time.Time) *
 	relay := view.Relay{
 		ClusterID: relayed.Cluster, Hub: hub.id, Path: relayed.Path, State: relayed.State, Entry: relayed.Entry, LastSeen: lastSeenLocked(relayed),
 		TTL: hub.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(hub.spec.LostPolicy, r.config.LostPolicy),
-		Exports: exported, Endpoints: endpoints, Complete: hub.feedLocked().Complete(), Allocation: r.relayedAllocationLocked(relayed),
+		Exports: exported, Endpoints: endpoints, Complete: hub.feedLocked().Complete(), ReachedElsewhere: relayed.Elsewhere, Allocation: r.relayedAllocationLocked(relayed),
 	}
 	if before := r.entries[relayed.Cluster]; before != nil && len(before.Status.Path) > 0 {
 		relay.Previous = before.Status.Conditions
@@ -270,7 +270,10 @@ func lastSeenLocked(to route.Route[*peer]) time.Time {
 	if to.Entry == nil {
 		return to.Source.lastSeenLocked()
 	}
-	return to.Source.relayedSeen[to.Cluster].Seen
+	if seen := to.Source.relayedSeen[to.Cluster].Seen; seen.After(to.Seen) {
+		return seen
+	}
+	return to.Seen
 }
 
 func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {

@@ -271,7 +271,7 @@ func (s *Set) tick() {
 				s.refreshLocked(p)
 			}
 		}
-		changed := s.applyLooksLocked(now) || s.overdueChangedLocked(now)
+		changed := s.applyLooksLocked(now) || s.overdueChangedLocked(now) || s.seenOtherwiseLocked(now)
 		for _, p := range s.peers {
 			changed = changed || p.state != p.stateLocked(now, s.config.TTL)
 		}

@@ -237,6 +237,10 @@ const (
 	// exports of the member, or it was lost and has not been read since, and nothing of it
 	// may be changed or withdrawn.
 	ReasonOutdated = "Outdated"
+	// ReasonReachedElsewhere is the reason of MemberSynced of a cluster that is lost to its
+	// hub, or with it, while another replica reaches the cluster itself: that one may know newer
+	// exports, and nothing of the cluster may be changed or withdrawn. Hubs do not report it.
+	ReasonReachedElsewhere = "ReachedElsewhere"
 	// ReasonEndpointsAnswer, ReasonEndpointsSilent, ReasonEndpointsCannotBeAsked,
 	// ReasonEndpointsNotAsked and ReasonNoVantagePoint are the reasons of
 	// MemberEndpointsReachable.

@@ -178,13 +178,16 @@ func (c *Controller) setOutdated(member string, entry *clustersetv1alpha1.Member
 	}
 }
 
-// outdated reports whether another replica may know newer exports of a member. Conditions
+// outdated reports whether another replica may know newer exports of a member. Other conditions
 // of a relayed cluster are those of the replicas of its hub.
 func outdated(entry *clustersetv1alpha1.Member) bool {
-	if entry == nil || len(entry.Status.Path) > 1 {
+	if entry == nil {
 		return false
 	}
 	synced := meta.FindStatusCondition(entry.Status.Conditions, clusterset.MemberSynced)
+	if len(entry.Status.Path) > 1 {
+		return synced != nil && synced.Reason == clusterset.ReasonReachedElsewhere
+	}
 	return synced != nil && (synced.Reason == clusterset.ReasonOutdated || synced.Reason == clusterset.ReasonUnrecorded)
 }
 

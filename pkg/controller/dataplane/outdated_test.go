@@ -240,6 +240,18 @@ func TestConditionsOfRelayedClustersAreThoseOfTheHub(t *testing.T) {
 	w.expectWrites(t, "east is lost", "delete endpointslices")
 }
 
+// R159: another replica reaches a cluster that is lost here with its hub. What that one has
+// imported stays.
+func TestImportOfARelayedClusterThatAnotherReplicaReachesStays(t *testing.T) {
+	w := takeOver(t)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.1")), exportedBy("south", ready("10.2.0.1")))
+	w.know(t, "hub", isLost, "Synced")
+	w.know(t, "south", isConnected, "Synced")
+	w.know(t, "east", isStale, clusterset.ReasonReachedElsewhere, "east", "hub")
+	w.expectWrites(t, "another replica reaches east", "")
+}
+
 // R163: endpoints of a retained import are enqueued when their cluster was read.
 func TestEndpointsOfARetainedImportAreResumed(t *testing.T) {
 	w := takeOver(t)

@@ -129,17 +129,23 @@ func (y *yielded) yield(silent map[string]time.Time, after time.Duration, now ti
 }
 
 // silentHere returns the members that were silent here for longer than their TTL, but
-// seen elsewhere, and since when. Conditions of a relayed cluster are those of its hub.
+// seen elsewhere, and since when. Conditions of a relayed cluster are those of its hub, except that
+// another replica reaches it without the hub.
 func silentHere(members []*clustersetv1alpha1.Member, now time.Time) map[string]time.Time {
 	silent := map[string]time.Time{}
 	for _, member := range members {
 		status := &member.Status
+		ttl := cmp.Or(time.Duration(status.TTLSeconds)*time.Second, defaultTTL)
+		synced := meta.FindStatusCondition(status.Conditions, clusterset.MemberSynced)
+		if relayed(member) && synced != nil && synced.Reason == clusterset.ReasonReachedElsewhere && now.Sub(synced.LastTransitionTime.Time) >= ttl {
+			silent[member.Name] = synced.LastTransitionTime.Time
+		}
 		reachable := meta.FindStatusCondition(status.Conditions, clusterset.MemberReachable)
 		if relayed(member) || reachable == nil || reachable.Status != metav1.ConditionFalse {
 			continue
 		}
 		since := reachable.LastTransitionTime.Time
-		if ttl := cmp.Or(time.Duration(status.TTLSeconds)*time.Second, defaultTTL); now.Sub(since) >= ttl && seenElsewhere(status, since) {
+		if now.Sub(since) >= ttl && seenElsewhere(status, since) {
 			silent[member.Name] = since
 		}
 	}

@@ -46,6 +46,11 @@ func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 	answering.Status.Expired = true
 	relayed := memberOf("relayed", stale, no, long, recently)
 	relayed.Status.Path = []string{"relayed", "hub"}
+	direct := memberOf("direct", stale, metav1.ConditionTrue, long, recently) // another replica reaches it without the hub
+	direct.Status.Path = []string{"direct", "hub"}
+	direct.Status.Conditions = append(direct.Status.Conditions, metav1.Condition{Type: clusterset.MemberSynced, Reason: clusterset.ReasonReachedElsewhere, LastTransitionTime: metav1.NewTime(long)})
+	just := direct.DeepCopy()
+	just.Name, just.Status.Conditions[1].LastTransitionTime = "just", metav1.NewTime(short)
 	silent := silentHere([]*clustersetv1alpha1.Member{
 		memberOf("silent", stale, no, long, recently),
 		memberOf("short", stale, no, short, recently),
@@ -53,9 +58,9 @@ func TestMembersThatAreSilentHereButNotElsewhere(t *testing.T) {
 		memberOf("connected", connected, metav1.ConditionTrue, long, recently),
 		memberOf("lost", clustersetv1alpha1.MemberLost, no, long, recently),
 		memberOf("unknown", stale, metav1.ConditionUnknown, long, recently),
-		withoutTTL, withoutConditions, neverSeen, unread, never, answering, relayed,
+		withoutTTL, withoutConditions, neverSeen, unread, never, answering, relayed, direct, just,
 	}, now)
-	if names := slices.Sorted(maps.Keys(silent)); strings.Join(names, ",") != "silent,unread" || !silent["silent"].Equal(long) {
+	if names := slices.Sorted(maps.Keys(silent)); strings.Join(names, ",") != "direct,silent,unread" || !silent["silent"].Equal(long) {
 		t.Errorf("silent are %v", silent)
 	}
 }

@@ -50,6 +50,15 @@ type Route[K comparable] struct {
 	State clusterset.MemberState
 	// Entry is the hub's entry for the cluster; nil for a direct route.
 	Entry *clusterset.Member
+	// Seen is when a cluster that is lost to its hub, or with it, was last seen otherwise, and
+	// Elsewhere whether another replica sees it now, and this one does not.
+	Seen      time.Time
+	Elsewhere bool
+}
+
+// Lost reports whether a cluster that a hub relays is lost as far as the hub is concerned.
+func (r Route[K]) Lost() bool {
+	return r.Entry != nil && (r.State == clusterset.MemberLost || !r.Seen.IsZero())
 }
 
 // Same reports whether two routes lead through the same source in the same state.

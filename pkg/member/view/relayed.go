@@ -35,7 +35,9 @@ type Relay struct {
 	// whether the feed of the hub is.
 	Exports, Endpoints int32
 	Complete           bool
-	Allocation         *metav1.Condition
+	// ReachedElsewhere is set if the hub does not see the cluster, but another replica does.
+	ReachedElsewhere bool
+	Allocation       *metav1.Condition
 	// Previous are the conditions of the entry before, for their transition times.
 	Previous []metav1.Condition
 }
@@ -49,7 +51,7 @@ func Relayed(r Relay, now time.Time) *clusterset.Member {
 	entry.Status = clusterset.MemberStatus{
 		ClusterID: r.ClusterID, ClusterUID: reported.ClusterUID, ClusterSet: reported.ClusterSet, IDClaimedAt: reported.IDClaimedAt,
 		State: r.State, Path: r.Path, LastSeen: Timestamp(r.LastSeen), TTLSeconds: int32(r.TTL / time.Second), LostPolicy: r.LostPolicy,
-		Exports: r.Exports, Endpoints: r.Endpoints, Synced: reported.Synced && r.Complete,
+		Exports: r.Exports, Endpoints: r.Endpoints, Synced: reported.Synced && r.Complete && !r.ReachedElsewhere,
 	}
 	if validation.ValidateLostPolicy(reported.LostPolicy) == nil {
 		entry.Status.LostPolicy = reported.LostPolicy
@@ -83,6 +85,12 @@ var requestReasons = sets.New("Unreachable", "Unauthorized", "Forbidden", "NotIn
 // reported returns a condition of the hub, nil if the hub does not report it. The reason
 // is one that is known here, and the message does not repeat that of the hub.
 func (r Relay) reported(conditionType string) *metav1.Condition {
+	if conditionType == clusterset.MemberSynced && r.ReachedElsewhere {
+		return &metav1.Condition{
+			Type: conditionType, Status: metav1.ConditionUnknown, Reason: clusterset.ReasonReachedElsewhere,
+			Message: fmt.Sprintf("hub %q does not reach the cluster, but another replica of mcs-apiserver does without the hub, and may know newer exports; what is imported from the cluster stays as it is: check the network of this Pod", r.Hub),
+		}
+	}
 	found := meta.FindStatusCondition(r.Entry.Status.Conditions, conditionType)
 	if found == nil {
 		return nil
