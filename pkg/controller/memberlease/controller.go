@@ -226,7 +226,9 @@ func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, l
 		return existing // another replica just saw another cluster with this ID
 	case held.Lost && !seen.Lost && later > 0:
 		return sighting.Record(existing, seen, ttl)
-	case !held.Lost && seen.Lost && (ahead || later >= 0): // the server knows the newest sighting
+	case !held.Lost && seen.Lost && (ahead || later >= -maxSkew):
+		// The server knows the newest sighting: one that it does not know is later by the TTL, not
+		// by what the clock of another replica may be ahead.
 		held.Lost = true
 		return sighting.Record(existing, held, ttl)
 	case ptr.Deref(existing.Spec.LeaseDurationSeconds, 0) != ttl:

@@ -92,6 +92,8 @@ func TestDesiredLease(t *testing.T) {
 		{name: "renewed in the future", existing: lease(2*time.Hour+maxSkew+1, 60), entry: member(connected, 2*time.Hour, 60), want: lease(2*time.Hour, 60)},
 		{name: "lost, and renewed in the future", existing: lease(48*time.Hour, 60), entry: member(lost, time.Hour, 60), want: lease(time.Hour, 60, markedLost)},
 		{name: "lost by now", existing: lease(time.Minute, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost)},
+		{name: "lost, and renewed by a clock that is ahead", existing: lease(time.Minute+maxSkew, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute+maxSkew, 60, markedLost)},
+		{name: "lost, but seen since", existing: lease(time.Minute+2*maxSkew, 60), entry: member(lost, time.Minute, 60), want: lease(time.Minute+2*maxSkew, 60), kept: true},
 		{name: "lost for long", existing: lease(time.Minute, 60, markedLost), entry: member(lost, time.Minute, 60), want: lease(time.Minute, 60, markedLost), kept: true},
 		{name: "lost to a server that does not know of the newest sighting", existing: lease(time.Minute, 60), entry: member(lost, 0, 60), want: lease(time.Minute, 60), kept: true},
 		{name: "not lost to a server that was just started", existing: lease(time.Minute, 60, markedLost), entry: member(connected, time.Minute, 60), want: lease(time.Minute, 60, markedLost), kept: true},
