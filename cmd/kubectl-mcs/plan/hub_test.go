@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,7 +49,7 @@ func TestJoinWithHub(t *testing.T) {
 		peers("east", AddMembers, "west", "north"), peers("west", AddMembers, "east"), peers("north", AddMembers, "east"),
 		{Context: "west", Action: AllowRelay, Value: "north", Peers: []string{"east"}}, {Context: "north", Action: AllowRelay, Value: "west", Peers: []string{"east"}},
 		{Context: "east", Action: AllowCIDRs, Value: "10.2.0.0/16", Peers: []string{"west"}}, {Context: "east", Action: AllowCIDRs, Value: "10.3.0.0/16", Peers: []string{"north"}},
-		{Context: "west", Action: AllowCIDRs, Value: "10.1.0.0/16", Peers: []string{"east"}}, {Context: "north", Action: AllowCIDRs, Value: "10.1.0.0/16", Peers: []string{"east"}},
+		{Context: "west", Action: AllowCIDRs, Value: "10.1.0.0/16,10.3.0.0/16", Peers: []string{"east"}}, {Context: "north", Action: AllowCIDRs, Value: "10.1.0.0/16,10.2.0.0/16", Peers: []string{"east"}},
 		{Context: "east", Action: AssignCIDRs, Value: "243.1.0.0/16"}, {Context: "west", Action: AssignCIDRs, Value: "243.2.0.0/16"}, {Context: "north", Action: AssignCIDRs, Value: "243.3.0.0/16"},
 		{Context: "east", Action: JoinClusterSet, Value: "production"}, {Context: "west", Action: JoinClusterSet, Value: "production"}, {Context: "north", Action: JoinClusterSet, Value: "production"},
 		peers("east", RecordJoinTimes, "west", "north"), peers("west", RecordJoinTimes, "east"), peers("north", RecordJoinTimes, "east"),
@@ -97,5 +98,76 @@ func TestJoinWithHubAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"east: relay other clusters to south", "west: let east relay north,far,south", "south: let east relay west,north"}, got); diff != "" {
 		t.Errorf("unexpected steps (-want +got):\n%s", diff)
+	}
+}
+
+// R424: what the Secret of a hub allows holds for all clusters that it relays, so it has the
+// CIDRs of all of them, or it stays as it is.
+func TestAllowedCIDRsOfHub(t *testing.T) {
+	in := func(id, cidrs string) func(*Cluster) {
+		return func(c *Cluster) {
+			allowed := c.Members[id]
+			allowed.AllowedCIDRs = cidrs
+			c.Members[id] = allowed
+		}
+	}
+	for _, test := range []struct {
+		name              string
+		hub               bool
+		relay, before     string
+		east, west, north string
+		// want is what west allows east.
+		want    string
+		warning string
+	}{
+		{name: "all", hub: true, relay: "north", east: "10.1.0.0/16", west: "10.2.0.0/16", north: "10.3.0.0/16", want: "10.1.0.0/16,10.3.0.0/16"},
+		{name: "the same", hub: true, relay: "north", before: "10.3.0.0/16,10.1.0.0/16", east: "10.1.0.0/16", north: "10.3.0.0/16"},
+		{name: "replaced", hub: true, relay: "north", before: "10.9.0.0/16", east: "10.1.0.0/16", north: "10.3.0.0/16", want: "10.1.0.0/16,10.3.0.0/16"},
+		{name: "of the hub only", hub: true, relay: "north", east: "10.1.0.0/16", warning: `context "west": hub "east" gets no allowed-cidrs, because those of north are not known`},
+		{name: "of a relayed cluster only", hub: true, relay: "north", before: "10.1.0.0/16", north: "10.3.0.0/16", want: "10.1.0.0/16,10.3.0.0/16"},
+		{name: "a cluster is added", hub: true, before: "10.1.0.0/16", warning: `context "west": endpoints of north, which hub "east" relays, are refused if they are not in 10.1.0.0/16`},
+		{name: "relays others", hub: true, relay: "north,far", east: "10.1.0.0/16", north: "10.3.0.0/16", warning: "because those of far are not known"},
+		{name: "relays others, within", hub: true, relay: "north,far", before: "10.9.0.0/16", east: "10.1.0.0/16", north: "10.3.0.0/16", want: "10.9.0.0/16,10.1.0.0/16,10.3.0.0/16"},
+		{name: "relays everything", hub: true, relay: "*", east: "10.1.0.0/16", north: "10.3.0.0/16", warning: "because those of * are not known"},
+		{name: "relays everything, within", hub: true, relay: "*", before: "10.9.0.0/16", north: "10.3.0.0/16", want: "10.9.0.0/16,10.3.0.0/16"},
+		{name: "joined without the flag", relay: "far", east: "10.1.0.0/16", warning: "because those of far are not known"},
+		{name: "joined without the flag, within", relay: "far", before: "10.9.0.0/16", east: "10.1.0.0/16", want: "10.9.0.0/16,10.1.0.0/16"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			west := with(member("west", "east", "north"), lets("east", test.relay), in("east", test.before), allows(test.west))
+			delete(west.Known, "north")
+			clusters := []Cluster{
+				with(member("east", "west", "north"), func(c *Cluster) { c.Hub = test.hub }, allows(test.east)), west, with(member("north", "east", "west"), allows(test.north)),
+			}
+			planned, err := Join("production", clusters, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := planned.value(west, AllowCIDRs, "east"); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			var warnings []string
+			for _, warning := range planned.Warnings {
+				if strings.HasPrefix(warning, `context "west": `) {
+					warnings = append(warnings, warning)
+				}
+			}
+			if got := strings.Join(warnings, "\n"); (got == "") != (test.warning == "") || !strings.Contains(got, test.warning) {
+				t.Errorf("got warnings %q, want %q", got, test.warning)
+			}
+		})
+	}
+}
+
+// R424, R335: the command of the note makes no other members.
+func TestNoteOfHub(t *testing.T) {
+	clusters := []Cluster{newCluster("west", allows("10.2.0.0/16")), newCluster("east", hub), newCluster("north")}
+	planned, err := Join("production", clusters, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const command = "`kubectl mcs join --clusterset production west east north --hub east --allowed-cidrs west=10.2.0.0/16 --allowed-cidrs east=CIDR,... --allowed-cidrs north=CIDR,...`"
+	if len(planned.Notes) != 1 || !strings.Contains(planned.Notes[0], "no allowed-cidrs of east (in west, north), north (in east)") || !strings.Contains(planned.Notes[0], command) {
+		t.Errorf("got notes %q", planned.Notes)
 	}
 }

@@ -4,15 +4,19 @@
 package membership
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -162,12 +166,30 @@ func TestClustersJoinFromWrittenFiles(t *testing.T) {
 func TestClustersJoinWithHub(t *testing.T) {
 	ns := clusters.CreateNamespace(t, "hub")
 	t.Cleanup(func() { leave(t, "east", "west", "north") })
-	args := []string{"mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "east=east", "--id", "west=west", "--id", "north=north", "--hub", "east"}
-	expect.Contains(t, kubectl(t, args...), "✓ east: relay other clusters to west, north", "✓ west: let east relay north")
+	args := []string{
+		"mcs", "join", "--clusterset", clusterSet, "east", "west", "north", "--id", "east=east", "--id", "west=west", "--id", "north=north", "--hub", "east",
+		"--allowed-cidrs", "east=10.8.0.0/16", "--allowed-cidrs", "west=10.7.0.0/16,10.9.0.0/16", "--allowed-cidrs", "north=10.9.0.0/16",
+	}
+	expect.Contains(t, kubectl(t, args...), "✓ east: relay other clusters to west, north", "✓ west: let east relay north", "✓ west: allow endpoints of east in 10.8.0.0/16,10.9.0.0/16")
 	export(t, north(), ns, "web")
 	west().AwaitImport(t, ns, "web", "north")
 	export(t, west(), ns, "other")
 	north().AwaitImport(t, ns, "other", "west")
+	// What the Secret of the hub allows holds for what it relays.
+	expect.Eventually(t, "endpoints of north are imported in west", func(ctx context.Context) error {
+		imported, err := west().Kubernetes.DiscoveryV1().EndpointSlices(ns).List(ctx, metav1.ListOptions{LabelSelector: "multicluster.kubernetes.io/service-name=web"})
+		if err != nil {
+			return err
+		}
+		for i := range imported.Items {
+			for _, endpoint := range imported.Items[i].Endpoints {
+				if slices.Contains(endpoint.Addresses, "10.9.0.1") {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("got %+v", imported.Items)
+	})
 	if secrets := kubectl(t, "--context", "west", "get", "secret", "-n", "mcs-system", "--field-selector", clusterset.MemberSecretSelector(), "-o", "name"); strings.TrimSpace(secrets) != "secret/member-east" {
 		t.Errorf("west has %s", secrets)
 	}

@@ -45,6 +45,7 @@ before they withdraw them. Without, all of them are withdrawn after the TTL.
 
 With --hub, the other clusters are members of the hub only, and read what the others export
 through it: the hub speaks for all of them. To add a cluster later, name all clusters again.
+Then give --allowed-cidrs for all clusters or for none: those of the hub hold for what it relays.
 
 With --check, join changes nothing, and prints whether the clusters are ready:
   ✓  the check passed
