@@ -20,17 +20,25 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
+// AcceptOptions are what the user allows an invitation to change.
+type AcceptOptions struct {
+	// Repoint lets a member get another server or certificate authority.
+	Repoint bool
+	// Replace lets a member get other allowed CIDRs and allocation CIDRs than are recorded.
+	Replace bool
+}
+
 // Accept plans how a cluster makes the cluster that invites it a member. The namespace is that
-// of its installation. The error lists all problems. Without repoint, a member does not get
-// another server or certificate authority.
-func Accept(invitation Invitation, own Cluster, namespace string, now time.Time, repoint bool) (Plan, error) {
+// of its installation. The error lists all problems. What this cluster recorded of a member
+// is kept unless the options say otherwise.
+func Accept(invitation Invitation, own Cluster, namespace string, now time.Time, options AcceptOptions) (Plan, error) {
 	errs := []error{
 		invitation.checkAddress(own, namespace, now), invitation.checkIdentity(own), invitation.checkAllocation(own),
 	}
 	if err := checkServer(invitation.Access.Server); err != nil {
 		errs = append(errs, fmt.Errorf("%w: ask for another invitation, with --server", err))
 	}
-	if !repoint {
+	if !options.Repoint {
 		errs = append(errs, invitation.checkRepointing(own))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -38,12 +46,74 @@ func Accept(invitation Invitation, own Cluster, namespace string, now time.Time,
 	}
 	peers := []string{invitation.ID}
 	planned := Plan{Steps: []Step{{Context: own.Context, Action: AddMembers, Peers: peers}}}
+	recorded := invitation.recorded(own, options.Replace)
+	planned.Steps = append(planned.Steps, recordAgain(own, recorded)...)
 	if own.ClusterSet == "" {
 		planned.Steps = append(planned.Steps, Step{Context: own.Context, Action: JoinClusterSet, Value: invitation.ClusterSet()})
 	}
 	planned.Steps = append(planned.Steps, Step{Context: own.Context, Action: WaitForMembers, Peers: peers})
-	planned.Warnings = invitation.overlappingNetworks(own)
+	planned.Warnings = slices.Concat(invitation.kept(own, recorded), invitation.overlappingNetworks(own, recorded))
 	return planned, nil
+}
+
+// recorded returns what the member Secret of the inviting cluster records when the invitation
+// is accepted. What this cluster recorded before was decided here: a later invitation cannot
+// make the member older, and changes its CIDRs only if they are to be replaced. It never
+// removes them.
+func (i Invitation) recorded(own Cluster, replace bool) Membership {
+	told := i.told()
+	existing, isMember := own.Members[i.ID]
+	if !isMember {
+		return told
+	}
+	latest := LatestJoinTime([]Cluster{own, {Members: map[string]Member{i.ID: {JoinedAt: told.JoinedAt}}}}, i.ID)
+	if latest == LatestJoinTime([]Cluster{own}, i.ID) {
+		latest = existing.JoinedAt
+	}
+	recorded := Membership{ID: i.ID, JoinedAt: latest, AllowedCIDRs: existing.AllowedCIDRs, AllocationCIDRs: existing.AllocationCIDRs}
+	if recorded.AllocationCIDRs == "" || replace && told.AllocationCIDRs != "" {
+		recorded.AllocationCIDRs = told.AllocationCIDRs
+	}
+	if recorded.AllowedCIDRs == "" || replace {
+		inviting := Cluster{ID: i.ID, AllowedCIDRs: told.AllowedCIDRs}
+		value, _ := newExporters([]Cluster{own, inviting}, own, inviting).allow()
+		recorded.AllowedCIDRs = cmp.Or(value, recorded.AllowedCIDRs)
+	}
+	return recorded
+}
+
+// recordAgain plans how a cluster changes what it recorded of a member.
+func recordAgain(own Cluster, recorded Membership) []Step {
+	existing, isMember := own.Members[recorded.ID]
+	if !isMember {
+		return nil // the Secret is created with everything
+	}
+	var steps []Step
+	record := func(action Action, value, before string, same bool) {
+		if value != "" && !same {
+			steps = append(steps, Step{Context: own.Context, Action: action, Value: value, Before: before, Peers: []string{recorded.ID}})
+		}
+	}
+	record(AllowCIDRs, recorded.AllowedCIDRs, existing.AllowedCIDRs, sameCIDRs(recorded.AllowedCIDRs, existing.AllowedCIDRs))
+	record(RecordCIDRs, recorded.AllocationCIDRs, existing.AllocationCIDRs, recorded.AllocationCIDRs == existing.AllocationCIDRs)
+	record(RecordJoinTimes, recorded.JoinedAt, existing.JoinedAt, recorded.JoinedAt == existing.JoinedAt)
+	return steps
+}
+
+// kept warns about values of an invitation that do not replace recorded ones.
+func (i Invitation) kept(own Cluster, recorded Membership) []string {
+	var warnings []string
+	told, existing := i.told(), own.Members[i.ID]
+	if told.AllowedCIDRs != "" && recorded.AllowedCIDRs == "" {
+		warnings = append(warnings, fmt.Sprintf("the allowed CIDRs of the invitation, %s, are not recorded, because member %q may relay other clusters (%s), whose endpoints would be refused: set %s in its Secret to the CIDRs of all of them",
+			told.AllowedCIDRs, i.ID, existing.RelayFor, clusterset.MemberSecretAllowedCIDRs))
+	} else if told.AllowedCIDRs != "" && existing.AllowedCIDRs == recorded.AllowedCIDRs && !sameCIDRs(told.AllowedCIDRs, recorded.AllowedCIDRs) {
+		warnings = append(warnings, fmt.Sprintf("member %q keeps the allowed CIDRs %s, although the invitation has %s: to replace them, repeat the command with --replace", i.ID, recorded.AllowedCIDRs, told.AllowedCIDRs))
+	}
+	if told.AllocationCIDRs != "" && existing.AllocationCIDRs == recorded.AllocationCIDRs && canonical(told.AllocationCIDRs) != canonical(recorded.AllocationCIDRs) {
+		warnings = append(warnings, fmt.Sprintf("member %q keeps the allocation CIDRs %s, although the invitation has %s: to replace them, repeat the command with --replace", i.ID, recorded.AllocationCIDRs, told.AllocationCIDRs))
+	}
+	return warnings
 }
 
 // checkAddress checks that the invitation is for this cluster, and in time.
@@ -117,9 +187,12 @@ func (i Invitation) checkAllocation(own Cluster) error {
 
 // overlappingNetworks warns about Pod networks that overlap. It is not an error, because
 // clusters may have a common Pod network.
-func (i Invitation) overlappingNetworks(own Cluster) []string {
-	theirs := parsePrefixes(i.value(clusterset.MemberSecretAllowedCIDRs))
+func (i Invitation) overlappingNetworks(own Cluster, recorded Membership) []string {
+	theirs := parsePrefixes(recorded.AllowedCIDRs)
 	if len(theirs) == 0 {
+		if i.told().AllowedCIDRs != "" {
+			return nil // there is a warning already
+		}
 		return []string{fmt.Sprintf("the invitation has no %s: whether the Pod networks overlap is not checked, and endpoints of %s are withdrawn when it is silent for its TTL (60s by default), whether they answer or not",
 			clusterset.MemberSecretAllowedCIDRs, i.ID)}
 	}

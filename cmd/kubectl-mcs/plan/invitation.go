@@ -187,17 +187,40 @@ func (i Invitation) value(key string) string { return strings.TrimSpace(string(i
 // all members.
 func (i Invitation) Objects() []runtime.Object { return []runtime.Object{i.Secret, i.Claim} }
 
-// Facts returns what a cluster that accepts the invitation trusts, as rows of a table. Those
-// of the inviting and of the invited cluster can be compared.
-func (i Invitation) Facts() [][]string {
+// told returns what the invitation says about the inviting cluster, lists without empty items.
+func (i Invitation) told() Membership {
+	list := func(key string) string { return strings.Join(clusterset.SplitList(i.value(key)), ",") }
+	return Membership{
+		ID: i.ID, JoinedAt: i.value(clusterset.MemberSecretJoinedAt),
+		AllowedCIDRs: list(clusterset.MemberSecretAllowedCIDRs), AllocationCIDRs: list(clusterset.MemberSecretAllocationCIDRs),
+	}
+}
+
+// Facts returns what a cluster that has no such member trusts when it accepts the invitation,
+// as rows of a table. Those of the inviting and of the invited cluster can be compared.
+func (i Invitation) Facts() [][]string { return i.facts(i.told()) }
+
+// FactsIn returns what this cluster trusts when it accepts the invitation.
+func (i Invitation) FactsIn(own Cluster, options AcceptOptions) [][]string {
+	return i.facts(i.recorded(own, options.Replace))
+}
+
+func (i Invitation) facts(recorded Membership) [][]string {
+	told := i.told()
+	describe := func(recorded, told, unset string) string {
+		if recorded == told {
+			return cmp.Or(told, unset)
+		}
+		return fmt.Sprintf("%s in this cluster (the invitation says %s)", cmp.Or(recorded, unset), cmp.Or(told, unset))
+	}
 	return [][]string{
 		{"ClusterSet:", i.ClusterSet()},
 		{"Server:", i.Access.Server},
 		{"Certificate authority:", strings.Join(Fingerprints(i.Access.CA), ", ")},
 		{"Token:", fmt.Sprintf("for cluster %s, valid until %s", i.Invited, i.Expires.UTC().Format(time.RFC3339))},
-		{"Allowed CIDRs:", cmp.Or(i.value(clusterset.MemberSecretAllowedCIDRs), "all addresses")},
-		{"Allocation CIDRs:", cmp.Or(i.value(clusterset.MemberSecretAllocationCIDRs), "those that it claims")},
-		{"Joined at:", cmp.Or(i.value(clusterset.MemberSecretJoinedAt), "whenever it claims")},
+		{"Allowed CIDRs:", describe(recorded.AllowedCIDRs, told.AllowedCIDRs, "all addresses")},
+		{"Allocation CIDRs:", describe(recorded.AllocationCIDRs, told.AllocationCIDRs, "those that it claims")},
+		{"Joined at:", describe(recorded.JoinedAt, told.JoinedAt, "whenever it claims")},
 	}
 }
 

@@ -171,7 +171,7 @@ func TestAccept(t *testing.T) {
 		{name: "is in the ClusterSet", own: newCluster("west", in("production"), owns("243.2.0.0/16")), want: []Step{add, wait}},
 		{
 			name: "again", own: newCluster("west", in("production"), knows("east", "uid-east"), func(c *Cluster) {
-				c.Members["east"] = Member{Access: Access{Server: "https://east.example:6443"}, AllocationCIDRs: "243.1.0.0/16", AllowedCIDRs: "10.1.0.0/16", Secret: types.NamespacedName{Name: "member-east"}}
+				c.Members["east"] = Member{Access: Access{Server: "https://east.example:6443"}, JoinedAt: joinedAt, AllocationCIDRs: "243.1.0.0/16", AllowedCIDRs: "10.1.0.0/16", Secret: types.NamespacedName{Name: "member-east"}}
 			}),
 			want: []Step{add, wait},
 		},
@@ -189,7 +189,7 @@ func TestAccept(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			planned, err := Accept(newTestInvitation(t, test.changes...), test.own, "mcs-system", now, false)
+			planned, err := Accept(newTestInvitation(t, test.changes...), test.own, "mcs-system", now, AcceptOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,6 +203,96 @@ func TestAccept(t *testing.T) {
 				if !strings.Contains(planned.Warnings[i], want) {
 					t.Errorf("got warning %q, want %q", planned.Warnings[i], want)
 				}
+			}
+		})
+	}
+}
+
+// R419: what this cluster recorded of a member is kept, and what changes is shown.
+func TestAcceptAgain(t *testing.T) {
+	told := func(joined, allowed, allocation string) func(*Membership) {
+		return func(m *Membership) { m.JoinedAt, m.AllowedCIDRs, m.AllocationCIDRs = joined, allowed, allocation }
+	}
+	for _, test := range []struct {
+		name     string
+		existing Member
+		told     func(*Membership)
+		replace  bool
+		want     []string
+		warnings []string
+		facts    []string
+	}{
+		{
+			name: "the same", existing: Member{JoinedAt: joinedAt, AllowedCIDRs: "10.1.0.0/16", AllocationCIDRs: "243.1.0.0/16"}, told: told("2026-01-01T00:00:00Z", "10.1.0.0/16", "243.1.0.0/16"),
+			facts: []string{"10.1.0.0/16", "243.1.0.0/16", joinedAt},
+		},
+		{
+			name: "forged", existing: Member{JoinedAt: joinedAt, AllowedCIDRs: "10.100.0.0/16", AllocationCIDRs: "243.1.0.0/16"}, told: told("2000-01-01T00:00:00Z", "0.0.0.0/0", "243.0.0.0/8"),
+			warnings: []string{`member "east" keeps the allowed CIDRs 10.100.0.0/16, although the invitation has 0.0.0.0/0: to replace them, repeat the command with --replace`, `member "east" keeps the allocation CIDRs 243.1.0.0/16, although the invitation has 243.0.0.0/8`},
+			facts:    []string{"10.100.0.0/16 in this cluster (the invitation says 0.0.0.0/0)", "243.1.0.0/16 in this cluster (the invitation says 243.0.0.0/8)", joinedAt + " in this cluster (the invitation says 2000-01-01T00:00:00Z)"},
+		},
+		{
+			name: "replaced", replace: true, existing: Member{JoinedAt: joinedAt, AllowedCIDRs: "10.100.0.0/16", AllocationCIDRs: "243.1.0.0/16"}, told: told("2000-01-01T00:00:00Z", "10.1.0.0/16", "none"),
+			want:  []string{"allow endpoints of east in 10.1.0.0/16 instead of 10.100.0.0/16", "record that east has no allocation CIDR instead of 243.1.0.0/16"},
+			facts: []string{"10.1.0.0/16", "none", joinedAt + " in this cluster (the invitation says 2000-01-01T00:00:00Z)"},
+		},
+		{
+			name: "nothing told", replace: true, existing: Member{JoinedAt: joinedAt, AllowedCIDRs: "10.100.0.0/16", AllocationCIDRs: "243.1.0.0/16"}, told: told("", "", ""),
+			facts: []string{"10.100.0.0/16 in this cluster (the invitation says all addresses)", "243.1.0.0/16 in this cluster (the invitation says those that it claims)", joinedAt + " in this cluster (the invitation says whenever it claims)"},
+		},
+		{
+			name: "nothing recorded", told: told(joinedAt, "10.1.0.0/16", "243.1.0.0/16"),
+			want:  []string{"allow endpoints of east in 10.1.0.0/16", "record allocation CIDR 243.1.0.0/16 of east", "record that east joined at 2026-01-01T00:00:00Z"},
+			facts: []string{"10.1.0.0/16", "243.1.0.0/16", joinedAt},
+		},
+		{
+			name: "joined again", existing: Member{JoinedAt: "2026-01-01T01:00:00+01:00", AllowedCIDRs: "10.1.0.0/16", AllocationCIDRs: "243.1.0.0/16"}, told: told("2026-02-01T00:00:00Z", "10.1.0.0/16", "243.1.0.0/16"),
+			want:  []string{"record that east joined at 2026-02-01T00:00:00Z instead of 2026-01-01T01:00:00+01:00"},
+			facts: []string{"10.1.0.0/16", "243.1.0.0/16", "2026-02-01T00:00:00Z"},
+		},
+		{
+			name: "hub", existing: Member{JoinedAt: joinedAt, AllocationCIDRs: "243.1.0.0/16", RelayFor: "north"}, told: told(joinedAt, "10.1.0.0/16", "243.1.0.0/16"),
+			warnings: []string{`the allowed CIDRs of the invitation, 10.1.0.0/16, are not recorded, because member "east" may relay other clusters (north)`},
+			facts:    []string{"all addresses in this cluster (the invitation says 10.1.0.0/16)", "243.1.0.0/16", joinedAt},
+		},
+		{
+			name: "hub, replaced", replace: true, existing: Member{JoinedAt: joinedAt, AllowedCIDRs: "10.3.0.0/16", AllocationCIDRs: "243.1.0.0/16", RelayFor: "north"}, told: told(joinedAt, "10.1.0.0/16", "243.1.0.0/16"),
+			want:  []string{"allow endpoints of east in 10.3.0.0/16,10.1.0.0/16 instead of 10.3.0.0/16"},
+			facts: []string{"10.3.0.0/16,10.1.0.0/16 in this cluster (the invitation says 10.1.0.0/16)", "243.1.0.0/16", joinedAt},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.existing.Access, test.existing.Secret = Access{Server: "https://east.example:6443"}, types.NamespacedName{Name: "member-east"}
+			own := newCluster("west", in("production"), knows("east", "uid-east"), func(c *Cluster) { c.Members["east"] = test.existing })
+			invitation, options := newTestInvitation(t, test.told), AcceptOptions{Replace: test.replace}
+			planned, err := Accept(invitation, own, "mcs-system", now, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, step := range planned.Steps {
+				got = append(got, step.String())
+			}
+			if diff := cmp.Diff(append(append([]string{"add member east"}, test.want...), "wait for connection to east"), got); diff != "" {
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
+			}
+			if len(planned.Warnings) != len(test.warnings) {
+				t.Fatalf("got warnings %q", planned.Warnings)
+			}
+			for i, want := range test.warnings {
+				if !strings.Contains(planned.Warnings[i], want) {
+					t.Errorf("got warning %q, want %q", planned.Warnings[i], want)
+				}
+			}
+			var facts []string
+			for _, row := range invitation.FactsIn(own, options) {
+				switch row[0] {
+				case "Allowed CIDRs:", "Allocation CIDRs:", "Joined at:":
+					facts = append(facts, row[1])
+				}
+			}
+			if diff := cmp.Diff(test.facts, facts); diff != "" {
+				t.Errorf("unexpected facts (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -241,18 +331,18 @@ func TestAcceptIsRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			invitation := newTestInvitation(t, test.changes...)
-			_, err := Accept(invitation, test.own, "mcs-system", now.Add(test.later), false)
+			_, err := Accept(invitation, test.own, "mcs-system", now.Add(test.later), AcceptOptions{})
 			for _, want := range test.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got error %v, want %q", err, want)
 				}
 			}
-			if _, err := Accept(invitation, test.own, "mcs-system", now.Add(test.later), true); (err == nil) != test.repoint {
+			if _, err := Accept(invitation, test.own, "mcs-system", now.Add(test.later), AcceptOptions{Repoint: true, Replace: true}); (err == nil) != test.repoint {
 				t.Errorf("with --repoint: got error %v", err)
 			}
 		})
 	}
-	_, err := Accept(newTestInvitation(t), newCluster("west"), "services", now, false)
+	_, err := Accept(newTestInvitation(t), newCluster("west"), "services", now, AcceptOptions{})
 	if err == nil || !strings.Contains(err.Error(), `the Secret is for namespace "mcs-system", but mcs-apiserver is installed in "services": ask for an invitation with this namespace (--namespace)`) {
 		t.Errorf("another namespace: got error %v", err)
 	}

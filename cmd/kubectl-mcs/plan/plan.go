@@ -137,8 +137,8 @@ type Step struct {
 	// Context is the kubeconfig context of the cluster that is changed.
 	Context string `json:"context"`
 	Action  Action `json:"action"`
-	// Value is the cluster ID, the ClusterSet, the allocation CIDRs, the allowed CIDRs or the
-	// relayed clusters.
+	// Value is the cluster ID, the ClusterSet, the allocation CIDRs, the allowed CIDRs, the
+	// relayed clusters, or the time of joining, if an invitation says it.
 	Value string `json:"value,omitempty"`
 	// Before is the value that is replaced.
 	Before string `json:"before,omitempty"`
@@ -165,21 +165,21 @@ func (s Step) String() string {
 	case AllowRelay:
 		return "let " + peers + " relay " + s.Value
 	case AllowCIDRs:
-		if s.Before != "" {
-			return "allow endpoints of " + peers + " in " + s.Value + " instead of " + s.Before
-		}
-		return "allow endpoints of " + peers + " in " + s.Value
+		return "allow endpoints of " + peers + " in " + s.Value + s.instead()
 	case AssignCIDRs:
 		return "assign allocation CIDR " + s.Value
 	case JoinClusterSet:
 		return fmt.Sprintf("join ClusterSet %q", s.Value)
 	case RecordJoinTimes:
+		if s.Value != "" {
+			return "record that " + peers + " joined at " + s.Value + s.instead()
+		}
 		return "record when " + peers + " joined"
 	case RecordCIDRs:
 		if s.Value == clusterset.MemberSecretNoAllocationCIDRs {
-			return "record that " + peers + " has no allocation CIDR"
+			return "record that " + peers + " has no allocation CIDR" + s.instead()
 		}
-		return "record allocation CIDR " + s.Value + " of " + peers
+		return "record allocation CIDR " + s.Value + " of " + peers + s.instead()
 	case WaitForMembers:
 		return "wait for connection to " + peers
 	case LeaveClusterSet:
@@ -194,6 +194,14 @@ func (s Step) String() string {
 		return "wait until shared ClusterSet IPs decided by " + peers + " are given up"
 	}
 	return string(s.Action)
+}
+
+// instead names the value that is replaced.
+func (s Step) instead() string {
+	if s.Before == "" {
+		return ""
+	}
+	return " instead of " + s.Before
 }
 
 // Plan is a list of steps in the order in which they are carried out.

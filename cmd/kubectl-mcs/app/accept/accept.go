@@ -31,8 +31,12 @@ invitation describes.
 
 What this cluster is going to trust is shown: compare the server and the fingerprint of the
 certificate authority with those that invite printed. Then accept applies the invitation,
-with the same effect as kubectl apply, and waits until this cluster reads from the other
-one. If this cluster is not in a ClusterSet, it joins that of the invitation.
+and waits until this cluster reads from the other one. If this cluster is not in a ClusterSet,
+it joins that of the invitation.
+
+What this cluster recorded of an existing member is kept: a later invitation cannot make the
+member older, and changes its allowed CIDRs and allocation CIDRs only if none are recorded, or
+with --replace. All other keys of the member Secret are kept as well.
 
 The other cluster reads from this one when it has accepted an invitation in turn, see
 invite. Accept requires cluster-admin permissions in this cluster.`
@@ -48,9 +52,10 @@ const maxSize = 1 << 20
 
 type options struct {
 	*cluster.Factory
-	filename           string
-	yes, repoint, wait bool
-	timeout            time.Duration
+	filename  string
+	yes, wait bool
+	accepting plan.AcceptOptions
+	timeout   time.Duration
 }
 
 // NewCommand returns the command accept.
@@ -68,7 +73,8 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.filename, "filename", "f", "", "File with the invitation, or - to read it from standard input. Required.")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "If true, do not ask for confirmation.")
-	flags.BoolVar(&o.repoint, "repoint", false, "If true, an existing member may get another server address or certificate authority.")
+	flags.BoolVar(&o.accepting.Repoint, "repoint", false, "If true, an existing member may get another server address or certificate authority.")
+	flags.BoolVar(&o.accepting.Replace, "replace", false, "If true, an existing member gets the allowed CIDRs and allocation CIDRs of the invitation instead of those that this cluster recorded.")
 	flags.BoolVar(&o.wait, "wait", true, "If true, wait until this cluster reads from the other one.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
 	for _, err := range []error{cmd.MarkFlagRequired("filename"), cmd.MarkFlagFilename("filename", "yaml", "yml", "json")} {
@@ -96,7 +102,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	own := clusters[0]
-	planned, err := plan.Accept(invitation, own.Observed, own.Namespace, time.Now(), o.repoint)
+	planned, err := plan.Accept(invitation, own.Observed, own.Namespace, time.Now(), o.accepting)
 	warning, refusal := Ask(ctx, invitation)
 	if err := errors.Join(err, refusal); err != nil {
 		return fmt.Errorf("context %q: the invitation cannot be accepted, and nothing was changed:\n%w", name, err)
@@ -109,7 +115,7 @@ func (o *options) run(ctx context.Context) error {
 		planned.Steps = planned.Steps[:waits]
 	}
 	fmt.Fprintf(o.Streams.Out, "Invitation of cluster %s:\n", printer.Escape(invitation.ID))
-	if err := printer.WriteTable(o.Streams.Out, "  ", invitation.Facts()); err != nil {
+	if err := printer.WriteTable(o.Streams.Out, "  ", invitation.FactsIn(own.Observed, o.accepting)); err != nil {
 		return err
 	}
 	if _, err := membership.PrintPlan(o.Factory, planned, printer.Output{}, false, ""); err != nil {

@@ -141,6 +141,51 @@ func TestInvitationIsRefused(t *testing.T) {
 	}
 }
 
+// R419: what this cluster recorded of a member, and decided about it, is kept by a later
+// invitation, and is as before if that cannot be accepted.
+func TestMemberSecretIsKept(t *testing.T) {
+	invitation, file := newInvitation(t, "west", time.Hour)
+	const path = "/api/v1/namespaces/mcs-system/secrets"
+	former := invitation.Secret.DeepCopy()
+	former.Data["kubeconfig"] = []byte(strings.ReplaceAll(string(former.Data["kubeconfig"]), "token: ", "token: former"))
+	former.Data["joined-at"], former.Data["allowed-cidrs"], former.Data["service-limit"] = []byte("2026-02-01T00:00:00Z"), []byte("10.100.0.0/16"), []byte("7")
+	former.Annotations["clusterset.mcs-apiserver.io/ttl"] = "5m0s"
+	for _, test := range []struct {
+		name, fails string
+		args        []string
+		writes      []string
+		// kubeconfig and allowed are what the Secret has afterwards.
+		kubeconfig []byte
+		allowed    string
+	}{
+		{"kept", "", nil, []string{"PUT member-east", "POST clusterclaims"}, invitation.Secret.Data["kubeconfig"], "10.100.0.0/16"},
+		{"replaced", "", []string{"--replace"}, []string{"PUT member-east", "PUT member-east", "POST clusterclaims"}, invitation.Secret.Data["kubeconfig"], "10.1.0.0/16"},
+		{"rolled back", "POST clusterclaims", []string{"--replace"}, []string{"PUT member-east", "PUT member-east", "POST clusterclaims", "PUT member-east", "PUT member-east"}, former.Data["kubeconfig"], "10.100.0.0/16"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			west := commandtest.NewAPIServer(t, "west", func(objects map[string]any) {
+				objects[path], objects[path+"/member-east"] = commandtest.List("v1", "Secret", former.DeepCopy()), former.DeepCopy()
+			})
+			west.Refuse = commandtest.Failing(test.fails)
+			out, _, err := run(t, west, "", append(test.args, "-f", file, "--yes", "--wait=false")...)
+			if (err != nil) != (test.fails != "") {
+				t.Fatal(err)
+			}
+			if strings.Contains(out, "allow endpoints of east in 10.1.0.0/16 instead of 10.100.0.0/16") != (test.args != nil) {
+				t.Errorf("got output %s", out)
+			}
+			if diff := cmp.Diff(test.writes, west.Written()); diff != "" {
+				t.Errorf("unexpected writes (-want +got):\n%s", diff)
+			}
+			got, want := west.Object(path+"/member-east").(*corev1.Secret), former.DeepCopy()
+			want.Data["kubeconfig"], want.Data["allowed-cidrs"], want.CreationTimestamp = test.kubeconfig, []byte(test.allowed), got.CreationTimestamp
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("unexpected Secret (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // R419: a cluster that cannot join the ClusterSet does not keep the member either.
 func TestFailedAcceptanceIsRolledBack(t *testing.T) {
 	_, file := newInvitation(t, "west", time.Hour)

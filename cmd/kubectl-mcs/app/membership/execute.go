@@ -216,6 +216,12 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 	case plan.AllowCIDRs:
 		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretAllowedCIDRs, step.Value)
 		return rollback.list(), err
+	case plan.RecordJoinTimes:
+		if step.Value == "" {
+			break // what the peers say
+		}
+		rollback, err := c.recordInSecret(ctx, step.Peers[0], clusterset.MemberSecretJoinedAt, step.Value)
+		return rollback.list(), err
 	case plan.WaitForMembers:
 		return nil, c.waitForMembers(ctx, step.Peers, e.Timeout, e.Invitation != nil)
 	}
@@ -238,7 +244,7 @@ func (e *Execution) doForPeer(ctx context.Context, c *Cluster, action plan.Actio
 		rollback, err := createIfMissing(ctx, c.Kubernetes.RbacV1().ClusterRoleBindings(), plan.NewRelayBinding(c.Namespace, peer))
 		return rollback.list(), err
 	case plan.AddMembers, plan.RecordJoinTimes:
-		if e.Invitation != nil && e.Invitation.ID == peer {
+		if action == plan.AddMembers && e.Invitation != nil && e.Invitation.ID == peer {
 			rollback, err := c.applyMember(ctx, e.Invitation.Secret)
 			return rollback.list(), err
 		}

@@ -38,33 +38,43 @@ func (c *Cluster) addMember(ctx context.Context, peer *Cluster) (rollback, error
 	case existing == nil:
 		return createIfMissing(ctx, c.Kubernetes.CoreV1().Secrets(c.Namespace), wanted)
 	}
+	return c.replaceAccess(ctx, existing, wanted)
+}
+
+// replaceAccess replaces how a member is reached, and keeps all other content of its Secret.
+func (c *Cluster) replaceAccess(ctx context.Context, existing, wanted *corev1.Secret) (rollback, error) {
 	return c.updateSecret(ctx, existing, func(secret *corev1.Secret) {
 		secret.Data[clusterset.MemberSecretKubeconfig] = wanted.Data[clusterset.MemberSecretKubeconfig]
-		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterset.PeerLabel, id)
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterset.ClusterUIDAnnotation, string(peer.Observed.UID))
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterset.PeerLabel, memberIDOf(wanted))
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterset.ClusterUIDAnnotation, wanted.Annotations[clusterset.ClusterUIDAnnotation])
 	})
 }
 
 // fieldManager owns what the user accepted of an invitation.
 const fieldManager = "kubectl-mcs"
 
-// applyMember applies the member Secret of an invitation, like `kubectl apply`: keys that the
-// invitation does not have are kept, unless they are of an earlier one.
+// applyMember applies the member Secret of an invitation, like `kubectl apply`. Of one that
+// exists, only how the member is reached is replaced, as when clusters join: other steps of
+// the plan change what this cluster recorded.
 func (c *Cluster) applyMember(ctx context.Context, wanted *corev1.Secret) (rollback, error) {
 	existing, err := c.existingSecret(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
+	planned := len(c.memberSecrets[memberIDOf(wanted)]) > 0
+	switch {
+	case planned != (existing != nil):
+		return nil, fmt.Errorf("Secret %q was created or deleted meanwhile: repeat the command", wanted.Name)
+	case existing != nil:
+		return c.replaceAccess(ctx, existing, wanted)
+	}
 	secrets := c.Kubernetes.CoreV1().Secrets(c.Namespace)
 	apply := corev1apply.Secret(wanted.Name, c.Namespace).WithType(wanted.Type).WithLabels(wanted.Labels).WithAnnotations(wanted.Annotations).WithData(wanted.Data)
-	_, err = secrets.Apply(ctx, apply, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	_, err = secrets.Apply(ctx, apply, metav1.ApplyOptions{FieldManager: fieldManager})
 	if err != nil && !mayHaveSucceeded(err) {
 		return nil, err
 	}
-	if existing == nil {
-		return func(ctx context.Context) error { return deleteIfExists(ctx, secrets, wanted.Name) }, err
-	}
-	return c.restoreSecret(existing), err
+	return func(ctx context.Context) error { return deleteIfExists(ctx, secrets, wanted.Name) }, err
 }
 
 // existingSecret returns the Secret that another one is going to replace, nil if there is
