@@ -5,8 +5,10 @@ package app_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,13 +16,13 @@ import (
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
-	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/manifest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -98,6 +100,28 @@ func withNorth(objects map[string]any) {
 	objects[commandtest.ClusterSetPath+"namespaces/default/exportedendpointslices"] = commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "ExportedEndpointSlice")
 }
 
+// escaped returns YAML documents that have control characters as escape sequences: others
+// are not YAML.
+func escaped(t *testing.T, objects []runtime.Object) string {
+	t.Helper()
+	var documents strings.Builder
+	for _, object := range objects {
+		encoded, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range string(encoded) {
+			if unicode.IsPrint(r) {
+				documents.WriteRune(r)
+			} else {
+				fmt.Fprintf(&documents, `\u%04x`, r)
+			}
+		}
+		documents.WriteString("\n---\n")
+	}
+	return documents.String()
+}
+
 // R242
 func TestTextFromClustersIsEscaped(t *testing.T) {
 	servers := func(t *testing.T) map[string]string {
@@ -114,8 +138,8 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := manifest.File{Path: filepath.Join(t.TempDir(), "invitation.yaml"), Title: "Invitation", Objects: invitation.Objects()}
-	if err := manifest.Write([]manifest.File{file}); err != nil {
+	file := filepath.Join(t.TempDir(), "invitation.yaml")
+	if err := os.WriteFile(file, []byte(escaped(t, invitation.Objects())), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	seen := sets.New[string]()
@@ -126,7 +150,7 @@ func TestTextFromClustersIsEscaped(t *testing.T) {
 		"join east west --clusterset production --dry-run",
 		"join east west --clusterset production --check --server east=https://192.0.2.1 --request-timeout 1s", "join east west --clusterset production --check -o json --server east=https://192.0.2.1 --request-timeout 1s",
 		"join east west --clusterset production --id east=e --id west=w --server east=https://e.example --server west=https://w.example --output-dir " + t.TempDir(),
-		"invite west --context east --clusterset production --server https://e.example", "accept -f " + file.Path + " --context east",
+		"invite west --context east --clusterset production --server https://e.example", "accept -f " + file + " --context east",
 		"leave east --from west", "leave east --from west --dry-run", "leave --id north --from east,west", "expel north --from east,west",
 		"export web --context east", "unexport web --context east", "explain web --context east", "explain web --context east -o json",
 		"detach east --yes", "attach east --timeout 1s",
