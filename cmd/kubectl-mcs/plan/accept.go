@@ -32,8 +32,9 @@ type AcceptOptions struct {
 // of its installation. The error lists all problems. What this cluster recorded of a member
 // is kept unless the options say otherwise.
 func Accept(invitation Invitation, own Cluster, namespace string, now time.Time, options AcceptOptions) (Plan, error) {
+	recorded := invitation.recorded(own, options.Replace)
 	errs := []error{
-		invitation.checkAddress(own, namespace, now), invitation.checkIdentity(own), invitation.checkAllocation(own),
+		invitation.checkAddress(own, namespace, now), invitation.checkIdentity(own), invitation.checkAllocation(own), checkAllowedNetworks(own, recorded),
 	}
 	if err := checkServer(invitation.Access.Server); err != nil {
 		errs = append(errs, fmt.Errorf("%w: ask for another invitation, with --server", err))
@@ -46,7 +47,6 @@ func Accept(invitation Invitation, own Cluster, namespace string, now time.Time,
 	}
 	peers := []string{invitation.ID}
 	planned := Plan{Steps: []Step{{Context: own.Context, Action: AddMembers, Peers: peers}}}
-	recorded := invitation.recorded(own, options.Replace)
 	planned.Steps = append(planned.Steps, recordAgain(own, recorded)...)
 	if own.ClusterSet == "" {
 		planned.Steps = append(planned.Steps, Step{Context: own.Context, Action: JoinClusterSet, Value: invitation.ClusterSet()})
@@ -181,6 +181,28 @@ func (i Invitation) checkAllocation(own Cluster) error {
 			return fmt.Errorf("allocation CIDR %s of member %q overlaps %s of %s: one of them needs another ClusterClaim %s, and a new invitation",
 				a, id, b, i.ID, multicluster.ClusterSetIPCIDRClaim)
 		}
+	}
+	return nil
+}
+
+// checkAllowedNetworks checks that an invitation does not allow endpoints of the inviting cluster in
+// the networks of this one: mcs-apiserver refuses those in Pod CIDRs unless allowed CIDRs
+// contain them, so the inviting cluster could make clients here connect to any Pod. What was
+// recorded before was decided here.
+func checkAllowedNetworks(own Cluster, recorded Membership) error {
+	allowed := parsePrefixes(recorded.AllowedCIDRs)
+	if len(allowed) == 0 || sameCIDRs(recorded.AllowedCIDRs, own.Members[recorded.ID].AllowedCIDRs) {
+		return nil
+	}
+	onPurpose := fmt.Sprintf("if the clusters have a common Pod network, ask for one without --allowed-cidrs, and then set %s in its member Secret in this cluster", clusterset.MemberSecretAllowedCIDRs)
+	if own.NodesHidden {
+		return fmt.Errorf("whether the allowed CIDRs %s contain Pods of this cluster cannot be checked, because you may not list nodes: accept the invitation with this permission", recorded.AllowedCIDRs)
+	}
+	if cidr, network, overlaps := clustersetip.Overlap(allowed, parsePrefixes(strings.Join(own.PodCIDRs, ","))); overlaps {
+		return fmt.Errorf("allowed CIDR %s of %s overlaps Pod CIDR %s of this cluster: what it exports could lead to Pods of this cluster. Ask for an invitation with the CIDRs of its own Pods; %s", cidr, recorded.ID, network, onPurpose)
+	}
+	if cidr, network, overlaps := clustersetip.Overlap(allowed, parsePrefixes(strings.Join(own.ServiceCIDRs, ","))); overlaps {
+		return fmt.Errorf("allowed CIDR %s of %s overlaps Service CIDR %s of this cluster: ask for an invitation with the CIDRs of its own Pods", cidr, recorded.ID, network)
 	}
 	return nil
 }

@@ -22,11 +22,12 @@ func relaysTo(id string) func(*Cluster) {
 	}
 }
 
-func lets(id, relay string) func(*Cluster) {
+// lets lets east relay others.
+func lets(relay string) func(*Cluster) {
 	return func(c *Cluster) {
-		allowed := c.Members[id]
+		allowed := c.Members["east"]
 		allowed.RelayFor = relay
-		c.Members[id] = allowed
+		c.Members["east"] = allowed
 	}
 }
 
@@ -80,13 +81,13 @@ func TestJoinWithHub(t *testing.T) {
 // R424: joining again changes nothing, and a cluster can be added. What a cluster allows to be
 // relayed is kept.
 func TestJoinWithHubAgain(t *testing.T) {
-	east, west, north := with(member("east", "west", "north"), hub, relaysTo("west"), relaysTo("north")), with(member("west", "east"), lets("east", "north")), with(member("north", "east"), lets("east", "*"))
+	east, west, north := with(member("east", "west", "north"), hub, relaysTo("west"), relaysTo("north")), with(member("west", "east"), lets("north")), with(member("north", "east"), lets("*"))
 	recordNone([]Cluster{east, west, north})
 	planned, err := Join("production", []Cluster{east, west, north}, nil)
 	if err != nil || len(planned.Steps) > 0 || len(planned.Warnings) > 0 {
 		t.Errorf("got plan %+v, %v", planned, err)
 	}
-	planned, err = Join("production", []Cluster{east, with(west, lets("east", "north, far")), north, newCluster("south", knows("x", types.UID("x")))}, nil)
+	planned, err = Join("production", []Cluster{east, with(west, lets("north, far")), north, newCluster("south", knows("x", types.UID("x")))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,11 +105,11 @@ func TestJoinWithHubAgain(t *testing.T) {
 // R424: what the Secret of a hub allows holds for all clusters that it relays, so it has the
 // CIDRs of all of them, or it stays as it is.
 func TestAllowedCIDRsOfHub(t *testing.T) {
-	in := func(id, cidrs string) func(*Cluster) {
+	in := func(cidrs string) func(*Cluster) {
 		return func(c *Cluster) {
-			allowed := c.Members[id]
+			allowed := c.Members["east"]
 			allowed.AllowedCIDRs = cidrs
-			c.Members[id] = allowed
+			c.Members["east"] = allowed
 		}
 	}
 	for _, test := range []struct {
@@ -134,7 +135,7 @@ func TestAllowedCIDRsOfHub(t *testing.T) {
 		{name: "joined without the flag, within", relay: "far", before: "10.9.0.0/16", east: "10.1.0.0/16", want: "10.9.0.0/16,10.1.0.0/16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			west := with(member("west", "east", "north"), lets("east", test.relay), in("east", test.before), allows(test.west))
+			west := with(member("west", "east", "north"), lets(test.relay), in(test.before), allows(test.west))
 			delete(west.Known, "north")
 			clusters := []Cluster{
 				with(member("east", "west", "north"), func(c *Cluster) { c.Hub = test.hub }, allows(test.east)), west, with(member("north", "east", "west"), allows(test.north)),

@@ -177,11 +177,22 @@ func TestAccept(t *testing.T) {
 		},
 		{
 			name: "overlapping networks", own: newCluster("west", in("production"), func(c *Cluster) {
-				c.PodCIDRs = []string{"10.2.0.0/24", "10.1.7.0/24"}
+				c.PodCIDRs, c.ServiceCIDRs = []string{"10.2.0.0/24"}, []string{"10.96.0.0/12"}
 				c.Members["north"] = Member{AllowedCIDRs: "10.0.0.0/8"}
 			}),
 			want:     []Step{add, wait},
-			warnings: []string{"Pod CIDR of this cluster 10.1.7.0/24 and allowed CIDR 10.1.0.0/16 of east overlap", "allowed CIDR of member north 10.0.0.0/8 and allowed CIDR 10.1.0.0/16 of east overlap"},
+			warnings: []string{"allowed CIDR of member north 10.0.0.0/8 and allowed CIDR 10.1.0.0/16 of east overlap"},
+		},
+		{
+			name: "common Pod network, decided here", own: newCluster("west", in("production"), func(c *Cluster) {
+				c.PodCIDRs = []string{"10.1.7.0/24"}
+				c.Members["east"] = Member{Access: Access{Server: "https://east.example:6443"}, JoinedAt: joinedAt, AllocationCIDRs: "243.1.0.0/16", AllowedCIDRs: "10.1.0.0/16"}
+			}),
+			want: []Step{add, wait}, warnings: []string{"Pod CIDR of this cluster 10.1.7.0/24 and allowed CIDR 10.1.0.0/16 of east overlap"},
+		},
+		{
+			name: "unknown networks, nothing allowed", own: newCluster("west", in("production"), func(c *Cluster) { c.NodesHidden = true }), changes: []func(*Membership){func(m *Membership) { m.AllowedCIDRs = "" }},
+			want: []Step{add, wait}, warnings: []string{"the invitation has no allowed-cidrs"},
 		},
 		{
 			name: "unknown networks", own: newCluster("west", in("production")), changes: []func(*Membership){func(m *Membership) { m.AllowedCIDRs = "" }},
@@ -318,6 +329,12 @@ func TestAcceptIsRefused(t *testing.T) {
 		{name: "ID of another cluster", own: newCluster("west", in("production"), knows("east", "uid-other")), want: []string{`cluster ID "east" is in use by another member (UID "uid-other") than the inviting cluster (UID "uid-east")`}},
 		{name: "another name", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Secret = "coredns" }}, want: []string{`the Secret is named "coredns", but that of member "east" must be named "member-east"`}},
 		{name: "local server", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Access.Server = "https://localhost" }}, want: []string{`server "https://localhost" is only reachable from this machine: ask for another invitation, with --server`}},
+		{name: "own Pods", own: newCluster("west", func(c *Cluster) { c.PodCIDRs = []string{"10.2.0.0/24", "10.1.7.0/24"} }), want: []string{
+			"allowed CIDR 10.1.0.0/16 of east overlaps Pod CIDR 10.1.7.0/24 of this cluster: what it exports could lead to Pods of this cluster", "if the clusters have a common Pod network, ask for one without --allowed-cidrs, and then set allowed-cidrs in its member Secret",
+		}},
+		{name: "everything", own: newCluster("west", func(c *Cluster) { c.PodCIDRs = []string{"10.2.0.0/24"} }), changes: []func(*Membership){func(m *Membership) { m.AllowedCIDRs = "192.0.2.0/24,0.0.0.0/0" }}, want: []string{"allowed CIDR 0.0.0.0/0 of east overlaps Pod CIDR 10.2.0.0/24"}},
+		{name: "own Services", own: newCluster("west", func(c *Cluster) { c.ServiceCIDRs = []string{"10.1.128.0/20"} }), want: []string{"allowed CIDR 10.1.0.0/16 of east overlaps Service CIDR 10.1.128.0/20 of this cluster"}},
+		{name: "unknown Pods", own: newCluster("west", func(c *Cluster) { c.NodesHidden = true }), want: []string{"whether the allowed CIDRs 10.1.0.0/16 contain Pods of this cluster cannot be checked, because you may not list nodes"}},
 		{name: "own allocation CIDR", own: newCluster("west", in("production"), owns("243.1.128.0/17")), want: []string{"allocation CIDR 243.1.128.0/17 of this cluster overlaps 243.1.0.0/16 of east: delete the ClusterClaim clusterset-ip-cidr.mcs-apiserver.io here"}},
 		{name: "allocation CIDR of a member", own: newCluster("west", in("production"), records("north", "243.1.0.0/16")), want: []string{`allocation CIDR 243.1.0.0/16 of member "north" overlaps 243.1.0.0/16 of east`}},
 		{

@@ -38,6 +38,10 @@ type Cluster struct {
 	Connected map[string]bool
 	// PodCIDRs are the Pod CIDRs of the cluster's nodes, as far as nodes have them.
 	PodCIDRs []string
+	// NodesHidden is true if the user may not list nodes, so that PodCIDRs are unknown.
+	NodesHidden bool
+	// ServiceCIDRs are the Service CIDRs of the cluster, as far as they are known.
+	ServiceCIDRs []string
 	// Ranges are the ClusterSet IP ranges, and CIDRs are the cluster's allocation
 	// CIDRs. Both are empty if the cluster does not have them.
 	Ranges, CIDRs []string

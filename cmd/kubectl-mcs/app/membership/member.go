@@ -64,7 +64,7 @@ func (c *Cluster) applyMember(ctx context.Context, wanted *corev1.Secret) (rollb
 	planned := len(c.memberSecrets[memberIDOf(wanted)]) > 0
 	switch {
 	case planned != (existing != nil):
-		return nil, fmt.Errorf("Secret %q was created or deleted meanwhile: repeat the command", wanted.Name)
+		return nil, fmt.Errorf("member Secret %q was created or deleted meanwhile: repeat the command", wanted.Name)
 	case existing != nil:
 		return c.replaceAccess(ctx, existing, wanted)
 	}

@@ -90,6 +90,7 @@ func observe(ctx context.Context, c *cluster.Cluster, server string) (*Cluster, 
 		{observed.observeUID, cluster.KubernetesAdminAdvice},
 		{observed.observeClaims, cluster.MCSAdminAdvice},
 		{observed.observePodCIDRs, cluster.KubernetesAdminAdvice},
+		{observed.observeServiceCIDRs, cluster.KubernetesAdminAdvice},
 		{observed.observeSecrets, cluster.KubernetesAdminAdvice},
 		{observed.observeMembers, cluster.MCSAdminAdvice},
 		{observed.observeAccess, cluster.KubernetesAdminAdvice},
@@ -188,6 +189,7 @@ func (c *Cluster) observeClaims(ctx context.Context) error {
 func (c *Cluster) observePodCIDRs(ctx context.Context) error {
 	nodes, err := c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
+		c.Observed.NodesHidden = true
 		return nil
 	}
 	if err != nil {
@@ -195,6 +197,22 @@ func (c *Cluster) observePodCIDRs(ctx context.Context) error {
 	}
 	for i := range nodes.Items {
 		c.Observed.PodCIDRs = append(c.Observed.PodCIDRs, nodes.Items[i].Spec.PodCIDRs...)
+	}
+	return nil
+}
+
+// observeServiceCIDRs reads the Service CIDRs. Not every cluster has the API, nor every user
+// the permission; mcs-apiserver refuses endpoints in Service CIDRs in any case.
+func (c *Cluster) observeServiceCIDRs(ctx context.Context) error {
+	cidrs, err := c.Kubernetes.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range cidrs.Items {
+		c.Observed.ServiceCIDRs = append(c.Observed.ServiceCIDRs, cidrs.Items[i].Spec.CIDRs...)
 	}
 	return nil
 }

@@ -4,13 +4,18 @@
 package membership
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
@@ -189,5 +194,32 @@ func TestClaimsOfAllAcceptedMembersCount(t *testing.T) {
 		if claimCounts(&refused.Status) {
 			t.Errorf("refused claims of a member that is %s count", state)
 		}
+	}
+}
+
+// R420: the networks of this cluster are those of its nodes and Services. Users need not be
+// allowed to read them, but it is known whether they are.
+func TestNetworksAreObserved(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		denied error
+		want   plan.Cluster
+	}{
+		{"allowed", nil, plan.Cluster{PodCIDRs: []string{"10.2.0.0/24", "fd00:2::/64"}, ServiceCIDRs: []string{"10.96.0.0/12"}}},
+		{"forbidden", apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil), plan.Cluster{NodesHidden: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			west := newCluster("west", "west", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.2.0.0/24", "fd00:2::/64"}}},
+				&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}}})
+			react([]*Cluster{west}, func(string, clienttesting.Action) error { return test.denied })
+			for _, observe := range []func(context.Context) error{west.observePodCIDRs, west.observeServiceCIDRs} {
+				if err := observe(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(test.want, west.Observed); diff != "" {
+				t.Errorf("unexpected networks (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
