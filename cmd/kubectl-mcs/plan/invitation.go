@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -73,11 +74,40 @@ func newInvitation(member *corev1.Secret, claim *multiclusterv1.ClusterClaim) (I
 		errs = append(errs, errors.New("the kubeconfig has no token of a service account peer-<cluster ID>: ask for another invitation"))
 	default:
 		invitation.Invited, invitation.Expires = invited, token.Expires
+		errs = append(errs, invitation.rebuildKubeconfig(parsed.Token))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Invitation{}, fmt.Errorf("member Secret %q: %s", member.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return invitation, nil
+}
+
+// rebuildKubeconfig replaces the kubeconfig by one of what was checked and is shown. It is an
+// error if that is not all of it: a proxy would see the requests, and another server could
+// answer them.
+func (i Invitation) rebuildKubeconfig(token string) error {
+	kubeconfig, err := peerKubeconfig(Membership{ID: i.ID, Access: i.Access, Token: token})
+	if err != nil {
+		return err
+	}
+	found, err := clientcmd.Load(i.Secret.Data[clusterset.MemberSecretKubeconfig])
+	if err != nil {
+		return err
+	}
+	only, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, cluster := range found.Clusters {
+		if cluster.ProxyURL != "" {
+			return fmt.Errorf("proxy-url %q in the kubeconfig is not part of an invitation: ask for another one", cluster.ProxyURL)
+		}
+	}
+	if !equality.Semantic.DeepEqual(found, only) {
+		return fmt.Errorf("the kubeconfig has more, or other names, than one cluster and one context %q with a server, its name for TLS and its certificate authority, and one user \"peer\" with a token: ask for another invitation", i.ID)
+	}
+	i.Secret.Data[clusterset.MemberSecretKubeconfig] = kubeconfig
+	return nil
 }
 
 // foreign returns an error if a member Secret has anything that an invitation does not have:
@@ -187,6 +217,14 @@ func (i Invitation) value(key string) string { return strings.TrimSpace(string(i
 // all members.
 func (i Invitation) Objects() []runtime.Object { return []runtime.Object{i.Secret, i.Claim} }
 
+// server describes which server is trusted.
+func (i Invitation) server() string {
+	if i.Access.ServerName == "" {
+		return i.Access.Server
+	}
+	return fmt.Sprintf("%s, with a certificate for %s", i.Access.Server, i.Access.ServerName)
+}
+
 // told returns what the invitation says about the inviting cluster, lists without empty items.
 func (i Invitation) told() Membership {
 	list := func(key string) string { return strings.Join(clusterset.SplitList(i.value(key)), ",") }
@@ -215,7 +253,7 @@ func (i Invitation) facts(recorded Membership) [][]string {
 	}
 	return [][]string{
 		{"ClusterSet:", i.ClusterSet()},
-		{"Server:", i.Access.Server},
+		{"Server:", i.server()},
 		{"Certificate authority:", strings.Join(Fingerprints(i.Access.CA), ", ")},
 		{"Token:", fmt.Sprintf("for cluster %s, valid until %s", i.Invited, i.Expires.UTC().Format(time.RFC3339))},
 		{"Allowed CIDRs:", describe(recorded.AllowedCIDRs, told.AllowedCIDRs, "all addresses")},

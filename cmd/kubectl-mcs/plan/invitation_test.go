@@ -109,6 +109,11 @@ func TestInvalidInvitationsAreRefused(t *testing.T) {
 		change(changed.Secret)
 		return encoded(t, changed)
 	}
+	kubeconfig := func(former, next string) string {
+		return secret(func(s *corev1.Secret) {
+			s.Data[clusterset.MemberSecretKubeconfig] = []byte(strings.Replace(string(s.Data[clusterset.MemberSecretKubeconfig]), former, next, 1))
+		})
+	}
 	replaced := func(former, next string) string { return strings.ReplaceAll(encoded(t, valid), former, next) }
 	for _, test := range []struct {
 		name, content string
@@ -138,6 +143,10 @@ func TestInvalidInvitationsAreRefused(t *testing.T) {
 		{"insecure", secret(func(s *corev1.Secret) {
 			s.Data[clusterset.MemberSecretKubeconfig] = []byte(strings.ReplaceAll(string(s.Data[clusterset.MemberSecretKubeconfig]), "server:", "insecure-skip-tls-verify: true\n    server:"))
 		}), []string{"insecure-skip-tls-verify is not allowed"}},
+		{"proxy", kubeconfig("server:", "proxy-url: http://evil.example:3128\n    server:"), []string{`proxy-url "http://evil.example:3128" in the kubeconfig is not part of an invitation`}},
+		{"other users", kubeconfig("users:", "users:\n- name: other\n  user: {token: x}"), []string{"the kubeconfig has more, or other names, than one cluster"}},
+		{"other clusters", kubeconfig("clusters:", "clusters:\n- name: other\n  cluster: {server: \"https://evil.example\"}"), []string{"the kubeconfig has more"}},
+		{"impersonation", kubeconfig("token:", "as: system:admin\n    token:"), []string{"the kubeconfig has more"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := ReadInvitation([]byte(test.content))
@@ -329,6 +338,8 @@ func TestAcceptIsRefused(t *testing.T) {
 		{name: "ID of another cluster", own: newCluster("west", in("production"), knows("east", "uid-other")), want: []string{`cluster ID "east" is in use by another member (UID "uid-other") than the inviting cluster (UID "uid-east")`}},
 		{name: "another name", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Secret = "coredns" }}, want: []string{`the Secret is named "coredns", but that of member "east" must be named "member-east"`}},
 		{name: "local server", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Access.Server = "https://localhost" }}, want: []string{`server "https://localhost" is only reachable from this machine: ask for another invitation, with --server`}},
+		{name: "user in the URL", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Access.Server = "https://east.example@evil.example" }}, want: []string{`server "https://east.example@evil.example" has more than a host, a port and a path`}},
+		{name: "query", own: newCluster("west"), changes: []func(*Membership){func(m *Membership) { m.Access.Server = "https://east.example?x" }}, want: []string{"has more than a host"}},
 		{name: "own Pods", own: newCluster("west", func(c *Cluster) { c.PodCIDRs = []string{"10.2.0.0/24", "10.1.7.0/24"} }), want: []string{
 			"allowed CIDR 10.1.0.0/16 of east overlaps Pod CIDR 10.1.7.0/24 of this cluster: what it exports could lead to Pods of this cluster", "if the clusters have a common Pod network, ask for one without --allowed-cidrs, and then set allowed-cidrs in its member Secret",
 		}},
@@ -377,6 +388,10 @@ func TestFacts(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("unexpected facts (-want +got):\n%s", diff)
+	}
+	named := newTestInvitation(t, func(m *Membership) { m.Access.ServerName = "evil.example" }).Facts()
+	if got := named[1][1]; got != "https://east.example:6443, with a certificate for evil.example" {
+		t.Errorf("got server %q", got)
 	}
 	certificate := "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n" // abc
 	const sum = "SHA256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -128,6 +128,8 @@ func checkServer(address string) error {
 	switch {
 	case err != nil || server.Scheme != "https" || server.Host == "":
 		return fmt.Errorf("server %q is not an https URL", address)
+	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
+		return fmt.Errorf("server %q has more than a host, a port and a path", address)
 	case isLocal(server.Hostname()):
 		return fmt.Errorf("server %q is only reachable from this machine", address)
 	}
