@@ -141,9 +141,9 @@ func (i Invitation) checkAddress(own Cluster, namespace string, now time.Time) e
 func (i Invitation) checkIdentity(own Cluster) error {
 	uid, known := types.UID(i.UID()), own.Known[i.ID]
 	switch {
-	case i.ID == own.ID || uid != "" && uid == own.UID:
+	case i.ID == own.ID || uid == own.UID:
 		return fmt.Errorf("the invitation is of this cluster, %q, itself", own.ID)
-	case uid != "" && known != "" && known != uid:
+	case known != "" && known != uid:
 		return fmt.Errorf("cluster ID %q is in use by another member (UID %q) than the inviting cluster (UID %q): if that no longer exists, run `kubectl mcs leave --id %s --from %s` first; otherwise, one of them needs another ID",
 			i.ID, known, uid, i.ID, own.Context)
 	}
@@ -151,13 +151,17 @@ func (i Invitation) checkIdentity(own Cluster) error {
 }
 
 // checkRepointing checks that a member with the ID of the inviting cluster is reached in the
-// same way, and that it is not a member by another ID.
+// same way, and that it is not a member by another ID. A UID is not secret, so a cluster that
+// a hub relays is replaced by the one of an invitation only if the user says so.
 func (i Invitation) checkRepointing(own Cluster) error {
 	var errs []error
 	member, ok := own.Members[i.ID]
 	if ok && member.Access != i.Access && member.Access != (Access{}) {
 		what, _ := difference(member.Access, i.Access)
 		errs = append(errs, fmt.Errorf("member %q is reached at %q, and would be at %q: %s; if that is right, repeat the command with --repoint", i.ID, member.Access.Server, i.Access.Server, what))
+	}
+	if !ok && own.Known[i.ID] != "" {
+		errs = append(errs, fmt.Errorf("cluster %q is known here through a hub, and would be read at %q instead: if that is right, repeat the command with --repoint", i.ID, i.Access.Server))
 	}
 	for _, other := range own.membersAt(i.Access) {
 		if other != i.ID {

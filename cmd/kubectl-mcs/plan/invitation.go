@@ -66,6 +66,9 @@ func newInvitation(member *corev1.Secret, claim *multiclusterv1.ClusterClaim) (I
 		errs = append(errs, fmt.Errorf("annotation %s: the invitation expels the cluster", clusterset.ExpelledAnnotation))
 	}
 	invitation := Invitation{Secret: member, Claim: claim, ID: parsed.ClusterID, Access: AccessIn(member)}
+	if invitation.UID() == "" {
+		errs = append(errs, fmt.Errorf("annotation %s is missing, which identifies the inviting cluster: ask for another invitation", clusterset.ClusterUIDAnnotation))
+	}
 	token, err := peertoken.Parse(parsed.Token)
 	invited, ok := clusterset.PeerID(token.Account)
 	switch {
@@ -204,7 +207,7 @@ func isBlank(document []byte) bool {
 	return true
 }
 
-// UID returns the UID of the inviting cluster, empty if the invitation does not say.
+// UID returns the UID of the inviting cluster.
 func (i Invitation) UID() string { return i.Secret.Annotations[clusterset.ClusterUIDAnnotation] }
 
 // ClusterSet returns the name of the ClusterSet.

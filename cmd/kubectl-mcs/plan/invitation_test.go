@@ -135,6 +135,7 @@ func TestInvalidInvitationsAreRefused(t *testing.T) {
 			s.Data[clusterset.MemberSecretRelayFor], s.Data[clusterset.MemberSecretAllowedNamespaces] = []byte("*"), []byte("kube-system")
 		}), []string{`key "relay-for" is not part of an invitation: remove it, and set it in this cluster if it should have it`, `key "allowed-namespaces" is not part`}},
 		{"annotations", secret(func(s *corev1.Secret) { s.Annotations[clusterset.LostPolicyAnnotation] = "Keep" }), []string{`annotation "clusterset.mcs-apiserver.io/lost-policy" is not part`}},
+		{"no UID", secret(func(s *corev1.Secret) { s.Annotations = nil }), []string{"annotation clusterset.mcs-apiserver.io/cluster-uid is missing"}},
 		{"labels", secret(func(s *corev1.Secret) { s.Labels["team"] = "x" }), []string{`label "team" is not part`}},
 		{"owner", secret(func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), []string{"remove all other metadata"}},
 		{"invalid values", secret(func(s *corev1.Secret) {
@@ -351,6 +352,10 @@ func TestAcceptIsRefused(t *testing.T) {
 		{
 			name: "another server", repoint: true, own: newCluster("west", in("production"), func(c *Cluster) { c.Members["east"] = Member{Access: accessOf("east"), Secret: east} }),
 			want: []string{`member "east" is reached at "https://east.example:6443", and would be at "https://east.example:6443": the certificate authorities differ; if that is right, repeat the command with --repoint`},
+		},
+		{
+			name: "relayed by a hub", repoint: true, own: newCluster("west", in("production"), knows("east", "uid-east")),
+			want: []string{`cluster "east" is known here through a hub, and would be read at "https://east.example:6443" instead: if that is right, repeat the command with --repoint`},
 		},
 		{
 			name: "member by another ID", repoint: true, own: newCluster("west", in("production"), func(c *Cluster) { c.Members["sunrise"] = Member{Access: Access{Server: "https://east.example:6443"}} }),

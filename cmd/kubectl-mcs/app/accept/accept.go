@@ -73,7 +73,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.filename, "filename", "f", "", "File with the invitation, or - to read it from standard input. Required.")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "If true, do not ask for confirmation.")
-	flags.BoolVar(&o.accepting.Repoint, "repoint", false, "If true, an existing member may get another server address or certificate authority.")
+	flags.BoolVar(&o.accepting.Repoint, "repoint", false, "If true, an existing member may get another server address or certificate authority, and a cluster that a hub relays may be read directly.")
 	flags.BoolVar(&o.accepting.Replace, "replace", false, "If true, an existing member gets the allowed CIDRs and allocation CIDRs of the invitation instead of those that this cluster recorded.")
 	flags.BoolVar(&o.wait, "wait", true, "If true, wait until this cluster reads from the other one.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")

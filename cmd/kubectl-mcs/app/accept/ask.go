@@ -60,7 +60,7 @@ func compare(invitation plan.Invitation, status *clustersetv1alpha1.MemberStatus
 		{"ClusterSet", invitation.ClusterSet(), status.ClusterSet},
 		{"cluster UID", invitation.UID(), string(status.ClusterUID)},
 	} {
-		if part.want != "" && part.want != part.got {
+		if part.want != part.got {
 			errs = append(errs, fmt.Errorf("the invitation leads to a cluster with the %s %q, but says %q: ask for another one", part.what, part.got, part.want))
 		}
 	}
