@@ -186,6 +186,12 @@ func (i Invitation) checkAllocation(own Cluster) error {
 				a, id, b, i.ID, multicluster.ClusterSetIPCIDRClaim)
 		}
 	}
+	for _, uid := range slices.Sorted(maps.Keys(own.Taken)) {
+		if a, b, overlaps := clustersetip.Overlap(parseAll(strings.Join(own.Taken[uid], ",")), theirs); overlaps && uid != types.UID(i.UID()) {
+			return fmt.Errorf("allocation CIDR %s, which the cluster with UID %q claims, overlaps %s of %s: one of them needs another ClusterClaim %s, and a new invitation; see `kubectl get members`",
+				a, uid, b, i.ID, multicluster.ClusterSetIPCIDRClaim)
+		}
+	}
 	return nil
 }
 

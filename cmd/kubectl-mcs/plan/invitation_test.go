@@ -178,7 +178,7 @@ func TestAccept(t *testing.T) {
 		warnings []string
 	}{
 		{name: "joins", own: newCluster("west"), want: []Step{add, {Context: "west", Action: JoinClusterSet, Value: "production"}, wait}},
-		{name: "is in the ClusterSet", own: newCluster("west", in("production"), owns("243.2.0.0/16")), want: []Step{add, wait}},
+		{name: "is in the ClusterSet", own: newCluster("west", in("production"), owns("243.2.0.0/16"), taken("uid-east", "243.1.0.0/16"), taken("uid-north", "243.3.0.0/16")), want: []Step{add, wait}},
 		{
 			name: "again", own: newCluster("west", in("production"), knows("east", "uid-east"), func(c *Cluster) {
 				c.Members["east"] = Member{Access: Access{Server: "https://east.example:6443"}, JoinedAt: joinedAt, AllocationCIDRs: "243.1.0.0/16", AllowedCIDRs: "10.1.0.0/16", Secret: types.NamespacedName{Name: "member-east"}}
@@ -349,6 +349,7 @@ func TestAcceptIsRefused(t *testing.T) {
 		{name: "unknown Pods", own: newCluster("west", func(c *Cluster) { c.NodesHidden = true }), want: []string{"whether the allowed CIDRs 10.1.0.0/16 contain Pods of this cluster cannot be checked, because you may not list nodes"}},
 		{name: "own allocation CIDR", own: newCluster("west", in("production"), owns("243.1.128.0/17")), want: []string{"allocation CIDR 243.1.128.0/17 of this cluster overlaps 243.1.0.0/16 of east: delete the ClusterClaim clusterset-ip-cidr.mcs-apiserver.io here"}},
 		{name: "allocation CIDR of a member", own: newCluster("west", in("production"), records("north", "243.1.0.0/16")), want: []string{`allocation CIDR 243.1.0.0/16 of member "north" overlaps 243.1.0.0/16 of east`}},
+		{name: "allocation CIDR of a relayed cluster", own: newCluster("west", in("production"), taken("uid-north", "243.1.64.0/18")), want: []string{`allocation CIDR 243.1.64.0/18, which the cluster with UID "uid-north" claims, overlaps 243.1.0.0/16 of east`}},
 		{
 			name: "another server", repoint: true, own: newCluster("west", in("production"), func(c *Cluster) { c.Members["east"] = Member{Access: accessOf("east"), Secret: east} }),
 			want: []string{`member "east" is reached at "https://east.example:6443", and would be at "https://east.example:6443": the certificate authorities differ; if that is right, repeat the command with --repoint`},
