@@ -54,6 +54,7 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 				AllocationCIDRs: cmp.Or(planned.value(c, RecordCIDRs, id(peer)), existing.AllocationCIDRs),
 				RelayFor:        cmp.Or(planned.value(c, AllowRelay, id(peer)), existing.RelayFor),
 				Secret:          cmp.Or(existing.Secret.Name, clusterset.MemberSecretName(id(peer))),
+				Kept:            existing.Kept,
 			})
 		}
 		declarations = append(declarations, declaration)

@@ -5,6 +5,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -93,6 +95,36 @@ type Membership struct {
 	JoinedAt, AllowedCIDRs, AllocationCIDRs, RelayFor string
 	// Secret is the name of its member Secret.
 	Secret string
+	// Kept is all other content of the Secret.
+	Kept Kept
+}
+
+// KeptIn returns what joining does not change in a member Secret: all keys that it does not
+// write, and the annotations of the ClusterSet. Others, such as that of `kubectl apply`, may have copies
+// of the credential.
+func KeptIn(secret *corev1.Secret) Kept {
+	var kept Kept
+	for key, value := range secret.Data {
+		switch key {
+		case clusterset.MemberSecretClusterID, clusterset.MemberSecretKubeconfig, clusterset.MemberSecretJoinedAt, clusterset.MemberSecretAllowedCIDRs,
+			clusterset.MemberSecretAllocationCIDRs, clusterset.MemberSecretRelayFor:
+			continue
+		}
+		if kept.Data == nil {
+			kept.Data = map[string][]byte{}
+		}
+		kept.Data[key] = value
+	}
+	for key, value := range secret.Annotations {
+		if key == clusterset.ClusterUIDAnnotation || !strings.HasPrefix(key, clusterset.GroupName+"/") {
+			continue
+		}
+		if kept.Annotations == nil {
+			kept.Annotations = map[string]string{}
+		}
+		kept.Annotations[key] = value
+	}
+	return kept
 }
 
 // NewMemberSecret returns the Secret that makes a cluster a member of another one. The
@@ -108,9 +140,11 @@ func NewMemberSecret(namespace string, member Membership) (*corev1.Secret, error
 		Type:       clusterset.MemberSecretType,
 		Data:       map[string][]byte{clusterset.MemberSecretClusterID: []byte(member.ID), clusterset.MemberSecretKubeconfig: kubeconfig},
 	}
+	secret.Annotations = maps.Clone(member.Kept.Annotations)
 	if member.UID != "" {
-		secret.Annotations = map[string]string{clusterset.ClusterUIDAnnotation: string(member.UID)}
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterset.ClusterUIDAnnotation, string(member.UID))
 	}
+	maps.Copy(secret.Data, member.Kept.Data)
 	for key, value := range map[string]string{
 		clusterset.MemberSecretJoinedAt: member.JoinedAt, clusterset.MemberSecretAllowedCIDRs: member.AllowedCIDRs, clusterset.MemberSecretAllocationCIDRs: member.AllocationCIDRs,
 		clusterset.MemberSecretRelayFor: member.RelayFor,

@@ -91,10 +91,18 @@ type Member struct {
 	// RelayFor are the IDs of the clusters that the member may relay according to the Secret,
 	// separated by commas.
 	RelayFor string
+	// Kept is all other content of the Secret.
+	Kept Kept
 	// Secret is the name of the Secret.
 	Secret types.NamespacedName
 	// Rejected is true if the member rejects the credential in the Secret.
 	Rejected bool
+}
+
+// Kept is what users set in a member Secret, and joining does not change, such as limits.
+type Kept struct {
+	Data        map[string][]byte
+	Annotations map[string]string
 }
 
 // Action is the kind of a step.

@@ -11,9 +11,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 var granted = []string{"POST serviceaccounts", "POST clusterrolebindings", "POST roles", "POST rolebindings"}
@@ -80,6 +84,49 @@ func TestJoinWritesFiles(t *testing.T) {
 	}
 	if _, warnings, err := commandtest.Run(t.Context(), args...); err != nil || !strings.Contains(warnings, "Warning: "+directory+"/w has other files, which kubectl applies, too: mine.yaml\n") {
 		t.Errorf("got %s, %v", warnings, err)
+	}
+}
+
+// R422: files have what users set in the Secrets of members that exist already.
+func TestWrittenFilesKeepMemberSecrets(t *testing.T) {
+	const version, path = "clusterset.mcs-apiserver.io/", "/api/v1/namespaces/mcs-system/secrets"
+	existing := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "member-west", Namespace: "mcs-system", Annotations: map[string]string{
+			version + "ttl": "5m", version + "lost-policy": "Keep", version + "expelled": "true", "kubectl.kubernetes.io/last-applied-configuration": "{token}",
+		}},
+		Type: clusterset.MemberSecretType,
+		Data: map[string][]byte{
+			"cluster-id": []byte("west"), "kubeconfig": []byte("former"), "relay-for": []byte("north"), "allowed-cidrs": []byte("10.2.0.0/16"), "joined-at": []byte("2026-01-01T00:00:00Z"),
+			"allowed-namespaces": []byte("shop"), "memory-limit": []byte("8Mi"), "service-limit": []byte("7"), "endpoint-limit": []byte("9"),
+		},
+	}
+	east := commandtest.NewAPIServer(t, "east", func(objects map[string]any) { objects[path] = commandtest.List("v1", "Secret", existing) })
+	west, directory := commandtest.NewAPIServer(t, "west"), t.TempDir()
+	if _, _, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--output-dir", directory)...); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(directory, "east", "2-member-west.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.Secret
+	if err := yaml.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := existing.DeepCopy()
+	delete(want.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	want.Annotations[version+"cluster-uid"] = "uid-west"
+	if diff := cmp.Diff(want.Annotations, got.Annotations); diff != "" {
+		t.Errorf("unexpected annotations (-want +got):\n%s", diff)
+	}
+	for _, changed := range []string{"kubeconfig", "joined-at"} { // west joins now
+		if len(got.Data[changed]) == 0 || string(got.Data[changed]) == string(want.Data[changed]) {
+			t.Errorf("%s is %q", changed, got.Data[changed])
+		}
+		want.Data[changed] = got.Data[changed]
+	}
+	if diff := cmp.Diff(want.Data, got.Data); diff != "" {
+		t.Errorf("unexpected data (-want +got):\n%s", diff)
 	}
 }
 

@@ -238,7 +238,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 			c.Observed.Members[id] = plan.Member{
 				Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
 				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), AllowedCIDRs: string(secret.Data[clusterset.MemberSecretAllowedCIDRs]),
-				RelayFor: string(secret.Data[clusterset.MemberSecretRelayFor]), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
+				RelayFor: string(secret.Data[clusterset.MemberSecretRelayFor]), Kept: plan.KeptIn(secret), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
 			}
 			c.memberSecrets[id] = append([]string{secret.Name}, c.memberSecrets[id]...)
 		} else {

@@ -121,8 +121,9 @@ func TestSecretWithDefaultNameComesFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"member-west", "by-gitops"}, s.memberSecrets["west"]); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
 	}
-	if got := s.Observed.Members["west"]; got != (plan.Member{Secret: types.NamespacedName{Namespace: "mcs-system", Name: "member-west"}}) { // the content of the default one
-		t.Errorf("got %+v", got)
+	want := plan.Member{Secret: types.NamespacedName{Namespace: "mcs-system", Name: "member-west"}} // the content of the default one
+	if diff := cmp.Diff(want, s.Observed.Members["west"]); diff != "" {
+		t.Errorf("unexpected member (-want +got):\n%s", diff)
 	}
 }
 
