@@ -23,6 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
@@ -40,21 +41,25 @@ Every pair of clusters in the ClusterSet needs both invitations. Accept those of
 clusters before you invite them: an allocation CIDR that is not known yet is not free.
 
 Invite creates a service account for the invited cluster that can only read what this
-cluster exports. It prints the invitation, a member Secret and a ClusterClaim, as YAML that
-accept or kubectl apply take. The token in it is valid for --duration at most, and is
-replaced by another one at first contact, which is not written anywhere but to the
-invited cluster. Until then, anyone who has the invitation reads what the invited cluster would
-read. Invite again if it expired: existing service accounts are kept.`
+cluster exports. It prints the invitation, a member Secret and a ClusterClaim, as YAML for
+accept. The invited cluster replaces the token in it by another one at first contact, which
+is not written anywhere but to that cluster. Invite again if it expired: existing service
+accounts are kept.
+
+The token is valid for --duration at most, also after first contact. Until it expires, anyone
+who has the invitation reads what the invited cluster reads, and can request further tokens:
+only deleting the service account ends that. So keep the invitation secret, and its
+--duration short.`
 
 const example = `  # Found ClusterSet production in the cluster of context east, and invite west
-  kubectl mcs invite west --context east --clusterset production --allowed-cidrs 10.100.0.0/16 > east-invites-west.yaml
+  kubectl mcs invite west --context east --clusterset production --allowed-cidrs 10.100.0.0/16 --output-dir .
 
   # In west: accept, and invite east
   kubectl mcs accept -f east-invites-west.yaml
-  kubectl mcs invite east --allowed-cidrs 10.101.0.0/16 > west-invites-east.yaml
+  kubectl mcs invite east --allowed-cidrs 10.101.0.0/16 --output-dir .
 
-  # Write the invitation to a directory, for a cluster that reaches this one elsewhere
-  kubectl mcs invite west --server https://10.0.0.1:6443 --duration 1h --output-dir invitations`
+  # Put the invitation into a secret store, for a cluster that reaches this one elsewhere
+  kubectl mcs invite west --server https://10.0.0.1:6443 --duration 1h | vault kv put clusters/east invitation=-`
 
 type options struct {
 	*cluster.Factory
@@ -152,7 +157,7 @@ func (o *options) run(ctx context.Context, peer string) error {
 	if err != nil {
 		return execution.RollBack(ctx, err)
 	}
-	o.explain(out, file, invitation)
+	o.explain(out, file, invitation, own.Namespace)
 	membership.PrintNotes(o.Factory, planned)
 	return nil
 }
@@ -202,7 +207,7 @@ func (o *options) write(file manifest.File) error {
 }
 
 // explain says what was written, for how long it is valid, and what to do with it.
-func (o *options) explain(out io.Writer, file manifest.File, invitation plan.Invitation) {
+func (o *options) explain(out io.Writer, file manifest.File, invitation plan.Invitation, namespace string) {
 	where := "FILE"
 	if o.outputDir != "" {
 		where = file.Path
@@ -210,6 +215,7 @@ func (o *options) explain(out io.Writer, file manifest.File, invitation plan.Inv
 	}
 	fmt.Fprintf(out, "Invitation of cluster %s for cluster %s:\n", invitation.ID, invitation.Invited)
 	_ = printer.WriteTable(out, "  ", invitation.Facts())
-	fmt.Fprintf(out, "It contains a credential: send it to the administrators of %s so that nobody else can read or change it. There, run `kubectl mcs accept -f %s`, or `kubectl apply -f %s`.\n",
-		invitation.Invited, where, where)
+	fmt.Fprintf(out, "It contains a credential: send it to the administrators of %s so that nobody else can read or change it. There, run `kubectl mcs accept -f %s`. "+
+		"Until it expires, also after it was accepted, who has it reads what %s reads, and can get further credentials: to end that, delete the service account %s in namespace %s of this cluster.\n",
+		invitation.Invited, where, invitation.Invited, clusterset.PeerAccountName(invitation.Invited), namespace)
 }

@@ -56,11 +56,14 @@ func TestInvitationIsPrinted(t *testing.T) {
 	}
 	for _, want := range []string{
 		"✓ east: grant read access to west\n", "✓ east: join ClusterSet \"production\"\n", "Invitation of cluster east for cluster west:\n", "Server:", "https://east.example:6443", "valid until " + invitation.Expires.UTC().Format(time.RFC3339),
-		"It contains a credential", "`kubectl mcs accept -f FILE`, or `kubectl apply -f FILE`",
+		"It contains a credential", "There, run `kubectl mcs accept -f FILE`.", "Until it expires, also after it was accepted, who has it reads what west reads", "delete the service account peer-west in namespace mcs-system",
 	} {
 		if !strings.Contains(messages, want) {
 			t.Errorf("messages do not contain %q:\n%s", want, messages)
 		}
+	}
+	if strings.Contains(messages, "kubectl apply") {
+		t.Errorf("messages recommend what checks nothing:\n%s", messages)
 	}
 }
 
