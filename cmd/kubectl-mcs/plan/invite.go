@@ -54,6 +54,9 @@ func Invite(clusterSet string, own Cluster, peer string) (Plan, error) {
 	if warning, outside := outsideAllowed(own); outside {
 		warnings = append(warnings, warning)
 	}
+	if uid := own.Known[peer]; uid != "" && own.Granted[peer] {
+		warnings = append(warnings, fmt.Sprintf("cluster %q (UID %q) has access already, and the invitation has a token of the same service account: send it to the administrators of that cluster only", peer, uid))
+	}
 	planned.Warnings = warnings
 	if own.AllowedCIDRs == "" {
 		planned.Notes = append(planned.Notes, withoutAllowedCIDRs(own))

@@ -108,3 +108,11 @@ func TestInviteWithoutAllowedCIDRs(t *testing.T) {
 		t.Errorf("got %+v, %v", planned, err)
 	}
 }
+
+// R416: an invitation for a cluster that has access is for no other one with its ID.
+func TestInviteAgain(t *testing.T) {
+	planned, err := Invite("", with(member("east", "west"), allows("10.1.0.0/16")), "west")
+	if err != nil || len(planned.Warnings) != 1 || !strings.Contains(planned.Warnings[0], `cluster "west" (UID "uid-west") has access already, and the invitation has a token of the same service account`) {
+		t.Errorf("got %+v, %v", planned, err)
+	}
+}

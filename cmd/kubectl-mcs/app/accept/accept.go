@@ -25,9 +25,9 @@ const long = `Accept the invitation of another cluster: read what it exports.
 
 The invitation is checked: that it is for this cluster and has not expired, that it
 has nothing that does not belong to an invitation, that it is for the ClusterSet of this
-cluster, and that its cluster ID, server and networks are not those of others. If the
-inviting cluster can be reached from here, it is asked whether it is the one that the
-invitation describes.
+cluster, and that its cluster ID, server and networks are not those of others. Then, if the
+inviting cluster can be reached from this machine, it is asked whether it is the one that the
+invitation describes, with the token of the invitation.
 
 What this cluster is going to trust is shown: compare the server and the fingerprint of the
 certificate authority with those that invite printed. Then accept applies the invitation,
@@ -56,6 +56,8 @@ type options struct {
 	yes, wait bool
 	accepting plan.AcceptOptions
 	timeout   time.Duration
+
+	ignoreUnreachableMembers bool
 }
 
 // NewCommand returns the command accept.
@@ -75,6 +77,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.BoolVarP(&o.yes, "yes", "y", false, "If true, do not ask for confirmation.")
 	flags.BoolVar(&o.accepting.Repoint, "repoint", false, "If true, an existing member may get another server address or certificate authority, and a cluster that a hub relays may be read directly.")
 	flags.BoolVar(&o.accepting.Replace, "replace", false, "If true, an existing member gets the allowed CIDRs and allocation CIDRs of the invitation instead of those that this cluster recorded.")
+	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join the ClusterSet although not every member can be asked whether the cluster ID is in use.")
 	flags.BoolVar(&o.wait, "wait", true, "If true, wait until this cluster reads from the other one.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
 	for _, err := range []error{cmd.MarkFlagRequired("filename"), cmd.MarkFlagFilename("filename", "yaml", "yml", "json")} {
@@ -103,8 +106,11 @@ func (o *options) run(ctx context.Context) error {
 	}
 	own := clusters[0]
 	planned, err := plan.Accept(invitation, own.Observed, own.Namespace, time.Now(), o.accepting)
-	warning, refusal := Ask(ctx, invitation)
-	if err := errors.Join(err, refusal); err != nil {
+	var warning string
+	if err == nil { // a file that is refused leads nowhere
+		warning, err = Ask(ctx, invitation, own.Observed)
+	}
+	if err != nil {
 		return fmt.Errorf("context %q: the invitation cannot be accepted, and nothing was changed:\n%w", name, err)
 	}
 	if warning != "" {
@@ -127,7 +133,7 @@ func (o *options) run(ctx context.Context) error {
 		}
 	}
 	execution := membership.NewExecution(clusters, o.Progress)
-	execution.Timeout, execution.Invitation = o.timeout, &invitation
+	execution.Timeout, execution.Invitation, execution.IgnoreUnreachableMembers = o.timeout, &invitation, o.ignoreUnreachableMembers
 	if err := execution.Run(ctx, planned.Steps[:waits]); err != nil {
 		return execution.RollBack(ctx, err)
 	}

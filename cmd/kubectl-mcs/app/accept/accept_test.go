@@ -4,6 +4,10 @@
 package accept_test
 
 import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app"
@@ -20,6 +25,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/manifest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
 // newInvitation writes an invitation of east for a cluster.
@@ -183,6 +189,52 @@ func TestMemberSecretIsKept(t *testing.T) {
 				t.Errorf("unexpected Secret (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// R425: a file that is refused does not make the user's machine send requests.
+func TestRefusedInvitationIsNotAskedAbout(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	east := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+	}))
+	defer east.Close()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: east.Certificate().Raw})
+	invitation, err := plan.NewInvitation("mcs-system", "production", plan.Membership{
+		ID: "east", UID: "uid-east", Access: plan.Access{Server: east.URL, CA: string(authority)}, Token: commandtest.Token("peer-west", time.Now().Add(time.Hour)), Secret: "member-east",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := manifest.File{Path: filepath.Join(t.TempDir(), "invitation.yaml"), Title: "Invitation", Objects: invitation.Objects()}
+	if err := manifest.Write([]manifest.File{file}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = run(t, commandtest.NewAPIServer(t, "west"), "", "-f", file.Path, "--yes")
+	expect.Error(t, err, "is only reachable from this machine")
+	select {
+	case <-asked:
+		t.Error("the server was asked")
+	default:
+	}
+}
+
+// R419: a member that does not respond does not prevent that a cluster joins, if the user
+// says so.
+func TestUnreachableMembersAreIgnored(t *testing.T) {
+	_, file := newInvitation(t, "west", time.Hour)
+	for _, ignore := range []bool{false, true} {
+		west := commandtest.NewAPIServer(t, "west")
+		if _, _, err := run(t, west, "", "-f", file, "--yes", "--wait=false", fmt.Sprintf("--ignore-unreachable-members=%t", ignore)); err != nil {
+			t.Fatal(err)
+		}
+		claim := west.Object("/apis/multicluster.k8s.io/v1/clusterclaims/clusterset.k8s.io").(metav1.Object)
+		if _, annotated := claim.GetAnnotations()[multicluster.IgnoreUnreachableMembersAnnotation]; annotated != ignore {
+			t.Errorf("got annotations %v", claim.GetAnnotations())
+		}
 	}
 }
 

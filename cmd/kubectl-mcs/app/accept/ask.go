@@ -25,8 +25,9 @@ const askTimeout = 5 * time.Second
 
 // Ask asks the inviting cluster whether it is the one of the invitation. It need not be
 // reachable from here, but from this cluster: then there is a warning. The error is why the
-// invitation does not lead to the cluster, although there is an answer.
-func Ask(ctx context.Context, invitation plan.Invitation) (warning string, err error) {
+// invitation does not lead to the cluster, although there is an answer, or that the cluster
+// knows another one by the ID of this one.
+func Ask(ctx context.Context, invitation plan.Invitation, own plan.Cluster) (warning string, err error) {
 	config, err := access.ClientConfig(invitation.Secret.Data[clusterset.MemberSecretKubeconfig])
 	if err != nil {
 		return "", err
@@ -43,6 +44,12 @@ func Ask(ctx context.Context, invitation plan.Invitation) (warning string, err e
 		return "", fmt.Errorf("cluster %s rejects the token of the invitation: ask for another one (%w)", invitation.ID, printer.EscapeError(err))
 	case err != nil:
 		return fmt.Sprintf("whether the invitation leads to cluster %s was not checked, because it cannot be asked from here: %v", invitation.ID, err), nil
+	}
+	for i := range entries.Items {
+		status := &entries.Items[i].Status
+		if status.State != clustersetv1alpha1.MemberLocal && status.ClusterID == own.ID && status.ClusterUID != "" && status.ClusterUID != own.UID {
+			return "", fmt.Errorf("cluster %s has another member with the ID %q (UID %q) than this cluster (UID %q): one of them needs another ID", invitation.ID, own.ID, status.ClusterUID, own.UID)
+		}
 	}
 	for i := range entries.Items {
 		if status := &entries.Items[i].Status; status.State == clustersetv1alpha1.MemberLocal {

@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/accept"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
@@ -24,6 +25,11 @@ import (
 // R420: the inviting cluster is asked whether it is the one of the invitation, if it can be.
 func TestInvitingClusterIsAsked(t *testing.T) {
 	token := commandtest.Token("peer-west", time.Now().Add(time.Hour))
+	knowing := func(uid types.UID) http.HandlerFunc {
+		local := clustertest.NewMember("east", clustersetv1alpha1.MemberLocal, func(s *clustersetv1alpha1.MemberStatus) { s.ClusterUID = "uid-east" })
+		known := clustertest.NewMember("west", "", func(s *clustersetv1alpha1.MemberStatus) { s.ClusterUID = uid })
+		return commandtest.Serving(map[string]any{commandtest.ClusterSetPath + "members": commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "Member", local, known)})
+	}
 	listing := func(changes ...func(*clustersetv1alpha1.MemberStatus)) http.HandlerFunc {
 		member := clustertest.NewMember("east", clustersetv1alpha1.MemberLocal, append([]func(*clustersetv1alpha1.MemberStatus){func(s *clustersetv1alpha1.MemberStatus) { s.ClusterUID = "uid-east" }}, changes...)...)
 		return commandtest.Serving(map[string]any{commandtest.ClusterSetPath + "members": commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "Member", member)})
@@ -39,6 +45,9 @@ func TestInvitingClusterIsAsked(t *testing.T) {
 		{name: "another ID", server: listing(func(s *clustersetv1alpha1.MemberStatus) { s.ClusterID = "north" }), want: `leads to a cluster with the cluster ID "north", but says "east"`},
 		{name: "another ClusterSet", server: listing(func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSet = "staging" }), want: `leads to a cluster with the ClusterSet "staging", but says "production"`},
 		{name: "another UID", server: listing(func(s *clustersetv1alpha1.MemberStatus) { s.ClusterUID = "other" }), want: `leads to a cluster with the cluster UID "other", but says "uid-east"`},
+		{name: "knows this cluster", server: knowing("uid-west")},
+		{name: "knows this cluster, not its UID", server: knowing("")},
+		{name: "knows another cluster", server: knowing("uid-other"), want: `cluster east has another member with the ID "west" (UID "uid-other") than this cluster (UID "uid-west")`},
 		{name: "does not list itself", server: listing(func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberConnected }), warning: "does not list itself"},
 		{name: "rejects the token", server: commandtest.Refusing(unauthorized), want: "cluster east rejects the token of the invitation: ask for another one"},
 		{name: "not installed", server: http.NotFound, warning: "cannot be asked from here"},
@@ -61,7 +70,7 @@ func TestInvitingClusterIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			warning, err := accept.Ask(t.Context(), invitation)
+			warning, err := accept.Ask(t.Context(), invitation, plan.Cluster{ID: "west", UID: "uid-west"})
 			if (test.warning == "") != (warning == "") || !strings.Contains(warning, test.warning) {
 				t.Errorf("got warning %q, want %q", warning, test.warning)
 			}
