@@ -4,6 +4,7 @@
 package join_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -185,6 +186,26 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 	if files := glob(t, directory); len(files) > 0 {
 		t.Errorf("unexpected files %v", files)
+	}
+	// Somebody else creates one of the files meanwhile.
+	east, west = commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west")
+	west.Refuse = func(_ http.ResponseWriter, _ *http.Request, write string) bool {
+		if write == "POST token" {
+			if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	}
+	_, _, err = commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--output-dir", directory)...)
+	expect.Error(t, err, foreign+" exists and is not an earlier version of the file", "all completed steps were rolled back")
+	for _, server := range []*commandtest.APIServer{east, west} {
+		if diff := cmp.Diff(want, server.Written()); diff != "" {
+			t.Errorf("unexpected writes (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"east/3-claims.yaml"}, glob(t, directory)); diff != "" {
+		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
 }
 

@@ -83,36 +83,71 @@ func (f File) check() error {
 }
 
 // Write writes the files. Nobody but the user can read them: they may contain credentials. A
-// file is complete, or it is not there.
+// file is complete, or it is as before. All of them are written before the first one
+// gets its name, so that a full disk changes nothing. After an error, new files are removed,
+// and those that replaced earlier versions are named.
 func Write(files []File) error {
 	if err := Check(files); err != nil {
 		return err
 	}
+	var temporary []string
+	defer func() {
+		for _, name := range temporary {
+			_ = os.Remove(name) // those that were not renamed
+		}
+	}()
 	for _, file := range files {
-		if err := file.write(); err != nil {
+		name, err := file.writeTemporary()
+		if name != "" {
+			temporary = append(temporary, name)
+		}
+		if err != nil {
 			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
+	}
+	var created, replaced []string
+	for i, file := range files {
+		_, err := os.Lstat(file.Path)
+		isNew := errors.Is(err, fs.ErrNotExist)
+		if err := os.Rename(temporary[i], file.Path); err != nil {
+			return failed(fmt.Errorf("write %s: %w", file.Path, err), created, replaced)
+		}
+		if isNew {
+			created = append(created, file.Path)
+		} else {
+			replaced = append(replaced, file.Path)
 		}
 	}
 	return nil
 }
 
-func (f File) write() error {
+// failed removes the files that were created before an error, and returns the error with the
+// names of those that are left.
+func failed(err error, created, replaced []string) error {
+	for _, path := range created {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if len(replaced) > 0 {
+		err = fmt.Errorf("%w; these files were replaced already: %s", err, strings.Join(replaced, ", "))
+	}
+	return err
+}
+
+// writeTemporary writes the content to a new file beside the path, and returns its name, also
+// with an error if it exists.
+func (f File) writeTemporary() (name string, err error) {
 	content, err := f.Encode()
 	if err != nil {
-		return err
+		return "", err
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".kubectl-mcs-*") // 0600
+	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".kubectl-mcs-*") // 0600, new
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = temporary.Write(content)
-	if err = errors.Join(err, temporary.Close()); err == nil {
-		err = os.Rename(temporary.Name(), f.Path)
+	if _, err = temporary.Write(content); err == nil {
+		err = temporary.Sync() // a file that has its name after a crash is complete
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary.Name()))
-	}
-	return nil
+	return temporary.Name(), errors.Join(err, temporary.Close())
 }
 
 // Others returns the names of other files in the directory of a file that `kubectl apply -f`

@@ -4,9 +4,11 @@
 package manifest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -92,6 +94,50 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 				t.Errorf("another file was written (%v)", err)
 			}
 		})
+	}
+}
+
+// faulty is an object that does something else when it is encoded.
+type faulty struct {
+	runtime.Object
+	encode func() error
+}
+
+func (f faulty) MarshalJSON() ([]byte, error) { return []byte("{}"), f.encode() }
+
+// R418: if a file cannot be written, earlier versions of all of them stay as they are.
+func TestFailedWriteChangesNothing(t *testing.T) {
+	directory := t.TempDir()
+	first, second := filepath.Join(directory, "east", "first.yaml"), filepath.Join(directory, "west", "second.yaml")
+	if err := Write([]File{claimFile(first, "one")}); err != nil {
+		t.Fatal(err)
+	}
+	failing := claimFile(second, "two")
+	failing.Objects = []runtime.Object{faulty{encode: func() error { return errors.New("disk full") }}}
+	expect.Error(t, Write([]File{claimFile(first, "two"), failing}), "write "+second, "disk full")
+	if content, err := os.ReadFile(first); err != nil || !strings.Contains(string(content), "value: one") {
+		t.Errorf("got %s, %v", content, err)
+	}
+	for _, pattern := range []string{"*/.*", "west/*"} {
+		if left, _ := filepath.Glob(filepath.Join(directory, pattern)); len(left) > 0 {
+			t.Errorf("got leftovers %v", left)
+		}
+	}
+}
+
+// R418, R423: if a file cannot get its name, new ones are removed, and the others are named.
+func TestFailedWriteIsUndone(t *testing.T) {
+	directory := t.TempDir()
+	former, created, last := filepath.Join(directory, "former.yaml"), filepath.Join(directory, "new.yaml"), filepath.Join(directory, "last.yaml")
+	if err := Write([]File{claimFile(former, "one")}); err != nil {
+		t.Fatal(err)
+	}
+	failing := claimFile(last, "two")
+	failing.Objects = []runtime.Object{faulty{encode: func() error { return os.Mkdir(last, 0o700) }}} // in the way, after the check
+	expect.Error(t, Write([]File{claimFile(former, "two"), claimFile(created, "two"), failing}), "write "+last, "these files were replaced already: "+former)
+	entries, err := os.ReadDir(directory)
+	if err != nil || len(entries) != 2 { // the former file, and what is in the way
+		t.Errorf("got %v, %v", entries, err)
 	}
 }
 
