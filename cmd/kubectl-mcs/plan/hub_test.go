@@ -172,3 +172,15 @@ func TestNoteOfHub(t *testing.T) {
 		t.Errorf("got notes %q", planned.Notes)
 	}
 }
+
+// R424: a cluster that leaves can still be relayed.
+func TestLeaveWithHub(t *testing.T) {
+	planned, err := Leave(member("north", "east"), []Cluster{with(member("east", "west", "north"), hub), with(member("west", "east"), lets("far, north"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `in context "west", hub "east" may relay "north", also another cluster that gets this ID: remove it from relay-for in its member Secret`
+	if len(planned.Warnings) != 1 || planned.Warnings[0] != want {
+		t.Errorf("got warnings %q", planned.Warnings)
+	}
+}

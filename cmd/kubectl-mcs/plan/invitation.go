@@ -137,6 +137,11 @@ func foreign(member *corev1.Secret) error {
 			}
 		}
 	}
+	for key, want := range peerLabels(strings.TrimSpace(string(member.Data[clusterset.MemberSecretClusterID]))) {
+		if got := member.Labels[key]; got != want { // members are deleted by their labels
+			errs = append(errs, fmt.Errorf("label %q is %q, but that of an invitation is %q", key, got, want))
+		}
+	}
 	metadata := member.ObjectMeta
 	metadata.Name, metadata.Namespace, metadata.Labels, metadata.Annotations = "", "", nil, nil
 	if !equality.Semantic.DeepEqual(metadata, metav1.ObjectMeta{}) || member.Immutable != nil {

@@ -137,6 +137,7 @@ func TestInvalidInvitationsAreRefused(t *testing.T) {
 		{"annotations", secret(func(s *corev1.Secret) { s.Annotations[clusterset.LostPolicyAnnotation] = "Keep" }), []string{`annotation "clusterset.mcs-apiserver.io/lost-policy" is not part`}},
 		{"no UID", secret(func(s *corev1.Secret) { s.Annotations = nil }), []string{"annotation clusterset.mcs-apiserver.io/cluster-uid is missing"}},
 		{"labels", secret(func(s *corev1.Secret) { s.Labels["team"] = "x" }), []string{`label "team" is not part`}},
+		{"label of another cluster", secret(func(s *corev1.Secret) { s.Labels[clusterset.PeerLabel] = "north" }), []string{`label "clusterset.mcs-apiserver.io/peer" is "north", but that of an invitation is "east"`}},
 		{"owner", secret(func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), []string{"remove all other metadata"}},
 		{"invalid values", secret(func(s *corev1.Secret) {
 			s.Data[clusterset.MemberSecretClusterID], s.Data[clusterset.MemberSecretAllowedCIDRs] = []byte("East!"), []byte("all")

@@ -102,9 +102,27 @@ func (p *Plan) drop(c Cluster, ids ...string) {
 			granted.Peers = append(granted.Peers, id)
 		}
 	}
+	p.Warnings = append(p.Warnings, stillRelayed(c, ids)...)
 	for _, step := range []Step{members, granted} {
 		if len(step.Peers) > 0 {
 			p.Steps = append(p.Steps, step)
 		}
 	}
+}
+
+// stillRelayed warns about hubs that may relay a cluster that leaves: they could relay another
+// one that gets its ID.
+func stillRelayed(c Cluster, leaving []string) []string {
+	var warnings []string
+	for _, hub := range slices.Sorted(maps.Keys(c.Members)) {
+		if slices.Contains(leaving, hub) {
+			continue // its Secret is deleted
+		}
+		for _, id := range clusterset.SplitList(c.Members[hub].RelayFor) {
+			if slices.Contains(leaving, id) {
+				warnings = append(warnings, fmt.Sprintf("in context %q, hub %q may relay %q, also another cluster that gets this ID: remove it from %s in its member Secret", c.Context, hub, id, clusterset.MemberSecretRelayFor))
+			}
+		}
+	}
+	return warnings
 }

@@ -58,7 +58,7 @@ func CheckRepointing(clusters []Cluster, ids map[string]string) error {
 	var errs []error
 	for _, c := range clusters {
 		for _, peer := range clusters {
-			if peer.Context == c.Context {
+			if !linked(clusters, c, peer) {
 				continue
 			}
 			id := cmp.Or(ids[peer.Context], peer.ID)

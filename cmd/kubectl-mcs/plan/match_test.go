@@ -104,3 +104,18 @@ func TestRepointingAMemberIsAnError(t *testing.T) {
 		})
 	}
 }
+
+// R424: members that are not changed, because a hub relays them, need not be repointed.
+func TestCheckRepointingWithHub(t *testing.T) {
+	clusters := []Cluster{with(member("east", "west", "north"), hub), with(member("west", "east"), hasOutdated("north")), member("north", "east")}
+	moved := clusters[1].Members["north"]
+	moved.Access = accessOf("elsewhere")
+	clusters[1].Members["north"] = moved
+	if err := CheckRepointing(clusters, nil); err != nil {
+		t.Error(err)
+	}
+	clusters[0].Hub = false
+	if err := CheckRepointing(clusters, nil); err == nil {
+		t.Error("another server is accepted")
+	}
+}

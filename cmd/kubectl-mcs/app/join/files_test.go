@@ -212,4 +212,6 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 func TestFlagsOfFilesAreValidated(t *testing.T) {
 	_, _, err := commandtest.Run(t.Context(), "join", "--clusterset", "s", "east", "west", "--kubeconfig", withoutRequests(t), "--output-dir", "x", "--duration", "1m", "--dry-run", "-o", "json", "--ignore-unreachable-members")
 	expect.Error(t, err, "--duration 1m0s: must be at least 10m0s", "--output has no effect with --output-dir", "--ignore-unreachable-members has no effect with --output-dir")
+	_, _, err = commandtest.Run(t.Context(), "join", "--clusterset", "s", "east", "west", "--kubeconfig", withoutRequests(t), "--duration", "1h")
+	expect.Error(t, err, "--duration has no effect without --output-dir")
 }

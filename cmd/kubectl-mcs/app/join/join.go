@@ -204,6 +204,9 @@ func (o *options) validate(contexts []string) error {
 	if o.hub != "" && !slices.Contains(contexts, o.hub) {
 		errs = append(errs, fmt.Errorf("--hub %s: the context is not among the arguments", o.hub))
 	}
+	if o.outputDir == "" && o.duration != membership.BootstrapLifetime {
+		errs = append(errs, errors.New("--duration has no effect without --output-dir: remove it, or add --output-dir"))
+	}
 	if o.outputDir != "" {
 		errs = append(errs, membership.ValidateLifetime(o.duration))
 		for flag, set := range map[string]bool{"--output": o.output.Format != "", "--ignore-unreachable-members": o.ignoreUnreachableMembers} {
