@@ -140,7 +140,7 @@ STORAGE ?= cluster
 storage_tests := ServiceExportLifecycle|DeleteCollection|WrittenSeparately|Informers|NamespaceLifecycle|Frozen|ClusterClaims|SurviveKill
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
-	STORAGE=$(STORAGE) go test -C test -count=1 -timeout 20m -p $$(($$(nproc) + 1)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
+	STORAGE=$(STORAGE) go test -C test -count=1 -timeout 20m -p $$(($$(nproc) + 2)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
 	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/hostile # alone: delays are measured
 ifeq ($(STORAGE),cluster)
 	STORAGE=etcd go test -C test -count=1 -run '$(storage_tests)' ./integration/api
