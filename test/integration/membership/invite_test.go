@@ -90,6 +90,17 @@ func membershipObjects(t *testing.T, cluster, peer string) map[string]any {
 	return objects
 }
 
+// secretData returns the content of a Secret.
+func secretData(t *testing.T, cluster, name string) map[string]string {
+	t.Helper()
+	secret := expect.Must(clusters.Cluster(cluster).Kubernetes.CoreV1().Secrets("mcs-system").Get(t.Context(), name, metav1.GetOptions{}))(t)
+	data := map[string]string{}
+	for key, value := range secret.Data {
+		data[key] = string(value)
+	}
+	return data
+}
+
 // R416, R419, R425: two clusters join by invitations. Nobody reaches more than one of them, and the
 // objects are those that join creates. Accepting an invitation is the same as applying it.
 func TestClustersJoinByInvitation(t *testing.T) {
@@ -130,6 +141,26 @@ func TestClustersJoinByInvitation(t *testing.T) {
 	}
 	awaitLongTokens(t)
 	expect.Contains(t, kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west"), `All clusters are already members of ClusterSet "everywhere".`)
+
+	// R419: what west decided about east is kept by another invitation.
+	inWest("patch", "secret", "-n", "mcs-system", "member-east", "--type=merge", "-p", `{"stringData":{"allowed-cidrs":"10.9.0.0/16","service-limit":"50"}}`)
+	before := secretData(t, "west", "member-east")
+	again := filepath.Join(directory, "again.yaml")
+	expect.NoError(t, os.WriteFile(again, []byte(inEast("mcs", "invite", "west", "--allowed-cidrs", "10.9.0.0/16,192.0.2.0/24")), 0o600))
+	expect.Contains(t, inWest("mcs", "accept", "-f", again, "--yes"), "10.9.0.0/16 in this cluster (the invitation says 10.9.0.0/16,192.0.2.0/24)", "Cluster west reads from cluster east.")
+	kept := secretData(t, "west", "member-east")
+	if before["kubeconfig"] == kept["kubeconfig"] {
+		t.Error("the kubeconfig is not that of the invitation")
+	}
+	before["kubeconfig"] = kept["kubeconfig"]
+	if diff := cmp.Diff(before, kept); diff != "" {
+		t.Errorf("unexpected Secret (-before +after):\n%s", diff)
+	}
+	expect.Contains(t, inWest("mcs", "accept", "-f", again, "--yes", "--replace"), "✓ west: allow endpoints of east in 10.9.0.0/16,192.0.2.0/24 instead of 10.9.0.0/16")
+	before["allowed-cidrs"] = "10.9.0.0/16,192.0.2.0/24"
+	if diff := cmp.Diff(before, secretData(t, "west", "member-east")); diff != "" {
+		t.Errorf("unexpected Secret (-want +replaced):\n%s", diff)
+	}
 
 	// R420: an invitation is for one cluster.
 	refused(t, []string{`the invitation is for cluster "west", but the ID of this one is `}, "mcs", "accept", "-f", forWest, "--yes", "--context", "north")
