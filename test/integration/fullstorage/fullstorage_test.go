@@ -164,11 +164,19 @@ func testFullDatabase(t *testing.T) {
 	ballast := newBallast(t)
 	expect.Contains(t, awaitRefusal(t, ns, "delete ServiceExports", ballast.fill), "storage is full", "quota on this volume is 32 MiB", volume)
 
-	output, err := east().Kubectl(t.Context(), "annotate", "serviceexport", "-n", ns, "first", "more=text")
-	if err == nil {
-		t.Error("kubectl could write to full storage")
-	}
-	expect.Contains(t, output, "InsufficientStorage", "storage is full", "delete ServiceExports")
+	expect.Eventually(t, "refusal of kubectl", func(ctx context.Context) error {
+		if err := ballast.fill(ctx); err != nil { // another compaction may have found space
+			return err
+		}
+		output, err := east().Kubectl(ctx, "annotate", "serviceexport", "-n", ns, "first", "more=text", "--overwrite")
+		if err == nil {
+			return errors.New("kubectl could write")
+		}
+		if !strings.Contains(output, "InsufficientStorage") || !strings.Contains(output, "delete ServiceExports") {
+			return fmt.Errorf("got %w: %s", err, output)
+		}
+		return nil
+	})
 
 	list, err := exports.List(t.Context(), metav1.ListOptions{Limit: 1})
 	expect.NoError(t, err)
