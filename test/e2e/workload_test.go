@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,7 +86,11 @@ func ask(ctx context.Context, cluster *localcluster.Cluster, ns, protocol, famil
 	if protocol == "UDP" {
 		command = "echo | socat -%s -t5 -T5 - %s:%s:%d"
 	}
-	return exec(ctx, cluster, ns, "client", "sh", "-c", fmt.Sprintf(command, family, protocol, host, port))
+	answer, err := exec(ctx, cluster, ns, "client", "sh", "-c", fmt.Sprintf(command, family, protocol, host, port))
+	if err == nil && answer == "" {
+		err = errors.New("no response within 5 seconds") // socat does not fail
+	}
+	return answer, err
 }
 
 // awaitAnswers sends requests until all given clusters have responded.
