@@ -43,8 +43,7 @@ fault: test-tools ## Inject a fault, e.g. FAULT="cut east west"; without FAULT, 
 .PHONY: test
 # Other fuzz tests take minutes to find anything; unit tests run their seeds.
 test: FUZZ = pkg/apis/|pkg/merge/
-test: SECONDS = 180
-test: deps lint verify unit fuzz integration bench e2e $(if $(SKIP_E2E),,chaos) ## Run all checks and tests, as CI does.
+test: deps lint verify unit fuzz integration bench e2e ## Run all checks and tests, as CI does.
 
 .PHONY: deps
 deps: ## Check for required programs; as root on Debian, install missing packages.
@@ -140,7 +139,7 @@ STORAGE ?= cluster
 storage_tests := ServiceExportLifecycle|DeleteCollection|WrittenSeparately|Informers|NamespaceLifecycle|Frozen|ClusterClaims|SurviveKill
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
-	STORAGE=$(STORAGE) go test -C test -count=1 -timeout 20m -p $$(($$(nproc) + 2)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
+	STORAGE=$(STORAGE) go test -C test -count=1 -timeout 20m -p $$(($$(nproc) + 1)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
 	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/hostile # alone: delays are measured
 ifeq ($(STORAGE),cluster)
 	STORAGE=etcd go test -C test -count=1 -run '$(storage_tests)' ./integration/api
