@@ -19,7 +19,8 @@ import (
 type Declaration struct {
 	// Context is the kubeconfig context of the cluster, and ID its cluster ID.
 	Context, ID string
-	// Members are the other clusters, without tokens. They have access to this one.
+	// Members are the other clusters, without tokens, but with the kubeconfigs that they keep. They
+	// have access to this one.
 	Members []Membership
 	// Relays are the IDs of the members that this cluster is the hub of.
 	Relays []string
@@ -30,6 +31,9 @@ type Declaration struct {
 // Declare returns what the clusters have when a plan of [Join] with the same arguments is
 // carried out, also what they have already: tools delete what is not declared any more. A
 // cluster that joins does not do so before now, so that its exports do not count as older.
+//
+// Members keep their kubeconfig, unless the plan replaces it: a token that is declared late, and
+// has expired, would end a connection that works.
 func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string]string, now time.Time) []Declaration {
 	id := func(c Cluster) string { return cmp.Or(ids[c.Context], c.ID) }
 	var declarations []Declaration
@@ -55,6 +59,7 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 				RelayFor:        cmp.Or(planned.value(c, AllowRelay, id(peer)), existing.RelayFor),
 				Secret:          cmp.Or(existing.Secret.Name, clusterset.MemberSecretName(id(peer))),
 				Kept:            existing.Kept,
+				Kubeconfig:      planned.kubeconfigOf(c, peer, id(c), id(peer)),
 			})
 		}
 		declarations = append(declarations, declaration)
@@ -62,14 +67,32 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 	return declarations
 }
 
+// kubeconfigOf returns the kubeconfig that a cluster keeps for a peer, nil if it gets another one:
+// because the plan adds the member, or because the peer grants access anew, as after its service
+// account was deleted, whose tokens have ended.
+func (p Plan) kubeconfigOf(c, peer Cluster, id, peerID string) []byte {
+	_, added := p.step(c, AddMembers, peerID)
+	_, granted := p.step(peer, GrantAccess, id)
+	if added || granted {
+		return nil
+	}
+	return c.Members[peerID].Kubeconfig
+}
+
 // value returns the value of a step for a cluster, and for a peer unless that is empty.
 func (p Plan) value(c Cluster, action Action, peer string) string {
+	step, _ := p.step(c, action, peer)
+	return step.Value
+}
+
+// step returns the step of an action for a cluster, and for a peer unless that is empty.
+func (p Plan) step(c Cluster, action Action, peer string) (Step, bool) {
 	for _, step := range p.Steps {
 		if step.Context == c.Context && step.Action == action && (peer == "" || slices.Contains(step.Peers, peer)) {
-			return step.Value
+			return step, true
 		}
 	}
-	return ""
+	return Step{}, false
 }
 
 // LatestJoinTime returns the latest time of joining that any of the clusters has recorded for

@@ -35,7 +35,7 @@ func TestDeclare(t *testing.T) {
 				with(member("north", "east"), records("east", "243.1.0.0/16"), func(c *Cluster) {
 					east := c.Members["east"]
 					east.AllowedCIDRs, east.Secret.Name, east.JoinedAt = "10.1.0.0/16", "by-gitops", "2025-06-01T00:00:00Z"
-					east.Kept = Kept{Data: map[string][]byte{"service-limit": []byte("7")}}
+					east.Kept, east.Kubeconfig = Kept{Data: map[string][]byte{"service-limit": []byte("7")}}, []byte("declared")
 					c.Members["east"], c.JoinedAt = east, joinedAt
 				}),
 				newcomer,
@@ -46,7 +46,7 @@ func TestDeclare(t *testing.T) {
 					{ID: "w", UID: "uid-west", Access: accessOf("west"), JoinedAt: nowText, AllowedCIDRs: "10.2.0.0/16", AllocationCIDRs: "243.2.0.0/16", Secret: "member-w"},
 				}},
 				{Context: "north", ID: "north", ClusterSet: "production", Members: []Membership{
-					{ID: "east", UID: "uid-east", Access: accessOf("east"), JoinedAt: "2025-06-01T00:00:00Z", AllowedCIDRs: "10.1.0.0/16", AllocationCIDRs: "243.1.0.0/16", Secret: "by-gitops", Kept: Kept{Data: map[string][]byte{"service-limit": []byte("7")}}},
+					{ID: "east", UID: "uid-east", Access: accessOf("east"), JoinedAt: "2025-06-01T00:00:00Z", AllowedCIDRs: "10.1.0.0/16", AllocationCIDRs: "243.1.0.0/16", Secret: "by-gitops", Kept: Kept{Data: map[string][]byte{"service-limit": []byte("7")}}, Kubeconfig: []byte("declared")},
 					{ID: "w", UID: "uid-west", Access: accessOf("west"), JoinedAt: nowText, AllowedCIDRs: "10.2.0.0/16", AllocationCIDRs: "243.2.0.0/16", Secret: "member-w"},
 				}},
 				{Context: "west", ID: "w", ClusterSet: "production", AllocationCIDRs: "243.2.0.0/16", Members: []Membership{

@@ -88,9 +88,10 @@ type Membership struct {
 	// ID and UID identify the member.
 	ID  string
 	UID types.UID
-	// Access and Token are how to read it.
-	Access Access
-	Token  string
+	// Access and Token are how to read it, unless Kubeconfig is.
+	Access     Access
+	Token      string
+	Kubeconfig []byte
 	// JoinedAt, AllowedCIDRs, AllocationCIDRs and RelayFor are values of its member Secret.
 	JoinedAt, AllowedCIDRs, AllocationCIDRs, RelayFor string
 	// Secret is the name of its member Secret.
@@ -130,9 +131,12 @@ func KeptIn(secret *corev1.Secret) Kept {
 // NewMemberSecret returns the Secret that makes a cluster a member of another one. The
 // namespace is that of the installation in the other one.
 func NewMemberSecret(namespace string, member Membership) (*corev1.Secret, error) {
-	kubeconfig, err := peerKubeconfig(member)
-	if err != nil {
-		return nil, fmt.Errorf("encode kubeconfig of %s: %w", member.ID, err)
+	kubeconfig := member.Kubeconfig
+	if kubeconfig == nil {
+		var err error
+		if kubeconfig, err = peerKubeconfig(member); err != nil {
+			return nil, fmt.Errorf("encode kubeconfig of %s: %w", member.ID, err)
+		}
 	}
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},

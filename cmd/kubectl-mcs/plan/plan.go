@@ -77,8 +77,9 @@ type Access struct {
 
 // Member is the membership of another cluster.
 type Member struct {
-	// Access is the content of the member Secret.
-	Access Access
+	// Kubeconfig is that of the member Secret, and Access how it reaches the member.
+	Kubeconfig []byte
+	Access     Access
 	// JoinedAt is when the member joined according to the Secret, empty if the Secret
 	// does not say.
 	JoinedAt string

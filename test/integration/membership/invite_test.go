@@ -190,7 +190,23 @@ func TestClustersJoinFromWrittenFiles(t *testing.T) {
 	for _, cluster := range []string{"east", "west"} {
 		expectUnchanged(t, cluster, filepath.Join(directory, cluster))
 	}
+	// Members keep their credentials, although the declared tokens were exchanged.
+	before := fileContents(t, directory)
+	kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--output-dir", directory)
+	if diff := cmp.Diff(before, fileContents(t, directory)); diff != "" {
+		t.Errorf("repeating the command changes files (-before +after):\n%s", diff)
+	}
 	expect.Contains(t, kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west"), `All clusters are already members of ClusterSet "everywhere".`)
+}
+
+// fileContents returns the content of all files below a directory, by path.
+func fileContents(t *testing.T, directory string) map[string]string {
+	t.Helper()
+	contents := map[string]string{}
+	for _, path := range expect.Must(filepath.Glob(filepath.Join(directory, "*", "*")))(t) {
+		contents[path] = string(expect.Must(os.ReadFile(path))(t))
+	}
+	return contents
 }
 
 // R424: west and north read each other through the hub east.

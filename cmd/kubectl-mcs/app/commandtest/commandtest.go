@@ -31,6 +31,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
@@ -156,6 +157,18 @@ func NotInstalled(objects map[string]any) { delete(objects, apiServicePath) }
 func Knowing(id string) func(map[string]any) {
 	return func(objects map[string]any) {
 		objects[ClusterSetPath+"members"] = List("clusterset.mcs-apiserver.io/v1alpha1", "Member", clustertest.NewMember(id, clustersetv1alpha1.MemberConnected))
+	}
+}
+
+// Granting adds what gives a peer access.
+func Granting(peer string) func(map[string]any) {
+	return func(objects map[string]any) {
+		const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+		access := plan.NewPeerAccess("mcs-system", peer)
+		objects["/api/v1/namespaces/mcs-system/serviceaccounts"] = List("v1", "ServiceAccount", access.Account)
+		objects[rbac+"clusterrolebindings"] = List("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", access.ClusterBinding)
+		objects[rbac+"namespaces/mcs-system/roles"] = List("rbac.authorization.k8s.io/v1", "Role", access.Role)
+		objects[rbac+"namespaces/mcs-system/rolebindings"] = List("rbac.authorization.k8s.io/v1", "RoleBinding", access.Binding)
 	}
 }
 

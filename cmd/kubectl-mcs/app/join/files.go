@@ -78,18 +78,22 @@ func (o *options) files(declarations []plan.Declaration, clusters []*membership.
 			if err != nil {
 				return nil, err
 			}
-			add("2-member-"+member.ID+".yaml", "Member "+member.ID, secret)
+			add(memberFile(member.ID), "Member "+member.ID, secret)
 		}
 		add("3-claims.yaml", "Claims", declaration.Claims()...)
 	}
 	return files, nil
 }
 
-// createTokens adds tokens to all declarations. It returns when the first of them expires.
+// createTokens adds tokens to all declarations, for members that do not keep theirs. It returns
+// when the first of them expires, and the zero time without any.
 func (o *options) createTokens(ctx context.Context, clusters []*membership.Cluster, declarations []plan.Declaration) (expires time.Time, err error) {
 	for i, declaration := range declarations {
 		for j := range declaration.Members {
 			member := &declarations[i].Members[j]
+			if member.Kubeconfig != nil {
+				continue
+			}
 			issuer := slices.IndexFunc(declarations, func(other plan.Declaration) bool { return other.ID == member.ID })
 			var until time.Time
 			if member.Token, until, err = clusters[issuer].PeerToken(ctx, declaration.ID, o.duration); err != nil {
@@ -130,6 +134,28 @@ func (o *options) explainFiles(declarations []plan.Declaration, files []manifest
 			fmt.Fprintf(o.Streams.ErrOut, "Warning: %s has other files, which kubectl applies, too: %s\n", directory, strings.Join(others, ", "))
 		}
 	}
-	fmt.Fprintf(o.Streams.Out, "The files 2-member-*.yaml contain credentials: keep them secret. They must be applied before %s, and are exchanged at first contact. "+
-		"Renewed credentials are in Secrets named *.renewed in the clusters, and never written back to files.\n", expires.UTC().Format(time.RFC3339))
+	fmt.Fprint(o.Streams.Out, "The files 2-member-*.yaml contain credentials: keep them secret. ")
+	if created := o.memberFiles(declarations, func(member plan.Membership) bool { return member.Kubeconfig == nil }); len(created) > 0 {
+		fmt.Fprintf(o.Streams.Out, "These have new ones, which must be applied before %s, and are exchanged at first contact: %s. ", expires.UTC().Format(time.RFC3339), strings.Join(created, ", "))
+	}
+	if kept := o.memberFiles(declarations, func(member plan.Membership) bool { return member.Kubeconfig != nil }); len(kept) > 0 {
+		fmt.Fprintf(o.Streams.Out, "These have what the member Secrets declare already: %s. ", strings.Join(kept, ", "))
+	}
+	fmt.Fprintln(o.Streams.Out, "Renewed credentials are in Secrets named *.renewed in the clusters, and never written back to files.")
 }
+
+// memberFiles returns the files of some members.
+func (o *options) memberFiles(declarations []plan.Declaration, selected func(plan.Membership) bool) []string {
+	var paths []string
+	for _, declaration := range declarations {
+		for _, member := range declaration.Members {
+			if selected(member) {
+				paths = append(paths, filepath.Join(o.outputDir, declaration.ID, memberFile(member.ID)))
+			}
+		}
+	}
+	return paths
+}
+
+// memberFile is the name of the file with the Secret of a member.
+func memberFile(id string) string { return "2-member-" + id + ".yaml" }

@@ -16,9 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
 var granted = []string{"POST serviceaccounts", "POST clusterrolebindings", "POST roles", "POST rolebindings"}
@@ -50,7 +52,7 @@ func TestJoinWritesFiles(t *testing.T) {
 	}
 	for _, want := range []string{
 		plan + "\n", "✓ east: grant read access to w\n", "Wrote 6 files.", "  kubectl --context east apply -f " + directory + "/east\n  kubectl --context west apply -f " + directory + "/w\n",
-		"They must be applied before 20", "Secrets named *.renewed in the clusters, and never written back to files",
+		"These have new ones, which must be applied before 20", ": " + directory + "/east/2-member-w.yaml, " + directory + "/w/2-member-east.yaml. Renewed credentials are in ", "Secrets named *.renewed in the clusters, and never written back to files",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output does not contain %q:\n%s", want, out)
@@ -128,6 +130,69 @@ func TestWrittenFilesKeepMemberSecrets(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.Data, got.Data); diff != "" {
 		t.Errorf("unexpected data (-want +got):\n%s", diff)
+	}
+}
+
+// R422: members that are connected keep their credentials, so that files that are applied late do
+// not end the connection. A member that rejects its credential, or is reached otherwise, gets another one.
+func TestWrittenFilesKeepCredentials(t *testing.T) {
+	const secrets, members = "/api/v1/namespaces/mcs-system/secrets", commandtest.ClusterSetPath + "members"
+	declared := func(server string) []byte {
+		return []byte("apiVersion: v1\nkind: Config\nclusters: [{name: west, cluster: {server: \"" + server + "\"}}]\nusers: [{name: peer, user: {token: expired}}]\n" +
+			"contexts: [{name: west, context: {cluster: west, user: peer}}]\ncurrent-context: west\n# mine\n")
+	}
+	unauthorized := clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Condition(clusterset.MemberReachable, metav1.ConditionFalse, "Unauthorized", ""))
+	for name, test := range map[string]struct {
+		server string
+		// ungranted is true if east has to be granted access to west.
+		ungranted bool
+		members   []any
+		kept      bool
+	}{
+		"connected":         {server: "https://west.example:6443", kept: true},
+		"rejected":          {server: "https://west.example:6443", members: []any{unauthorized}},
+		"reached otherwise": {server: "https://other.example:6443"},
+		"access is granted": {server: "https://west.example:6443", ungranted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kubeconfig := declared(test.server)
+			east := commandtest.NewAPIServer(t, "east", func(objects map[string]any) {
+				objects[secrets] = commandtest.List("v1", "Secret", &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Name: "member-west", Namespace: "mcs-system"}, Type: clusterset.MemberSecretType,
+					Data: map[string][]byte{"cluster-id": []byte("west"), "kubeconfig": kubeconfig},
+				})
+				if test.members != nil {
+					objects[members] = commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "Member", test.members...)
+				}
+			})
+			west := commandtest.NewAPIServer(t, "west", func(objects map[string]any) {
+				if !test.ungranted {
+					commandtest.Granting("east")(objects)
+				}
+			})
+			directory := t.TempDir()
+			out, _, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--output-dir", directory, "--repoint")...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(filepath.Join(directory, "east", "2-member-west.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got corev1.Secret
+			if err := yaml.Unmarshal(content, &got); err != nil {
+				t.Fatal(err)
+			}
+			if kept := string(got.Data["kubeconfig"]) == string(kubeconfig); kept != test.kept {
+				t.Errorf("the kubeconfig is kept: %t, want %t; got:\n%s", kept, test.kept, got.Data["kubeconfig"])
+			}
+			if said := strings.Contains(out, "These have what the member Secrets declare already: "+directory+"/east/2-member-west.yaml. "); said != test.kept {
+				t.Errorf("unexpected output:\n%s", out)
+			}
+			if created := slices.Contains(west.Written(), "POST token"); created == test.kept {
+				t.Errorf("west issues a token: %t, want %t", created, !test.kept)
+			}
+		})
 	}
 }
 

@@ -236,7 +236,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		// If there are several, join updates the one with the default name.
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
 			c.Observed.Members[id] = plan.Member{
-				Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
+				Kubeconfig: secret.Data[clusterset.MemberSecretKubeconfig], Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
 				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), AllowedCIDRs: string(secret.Data[clusterset.MemberSecretAllowedCIDRs]),
 				RelayFor: string(secret.Data[clusterset.MemberSecretRelayFor]), Kept: plan.KeptIn(secret), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
 			}
