@@ -82,6 +82,11 @@ func TestFindings(t *testing.T) {
 		}, []string{`Problem membership east: member "west" is reached at https://192.0.2.9:6443`}},
 		{"warning of join", func(east, _ *Facts) { east.Membership.Known["north"] = "uid" }, []string{
 			`Warning membership cluster "north" is a member of east but is not among the arguments`}},
+		{"generated ID", func(_, west *Facts) { west.Membership.ID, west.Membership.GeneratedID = "uid-west", true }, []string{
+			`Warning membership west: the cluster joins with the generated ID "uid-west", which is part of names and cannot be changed until it leaves the ClusterSet: choose one with --id west=ID`}},
+		{"generated ID of a member", func(_, west *Facts) {
+			west.Membership.GeneratedID, west.Membership.ClusterSet = true, "production"
+		}, nil},
 		{"note of join", func(_, west *Facts) { west.Membership.AllowedCIDRs = "" }, []string{"Warning membership member Secrets have no allowed-cidrs of west"}},
 		{"not installed", func(_, west *Facts) {
 			west.Membership, west.Failure = nil, `context "west": mcs-apiserver is not installed or is detached`

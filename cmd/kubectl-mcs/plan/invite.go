@@ -51,6 +51,7 @@ func Invite(clusterSet string, own Cluster, peer string) (Plan, error) {
 	if own.ClusterSet == "" {
 		planned.Steps = append(planned.Steps, Step{Context: own.Context, Action: JoinClusterSet, Value: clusterSet})
 	}
+	warnings = append(warnings, generatedID(own, fmt.Sprintf("to choose one, run `kubectl mcs leave %s`, change the ClusterClaim %s, and invite again", own.Context, multicluster.ClusterIDClaim))...)
 	if warning, outside := outsideAllowed(own); outside {
 		warnings = append(warnings, warning)
 	}

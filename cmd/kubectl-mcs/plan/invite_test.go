@@ -12,6 +12,20 @@ import (
 
 func allows(cidrs string) func(*Cluster) { return func(c *Cluster) { c.AllowedCIDRs = cidrs } }
 
+// R416: an ID that nobody chose is warned of when a ClusterSet is founded with it.
+func TestInviteWithGeneratedID(t *testing.T) {
+	own := newCluster("east", allows("10.1.0.0/16"), named("uid-east"), func(c *Cluster) { c.GeneratedID = true })
+	planned, err := Invite("production", own, "west")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"context \"east\": the cluster joins with the generated ID \"uid-east\", which is part of names and cannot be changed until it leaves the ClusterSet: " +
+		"to choose one, run `kubectl mcs leave east`, change the ClusterClaim id.k8s.io, and invite again"}
+	if diff := cmp.Diff(want, planned.Warnings); diff != "" {
+		t.Errorf("unexpected warnings (-want +got):\n%s", diff)
+	}
+}
+
 // R416: inviting does in this cluster what joining does there, and tells what joining records.
 func TestInvite(t *testing.T) {
 	ipv4, allowed := within("243.0.0.0/8"), allows("10.1.0.0/16")

@@ -28,8 +28,12 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 	clusters = slices.Clone(clusters)
 	plan := Plan{Steps: []Step{}} // not null in JSON
 	var errs []error
+	var generated []string
 	for i := range clusters {
 		c := &clusters[i]
+		if ids[c.Context] == "" {
+			generated = append(generated, generatedID(*c, fmt.Sprintf("choose one with --id %s=ID", c.Context))...)
+		}
 		id := cmp.Or(ids[c.Context], c.ID)
 		errs = append(errs, checkJoining(clusterSet, *c, id), checkAccess(*c, fmt.Sprintf("--server %s=URL", c.Context)))
 		if id != c.ID {
@@ -74,7 +78,7 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			plan.add(c, WaitForMembers, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = slices.Concat(unnamedMembers(clusters), overlappingPodCIDRs(clusters), outside, warnings, unrecorded)
+	plan.Warnings = slices.Concat(generated, unnamedMembers(clusters), overlappingPodCIDRs(clusters), outside, warnings, unrecorded)
 	plan.Notes = unaskable(clusterSet, clusters)
 	return plan, nil
 }
@@ -108,6 +112,14 @@ func checkJoining(clusterSet string, c Cluster, id string) error {
 		errs = append(errs, fmt.Errorf("context %q: cluster ID cannot change from %q to %q while the cluster is in a ClusterSet: run `kubectl mcs leave %s` first", c.Context, c.ID, id, c.Context))
 	}
 	return errors.Join(errs...)
+}
+
+// generatedID warns about a cluster that joins with an ID that nobody chose.
+func generatedID(c Cluster, remedy string) []string {
+	if !c.GeneratedID || c.ClusterSet != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("context %q: the cluster joins with the generated ID %q, which is part of names and cannot be changed until it leaves the ClusterSet: %s", c.Context, c.ID, remedy)}
 }
 
 // checkAccess checks that other clusters can reach this one. The flag sets its address.

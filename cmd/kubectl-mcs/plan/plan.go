@@ -22,6 +22,8 @@ type Cluster struct {
 	// ID and ClusterSet are the values of the cluster's claims, empty if a claim
 	// does not exist.
 	ID, ClusterSet string
+	// GeneratedID is true if mcs-controller generated the ID, and nobody chose it.
+	GeneratedID bool
 	// JoinedAt is when the cluster joined the ClusterSet according to its claim.
 	JoinedAt string
 	// Access is how other clusters reach the cluster.

@@ -17,6 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
 // withoutRequests writes a kubeconfig for clusters that must not get requests.
@@ -146,6 +147,39 @@ Plan:
 	}
 	if writes := append(east.Written(), west.Written()...); len(writes) > 0 {
 		t.Errorf("unexpected writes: %v", writes)
+	}
+}
+
+// R430: an ID that nobody chose is warned of, unless the user gives one.
+func TestGeneratedIDIsWarnedOf(t *testing.T) {
+	claiming := func(id, mark string) func(map[string]any) {
+		return func(objects map[string]any) {
+			objects["/apis/multicluster.k8s.io/v1/clusterclaims"] = commandtest.List("multicluster.k8s.io/v1", "ClusterClaim", map[string]any{
+				"metadata": map[string]any{"name": "id.k8s.io", "annotations": map[string]string{multicluster.GeneratedIDAnnotation: mark}}, "spec": map[string]string{"value": id},
+			})
+		}
+	}
+	for name, test := range map[string]struct {
+		id, mark string
+		args     []string
+		want     bool
+	}{
+		"generated":                  {id: "uid-west", mark: "uid-west", want: true},
+		"replaced":                   {id: "uid-west", mark: "uid-west", args: []string{"--id", "west=west"}},
+		"chosen":                     {id: "west", mark: "uid-west"},
+		"chosen by the installation": {id: "west", mark: "west"},
+		"the UID, but chosen":        {id: "uid-west"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			east, west := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west", claiming(test.id, test.mark))
+			_, warnings, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west, append(test.args, "--dry-run")...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if warned := strings.Contains(warnings, `Warning: context "west": the cluster joins with the generated ID "uid-west"`); warned != test.want {
+				t.Errorf("got warnings %q", warnings)
+			}
+		})
 	}
 }
 

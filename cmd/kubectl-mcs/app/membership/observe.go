@@ -172,6 +172,8 @@ func (c *Cluster) observeClaims(ctx context.Context) error {
 		switch claim := &claims.Items[i]; claim.Name {
 		case multicluster.ClusterIDClaim:
 			c.Observed.ID = claim.Spec.Value
+			// An ID of --cluster-id has the annotation, too, but was chosen.
+			c.Observed.GeneratedID = claim.Spec.Value == string(c.Observed.UID) && claim.Annotations[multicluster.GeneratedIDAnnotation] == claim.Spec.Value
 		case multicluster.ClusterSetClaim:
 			c.Observed.ClusterSet = claim.Spec.Value
 			if !claim.CreationTimestamp.IsZero() {
