@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
 // Declaration is everything that a cluster has when a plan to join is carried out.
@@ -110,12 +111,36 @@ func LatestJoinTime(clusters []Cluster, id string) string {
 	return latest.UTC().Format(time.RFC3339)
 }
 
-// Claims returns the ClusterClaims of the cluster in the order in which they are created: the
-// one for the ClusterSet needs the ID.
-func (d Declaration) Claims() []runtime.Object {
-	claims := []runtime.Object{NewClaim(multicluster.ClusterIDClaim, d.ID)}
+// IDClaim returns the ClusterClaim with the ID of the cluster, which the others need: a cluster
+// that claims the ClusterSet before keeps the ID that mcs-controller generated.
+func (d Declaration) IDClaim() runtime.Object {
+	claim := declaredClaim(multicluster.ClusterIDClaim, d.ID, "1")
+	claim.Annotations[argoSyncOptions] += ",Prune=false,Delete=false" // it cannot be deleted
+	claim.Annotations[fluxPrune] = "disabled"
+	return claim
+}
+
+// ClusterSetClaims returns all other ClusterClaims of the cluster in the order in which they are
+// created.
+func (d Declaration) ClusterSetClaims() []runtime.Object {
+	var claims []runtime.Object
 	if d.AllocationCIDRs != "" {
-		claims = append(claims, NewClaim(multicluster.ClusterSetIPCIDRClaim, d.AllocationCIDRs))
+		claims = append(claims, declaredClaim(multicluster.ClusterSetIPCIDRClaim, d.AllocationCIDRs, "1"))
 	}
-	return append(claims, NewClaim(multicluster.ClusterSetClaim, d.ClusterSet))
+	return append(claims, declaredClaim(multicluster.ClusterSetClaim, d.ClusterSet, "2"))
+}
+
+// Annotations by which tools apply and delete objects in the right order. Nothing else reads them.
+const (
+	argoSyncWave    = "argocd.argoproj.io/sync-wave"
+	argoSyncOptions = "argocd.argoproj.io/sync-options"
+	fluxPrune       = "kustomize.toolkit.fluxcd.io/prune"
+)
+
+// declaredClaim returns a ClusterClaim that Argo CD applies after the Secrets, in a wave of its own,
+// also if the installation is a part of the same application.
+func declaredClaim(name, value, wave string) *multiclusterv1.ClusterClaim {
+	claim := NewClaim(name, value)
+	claim.Annotations = map[string]string{argoSyncWave: wave, argoSyncOptions: "SkipDryRunOnMissingResource=true"}
+	return claim
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // R422: files declare what joining does, and what was there before.
@@ -70,21 +71,28 @@ func TestDeclare(t *testing.T) {
 	}
 }
 
-// R422
+// R422: claims are applied in the right order by tools that do not follow the order of files. What
+// cannot be deleted is not pruned.
 func TestDeclaredClaims(t *testing.T) {
-	declaration := Declaration{ID: "east", ClusterSet: "production"}
-	names := func() (names []string) {
-		for _, object := range declaration.Claims() {
-			claim := object.(interface{ GetName() string })
-			names = append(names, claim.GetName())
-		}
-		return names
+	declaration := Declaration{ID: "east", ClusterSet: "production", AllocationCIDRs: "243.1.0.0/16"}
+	const skip = "SkipDryRunOnMissingResource=true"
+	want := map[string]map[string]string{
+		"id.k8s.io": {
+			"argocd.argoproj.io/sync-wave": "1", "argocd.argoproj.io/sync-options": skip + ",Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled",
+		},
+		"clusterset-ip-cidr.mcs-apiserver.io": {"argocd.argoproj.io/sync-wave": "1", "argocd.argoproj.io/sync-options": skip},
+		"clusterset.k8s.io":                   {"argocd.argoproj.io/sync-wave": "2", "argocd.argoproj.io/sync-options": skip},
 	}
-	if diff := cmp.Diff([]string{"id.k8s.io", "clusterset.k8s.io"}, names()); diff != "" {
-		t.Error(diff)
+	got := map[string]map[string]string{}
+	for _, object := range append(declaration.ClusterSetClaims(), declaration.IDClaim()) {
+		claim := object.(metav1.Object)
+		got[claim.GetName()] = claim.GetAnnotations()
 	}
-	declaration.AllocationCIDRs = "243.1.0.0/16"
-	if diff := cmp.Diff([]string{"id.k8s.io", "clusterset-ip-cidr.mcs-apiserver.io", "clusterset.k8s.io"}, names()); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected annotations (-want +got):\n%s", diff)
+	}
+	declaration.AllocationCIDRs = ""
+	if claims := declaration.ClusterSetClaims(); len(claims) != 1 {
+		t.Errorf("got %v", claims)
 	}
 }

@@ -173,7 +173,7 @@ func TestClustersJoinFromWrittenFiles(t *testing.T) {
 	t.Cleanup(func() { leave(t, "east", "west") })
 	directory := t.TempDir()
 	written := kubectl(t, "mcs", "join", "--clusterset", clusterSet, "east", "west", "--id", "east=east", "--id", "west=west", "--output-dir", directory)
-	expect.Contains(t, written, "Wrote 6 files.", "kubectl --context east apply -f "+filepath.Join(directory, "east"))
+	expect.Contains(t, written, "Wrote 8 files.", "kubectl --context east apply -f "+filepath.Join(directory, "east"))
 	for _, cluster := range []string{"east", "west"} {
 		for _, trace := range traces(t, clusters.Cluster(cluster)) {
 			if strings.HasPrefix(trace, "secret") || strings.HasPrefix(trace, "claim") {

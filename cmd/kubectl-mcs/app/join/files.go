@@ -55,7 +55,7 @@ func (o *options) writeFiles(ctx context.Context, clusters []*membership.Cluster
 }
 
 // files returns the files of all clusters. kubectl applies them in the order of their names:
-// claims are checked with all members.
+// claims are checked with all members, and the one for the ClusterSet needs the ID.
 func (o *options) files(declarations []plan.Declaration, clusters []*membership.Cluster) ([]manifest.File, error) {
 	var files []manifest.File
 	for i, declaration := range declarations {
@@ -80,7 +80,8 @@ func (o *options) files(declarations []plan.Declaration, clusters []*membership.
 			}
 			add(memberFile(member.ID), "Member "+member.ID, secret)
 		}
-		add("3-claims.yaml", "Claims", declaration.Claims()...)
+		add("3-id.yaml", "Cluster ID", declaration.IDClaim())
+		add("4-clusterset.yaml", "ClusterSet", declaration.ClusterSetClaims()...)
 	}
 	return files, nil
 }

@@ -33,7 +33,7 @@ func TestJoinWritesFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := []string{"east/1-access-w.yaml", "east/2-member-w.yaml", "east/3-claims.yaml", "w/1-access-east.yaml", "w/2-member-east.yaml", "w/3-claims.yaml"}
+	files := []string{"east/1-access-w.yaml", "east/2-member-w.yaml", "east/3-id.yaml", "east/4-clusterset.yaml", "w/1-access-east.yaml", "w/2-member-east.yaml", "w/3-id.yaml", "w/4-clusterset.yaml"}
 	plan := "Plan:\n  east: grant read access to w\n  west: grant read access to east\n"
 	for _, file := range files {
 		plan += "  write " + filepath.Join(directory, file) + "\n"
@@ -51,7 +51,7 @@ func TestJoinWritesFiles(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		plan + "\n", "✓ east: grant read access to w\n", "Wrote 6 files.", "  kubectl --context east apply -f " + directory + "/east\n  kubectl --context west apply -f " + directory + "/w\n",
+		plan + "\n", "✓ east: grant read access to w\n", "Wrote 8 files.", "  kubectl --context east apply -f " + directory + "/east\n  kubectl --context west apply -f " + directory + "/w\n",
 		"These have new ones, which must be applied before 20", ": " + directory + "/east/2-member-w.yaml, " + directory + "/w/2-member-east.yaml. Renewed credentials are in ", "Secrets named *.renewed in the clusters, and never written back to files",
 	} {
 		if !strings.Contains(out, want) {
@@ -64,10 +64,11 @@ func TestJoinWritesFiles(t *testing.T) {
 	for file, contents := range map[string][]string{
 		"east/1-access-w.yaml": {"# Access of cluster w in cluster east, written by kubectl mcs join.\n---\n", "kind: ServiceAccount", "kind: ClusterRoleBinding", "kind: Role\n", "kind: RoleBinding", "name: peer-w", "namespace: mcs-system"},
 		"w/2-member-east.yaml": {"kind: Secret", "name: member-east", "type: clusterset.mcs-apiserver.io/member", "allowed-cidrs:", "joined-at:", "clusterset.mcs-apiserver.io/cluster-uid: uid-east"},
-		"w/3-claims.yaml":      {"name: id.k8s.io\nspec:\n  value: w\n", "name: clusterset.k8s.io\nspec:\n  value: production\n"},
+		"w/3-id.yaml":          {"name: id.k8s.io\nspec:\n  value: w\n", `argocd.argoproj.io/sync-wave: "1"`},
+		"w/4-clusterset.yaml":  {"name: clusterset.k8s.io\nspec:\n  value: production\n", `argocd.argoproj.io/sync-wave: "2"`},
 		"east/2-member-w.yaml": {"name: member-w"},
 		"w/1-access-east.yaml": {"name: peer-east"},
-		"east/3-claims.yaml":   {"value: east"},
+		"east/3-id.yaml":       {"value: east"},
 	} {
 		content, err := os.ReadFile(filepath.Join(directory, file))
 		if err != nil {
@@ -227,7 +228,7 @@ func TestJoinWithHubWritesFiles(t *testing.T) {
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	east, west, directory := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west"), t.TempDir()
 	args := commandtest.Joining(t, east, west, "--output-dir", directory)
-	foreign := filepath.Join(directory, "east", "3-claims.yaml")
+	foreign := filepath.Join(directory, "east", "3-id.yaml")
 	if err := os.MkdirAll(filepath.Dir(foreign), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 			t.Errorf("unexpected writes (-want +got):\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"east/3-claims.yaml"}, glob(t, directory)); diff != "" {
+	if diff := cmp.Diff([]string{"east/3-id.yaml"}, glob(t, directory)); diff != "" {
 		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
 }
