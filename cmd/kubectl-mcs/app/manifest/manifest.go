@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,7 +47,7 @@ func (f File) Encode() ([]byte, error) {
 }
 
 // Check returns an error if a file cannot be written, because one exists that somebody else
-// wrote, or because its directory cannot be created, which this does. Commands check before
+// wrote or encrypted, or because its directory cannot be created, which this does. Commands check before
 // they change clusters.
 func Check(files []File) error {
 	var errs []error
@@ -79,8 +80,15 @@ func (f File) check() error {
 	if !strings.HasPrefix(string(content), f.firstLine()) {
 		return foreign
 	}
+	if encrypted.Match(content) {
+		return fmt.Errorf("%s was encrypted, and would be replaced by plain text: choose another directory, outside of your repository, and encrypt what is written there", f.Path)
+	}
 	return nil
 }
+
+// encrypted matches what SOPS writes: it keeps comments, such as the title, and values that are not
+// secret.
+var encrypted = regexp.MustCompile(`(?m)\bENC\[|^sops:`)
 
 // Write writes the files. Nobody but the user can read them: they may contain credentials. A
 // file is complete, or it is as before. All of them are written before the first one

@@ -97,6 +97,33 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 	}
 }
 
+// R418: a credential in plain text does not replace an encrypted one.
+func TestEncryptedFilesAreNotReplaced(t *testing.T) {
+	for name, change := range map[string]func(content string) string{
+		"values":   func(content string) string { return strings.Replace(content, "value: one", "value: ENC[AES256_GCM,data:b25l,type:str]", 1) },
+		"metadata": func(content string) string { return content + "sops:\n  version: 3.9.0\n" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "claims.yaml")
+			if err := Write([]File{claimFile(path, "one")}); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := change(string(content))
+			if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			expect.Error(t, Write([]File{claimFile(path, "two")}), path+" was encrypted, and would be replaced by plain text: choose another directory")
+			if content, err := os.ReadFile(path); err != nil || string(content) != changed {
+				t.Errorf("got %s, %v", content, err)
+			}
+		})
+	}
+}
+
 // faulty is an object that does something else when it is encoded.
 type faulty struct {
 	runtime.Object
