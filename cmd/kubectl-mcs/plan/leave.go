@@ -37,16 +37,10 @@ func Leave(leaving Cluster, peers []Cluster) (Plan, error) {
 		remaining.Delete(peer.ID)
 	}
 	for _, id := range sets.List(remaining) {
-		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q is not in --from and keeps %q as a member until you run `%s` there",
-			id, leaving.ID, deleteCommand(leaving.ID)))
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q is not in --from and keeps %q as a member: when it is not connected any more, run `kubectl mcs leave --id %s --from CONTEXT` with the context of %q",
+			id, leaving.ID, leaving.ID, id))
 	}
 	return plan, nil
-}
-
-// deleteCommand is the command that deletes everything that join creates in a
-// cluster for one of its peers.
-func deleteCommand(id string) string {
-	return fmt.Sprintf("kubectl delete -n mcs-system secret,serviceaccount,role,rolebinding,clusterrolebinding -l %s=%s", clusterset.PeerLabel, id)
 }
 
 // Forget plans how a cluster that no longer exists, or no longer responds, is

@@ -385,7 +385,9 @@ func TestJoinWarnsAboutUnnamedMembers(t *testing.T) {
 }
 
 func TestLeavePlan(t *testing.T) {
-	const keeps = " is not in --from and keeps \"north\" as a member until you run `kubectl delete -n mcs-system secret,serviceaccount,role,rolebinding,clusterrolebinding -l clusterset.mcs-apiserver.io/peer=north` there"
+	keeps := func(id string) string {
+		return fmt.Sprintf("cluster %q is not in --from and keeps \"north\" as a member: when it is not connected any more, run `kubectl mcs leave --id north --from CONTEXT` with the context of %q", id, id)
+	}
 	for _, test := range []struct {
 		name     string
 		leaving  Cluster
@@ -410,12 +412,12 @@ func TestLeavePlan(t *testing.T) {
 				"north LeaveClusterSet production", "east RemoveMembers north", "east RevokeAccess north",
 				"north RemoveMembers east,west", "north RevokeAccess east,west",
 			},
-			warnings: []string{`cluster "west"` + keeps},
+			warnings: []string{keeps("west")},
 		},
 		{
 			name: "no peers", leaving: member("north", "west", "east"),
 			want:     []string{"north LeaveClusterSet production", "north RemoveMembers east,west", "north RevokeAccess east,west"},
-			warnings: []string{`cluster "east"` + keeps, `cluster "west"` + keeps},
+			warnings: []string{keeps("east"), keeps("west")},
 		},
 		{
 			name: "member behind a hub", leaving: with(member("north", "hub"), knows("east", "uid-east")), peers: []Cluster{member("hub", "north")},
@@ -423,7 +425,7 @@ func TestLeavePlan(t *testing.T) {
 				"north LeaveClusterSet production", "hub RemoveMembers north", "hub RevokeAccess north",
 				"north RemoveMembers hub", "north RevokeAccess hub",
 			},
-			warnings: []string{`cluster "east"` + keeps},
+			warnings: []string{keeps("east")},
 		},
 		{
 			name: "repeated after a failed step", leaving: newCluster("north", grants("west")), peers: []Cluster{newCluster("east"), newCluster("west", grants("north"))},

@@ -28,10 +28,14 @@ type Advice struct {
 	ServerError string
 }
 
+// DescribeInstallation are the arguments with which kubectl shows the state of mcs-apiserver,
+// whichever namespace it is installed in.
+const DescribeInstallation = "describe deployments -A -l app.kubernetes.io/name=mcs-apiserver"
+
 const (
 	userPermissions       = "ask for a role with this permission, such as view or edit in the namespace, or view in the whole cluster to read its members"
 	adminPermissions      = "join and leave require cluster-admin permissions, because they change Secrets, service accounts and roles"
-	mcsServerError        = "mcs-apiserver is installed but not available: `kubectl --context %s describe deployment -n mcs-system mcs-apiserver` shows its state"
+	mcsServerError        = "mcs-apiserver is installed but not available: `kubectl --context %s " + DescribeInstallation + "` shows its state"
 	kubernetesServerError = "the kube-apiserver failed: try again; `kubectl --context %s get --raw '/readyz?verbose'` shows its state"
 )
 
@@ -57,7 +61,7 @@ func Diagnose(name string, err error, advice Advice) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted: %w", err)
 	case apierrors.IsNotFound(err) && !IsObjectNotFound(err):
-		return fmt.Errorf("mcs-apiserver is not installed, is detached, or did not register its API: install it, attach it with `kubectl mcs attach %[1]s`, check `kubectl --context %[1]s describe deployment -n mcs-system mcs-apiserver`, or choose another context (%[2]w)", name, err)
+		return fmt.Errorf("mcs-apiserver is not installed, is detached, or did not register its API: install it, attach it with `kubectl mcs attach %[1]s`, check `kubectl --context %[1]s "+DescribeInstallation+"`, or choose another context (%[2]w)", name, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the kube-apiserver rejects your credentials: log in again, or correct the user of the context (%w)", err)
 	case apierrors.IsForbidden(err):

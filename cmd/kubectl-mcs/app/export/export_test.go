@@ -165,7 +165,7 @@ func TestTimeoutReportsWhyExportIsNotReady(t *testing.T) {
 	}{
 		{"not ready", clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "cluster is not in a ClusterSet")), "cluster is not in a ClusterSet"},
 		{"not valid", clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "not valid"), invalid), "Service does not exist"},
-		{"no conditions", clustertest.NewServiceExport("web"), "mcs-controller has not processed it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` shows"},
+		{"no conditions", clustertest.NewServiceExport("web"), "mcs-controller has not processed it yet: `kubectl describe deployments -A -l app.kubernetes.io/name=mcs-apiserver` shows"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -199,7 +199,7 @@ func TestErrorsOfAllClustersAreReported(t *testing.T) {
 	args := commandtest.Joining(t, east, west)
 	west.Close()
 	_, _, err := commandtest.Run(t.Context(), args...)
-	expect.Error(t, err, `context "east": `, "mcs-apiserver is not installed or is detached: install it with", "kubectl mcs attach east", `context "west": the kube-apiserver is unreachable`)
+	expect.Error(t, err, `context "east": `, "mcs-apiserver is not installed or is detached: install it, or attach it with `kubectl mcs attach east`", `context "west": the kube-apiserver is unreachable`)
 }
 
 func TestFailedJoinIsRolledBack(t *testing.T) {

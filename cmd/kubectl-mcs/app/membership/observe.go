@@ -142,7 +142,7 @@ func (c *Cluster) observeInstallation(ctx context.Context) error {
 	registered, err := client.ApiregistrationV1().APIServices().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("mcs-apiserver is not installed or is detached: install it with `kubectl --context %[1]s apply -k artifacts/default`, or attach it with `kubectl mcs attach %[1]s`", c.Context)
+		return fmt.Errorf("mcs-apiserver is not installed or is detached: install it, or attach it with `kubectl mcs attach %s`", c.Context)
 	case err != nil:
 		return err
 	case registered.Spec.Service == nil:

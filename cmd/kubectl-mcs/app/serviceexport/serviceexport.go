@@ -28,7 +28,7 @@ func NotReadyReason(serviceExport *multiclusterxv1beta1.ServiceExport) string {
 			return printer.Escape(condition.Message)
 		}
 	}
-	return "mcs-controller has not processed it yet: `kubectl describe deployment -n mcs-system mcs-apiserver` shows whether mcs-controller is running"
+	return "mcs-controller has not processed it yet: `kubectl " + cluster.DescribeInstallation + "` shows whether mcs-controller is running"
 }
 
 // Selector returns the label selector for the objects of an exported service.

@@ -44,10 +44,10 @@ func TestFailedClustersDoNotHideOthers(t *testing.T) {
 	}
 	for i, want := range []string{
 		"east: cluster east in ClusterSet production",
-		"bare: cannot query cluster: mcs-apiserver is not installed, is detached, or did not register its API: install it, attach it with `kubectl mcs attach bare`, check `kubectl --context bare describe deployment -n mcs-system mcs-apiserver`, or choose another context",
+		"bare: cannot query cluster: mcs-apiserver is not installed, is detached, or did not register its API: install it, attach it with `kubectl mcs attach bare`, check `kubectl --context bare describe deployments -A -l app.kubernetes.io/name=mcs-apiserver`, or choose another context",
 		"west: cluster west in ClusterSet production",
 		"strict: cannot query cluster: permission denied: ask for a role with this permission",
-		"down: cannot query cluster: mcs-apiserver is installed but not available: `kubectl --context down describe deployment -n mcs-system mcs-apiserver` shows its state",
+		"down: cannot query cluster: mcs-apiserver is installed but not available: `kubectl --context down describe deployments -A -l app.kubernetes.io/name=mcs-apiserver` shows its state",
 		"locked: cannot query cluster: the kube-apiserver rejects your credentials: log in again",
 		`nowhere: cannot query cluster: context "nowhere" does not exist in the kubeconfig`,
 	} {
