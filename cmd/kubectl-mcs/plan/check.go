@@ -173,6 +173,9 @@ func checkMembership(joining Joining, all []Facts) []Finding {
 		case f.Membership != nil:
 			c := *f.Membership
 			c.PodCIDRs = nil // what is known about networks is checked, too
+			if len(all) == 1 {
+				c.Known = nil // nobody claims to have named all clusters
+			}
 			clusters = append(clusters, c)
 		case f.API.Detached || len(f.API.Conflicts) > 0:
 			// The failure is a consequence.
@@ -193,11 +196,30 @@ func checkMembership(joining Joining, all []Facts) []Finding {
 	for _, warning := range slices.Concat(planned.Warnings, planned.Notes) {
 		findings = append(findings, inContext(Finding{Check: CheckMembership, Result: Warning, Message: warning}, all))
 	}
-	message := fmt.Sprintf("the clusters can join ClusterSet %q, in %d steps", joining.ClusterSet, len(planned.Steps))
-	if len(planned.Steps) == 0 {
-		message = fmt.Sprintf("the clusters are already members of ClusterSet %q", joining.ClusterSet)
+	return append(findings, canJoin(joining, clusters, planned)...)
+}
+
+// canJoin says that clusters can join, or have joined.
+func canJoin(joining Joining, clusters []Cluster, planned Plan) []Finding {
+	ok := func(format string, args ...any) Finding {
+		return Finding{Check: CheckMembership, Result: OK, Message: fmt.Sprintf(format, args...)}
 	}
-	return append(findings, Finding{Check: CheckMembership, Result: OK, Message: message})
+	switch {
+	case len(clusters) == 1:
+		finding := ok("nothing in the cluster keeps it from joining ClusterSet %q", joining.ClusterSet)
+		if clusters[0].ClusterSet != "" {
+			finding = ok("the cluster is in ClusterSet %q", joining.ClusterSet)
+		}
+		finding.Contexts = []string{clusters[0].Context}
+		return []Finding{finding, {
+			Check: CheckMembership, Result: NotChecked, Contexts: finding.Contexts,
+			Message: "the cluster was not compared with others: IDs, networks, clocks, and whether they reach each other",
+			Remedy:  "name their contexts, too, or let `kubectl mcs accept` check their invitations",
+		}}
+	case len(planned.Steps) == 0:
+		return []Finding{ok("the clusters are already members of ClusterSet %q", joining.ClusterSet)}
+	}
+	return []Finding{ok("the clusters can join ClusterSet %q, in %d steps", joining.ClusterSet, len(planned.Steps))}
 }
 
 // flatten returns the errors that are joined in an error.

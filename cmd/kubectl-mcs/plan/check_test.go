@@ -65,6 +65,53 @@ func TestClustersThatAreReady(t *testing.T) {
 	}
 }
 
+// R430: of one cluster, everything is checked that does not depend on others.
+func TestOneCluster(t *testing.T) {
+	const alone = "NotChecked membership east: the cluster was not compared with others: "
+	for _, test := range []struct {
+		name   string
+		change func(east *Facts)
+		want   []string
+		passed string
+	}{
+		{"ready", func(*Facts) {}, []string{alone}, `nothing in the cluster keeps it from joining ClusterSet "production"`},
+		{"member", func(east *Facts) {
+			east.Membership.ClusterSet, east.Membership.Known["west"] = "production", "uid-west"
+		}, []string{alone}, `the cluster is in ClusterSet "production"`},
+		{"another ClusterSet", func(east *Facts) { east.Membership.ClusterSet = "other" }, []string{`Problem membership east: cluster is in ClusterSet "other"`}, ""},
+		{"local server", func(east *Facts) { east.Membership.Access.Server, east.Access.Server = "https://localhost", "https://localhost" }, []string{
+			`Problem membership east: server "https://localhost" is only reachable from this machine`}, ""},
+		{"API", func(east *Facts) { east.API.Unavailable = "APIService v1.a is not available: no endpoints" }, []string{alone, "Problem api east: APIService v1.a is not available"},
+			`nothing in the cluster keeps it from joining ClusterSet "production"`},
+		{"networks", func(east *Facts) { east.Networks.PodIPs = []string{"243.1.0.1"} }, []string{alone, "Problem networks east: 243.1.0.1/32, which Pods or Services", "Warning networks east: a Pod has the address"},
+			`nothing in the cluster keeps it from joining ClusterSet "production"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			east := ready("east", "1")
+			test.change(&east)
+			findings := Check(joining, []Facts{east})
+			got := notOK(findings)
+			if len(got) != len(test.want) {
+				t.Fatalf("got %q, want %q", got, test.want)
+			}
+			for i, want := range test.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("got %q, want %q", got[i], want)
+				}
+			}
+			passed := ""
+			for _, finding := range findings {
+				if finding.Check == CheckMembership && finding.Result == OK {
+					passed = finding.Message
+				}
+			}
+			if passed != test.passed {
+				t.Errorf("got %q, want %q", passed, test.passed)
+			}
+		})
+	}
+}
+
 func TestFindings(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -43,7 +43,11 @@ func (o *options) checkOnly(ctx context.Context, contexts []string, allowed map[
 		return err
 	}
 	if problems := counts[plan.Problem]; problems > 0 {
-		return fmt.Errorf("the clusters are not ready to join ClusterSet %q: %s found; nothing was changed", o.clusterSet, count(problems, "problem"))
+		subject := "the clusters are"
+		if len(contexts) == 1 {
+			subject = "the cluster is"
+		}
+		return fmt.Errorf("%s not ready to join ClusterSet %q: %s found; nothing was changed", subject, o.clusterSet, count(problems, "problem"))
 	}
 	return nil
 }

@@ -86,6 +86,32 @@ func TestCheckOfClustersThatAreReady(t *testing.T) {
 	}
 }
 
+// R430: administrators of one cluster check it before they exchange invitations.
+func TestCheckOfOneCluster(t *testing.T) {
+	east := commandtest.NewAPIServer(t, "east", checkable("10.1.0.0/24"))
+	args := []string{
+		"join", "--check", "east", "--clusterset", "production", "--kubeconfig", commandtest.Kubeconfig(t, map[string]string{"east": east.URL}),
+		"--server", "east=https://192.0.2.1:6443", "--request-timeout", "1s",
+	}
+	out, _, err := commandtest.Run(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for _, want := range []string{
+		"✓ east: nothing in the cluster keeps it from joining ClusterSet \"production\"\n", "? east: the cluster was not compared with others: ",
+		"✓ east: the API of mcs-apiserver is registered and available\n", "✓ east: kube-proxy uses nftables",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output does not contain %q:\n%s", want, out)
+		}
+	}
+	if writes := east.Written(); len(writes) > 0 {
+		t.Errorf("unexpected writes: %v", writes)
+	}
+	_, _, err = commandtest.Run(t.Context(), append(args, "--server", "east=https://localhost")...)
+	expect.Error(t, err, `the cluster is not ready to join ClusterSet "production": 1 problem found`)
+}
+
 // R431, R433, R439: problems make the command fail, and are data with --output.
 func TestCheckFailsOnProblems(t *testing.T) {
 	const crd = "serviceexports.multicluster.x-k8s.io"
@@ -176,6 +202,7 @@ func TestInvalidCheckIsRejectedBeforeAnyRequest(t *testing.T) {
 		{[]string{"east", "west", "--dry-run"}, "--dry-run has no effect with --check"},
 		{[]string{"east", "west", "--output-dir", "x"}, "--output-dir has no effect with --check"},
 		{[]string{"east", "west", "-o", "xml"}, `--output "xml": must be json or yaml`},
+		{nil, "at least one context is required"},
 		{[]string{"center", "south"}, `context "center" does not exist in the kubeconfig`},
 	} {
 		_, _, err := commandtest.Run(t.Context(), append([]string{"join", "--check", "--clusterset", "s", "--kubeconfig", file}, test.args...)...)

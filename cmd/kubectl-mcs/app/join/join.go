@@ -55,7 +55,8 @@ With --check, join changes nothing, and prints whether the clusters are ready:
 It checks what join checks, the registration of the API, CustomResourceDefinitions that are in
 its way, versions, clocks, whether networks overlap, the addresses of the kube-apiservers, the
 mode of kube-proxy, and DNS. Whether mcs-apiserver of one cluster reaches the kube-apiserver of
-another is only known of members: join waits for it, and status shows it.
+another is only known of members: join waits for it, and status shows it. With one context, it
+checks what can be known of that cluster alone, for example before it exchanges invitations.
 
 With --output-dir, join changes nothing in the clusters but that it creates service
 accounts and their permissions, and writes what each cluster needs to files, for kubectl
@@ -67,8 +68,9 @@ administrators are not the same, see invite.`
 const example = `  # Print the plan without changing anything
   kubectl mcs join --clusterset production east west --dry-run
 
-  # Check whether the clusters are ready to join
+  # Check whether the clusters are ready to join, or one of them is
   kubectl mcs join --clusterset production east west --check
+  kubectl mcs join --clusterset production east --check
 
   # Join two clusters and set their cluster IDs
   kubectl mcs join --clusterset production east west --id east=east --id west=west
@@ -113,7 +115,10 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 		Long:    long,
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
+			switch {
+			case o.check && len(args) == 0:
+				return errors.New("at least one context is required: `kubectl config get-contexts` lists all contexts")
+			case !o.check && len(args) < 2:
 				return errors.New("at least two contexts are required: `kubectl config get-contexts` lists all contexts")
 			}
 			return nil
