@@ -24,6 +24,7 @@ has not said( yet)?\b|not received yet
 its claims are those of|cluster ID and ClusterSet match
 (no one|nobody) (who|reads from)|name the clusters
 \bwhoever\b|name the subject
+kubectl( +--?[a-z-]+([ =][^ ]+)?)+ +mcs( |$)|kubectl mcs COMMAND --context CONTEXT (kubectl accepts no flags before the name of a plugin)
 behaviour|behavior
 neighbour|neighbor
 favour|favor

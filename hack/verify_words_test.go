@@ -28,6 +28,8 @@ func TestVerifyWords(t *testing.T) {
 	}{
 		{"no phrase", "The color of the bike shed.", true, ""},
 		{"phrase", "The colo" + "ur of the bike shed.", true, "text.md:1:The colo" + "ur"},
+		{"flags before a plugin", "Run `kubectl --context east -n=shop m" + "cs export web`.", true, "text.md:1:Run `kubectl --context east"},
+		{"flags before another command", "Run `kubectl --context east describe deployment -n mcs-system mcs-apiserver`, or `kubectl mcs status`.", true, ""},
 		{"not a repository", "The color of the bike shed.", false, "git grep failed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
