@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -66,7 +67,11 @@ func (r *Replica) Config() (*rest.Config, error) {
 		return nil, err
 	}
 	config.Host = r.URL()
-	config.CAData, config.CAFile = nil, filepath.Join(r.installation.certificates(), servingcert.AuthorityFile)
+	// Not by name: clients share what they read from a file for minutes, even after it was replaced.
+	config.CAFile = ""
+	if config.CAData, err = os.ReadFile(filepath.Join(r.installation.certificates(), servingcert.AuthorityFile)); err != nil {
+		return nil, err
+	}
 	config.ServerName = "localhost"
 	return config, nil
 }
@@ -156,11 +161,11 @@ func (r *Replica) AwaitReady(ctx context.Context) error {
 		return errors.New(r.name + " was never started")
 	}
 	return r.Await(ctx, patience, func(ctx context.Context) error {
-		config, err := r.Config()
+		config, err := r.Config() // fails until mcs-controller has written the CA certificate
 		if err != nil {
 			return err
 		}
-		client, err := kubernetes.NewForConfig(config) // fails until mcs-controller has written the CA certificate
+		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			return err
 		}
