@@ -40,13 +40,31 @@ type Executor struct {
 // be played or undone.
 func (e *Executor) Run(ctx context.Context, plan []Fault) error {
 	begun := time.Now()
-	errs := make([]error, len(plan))
+	return inTurn(plan, func(fault Fault) error {
+		if !wait(ctx, time.Until(begun.Add(fault.At))) {
+			return nil
+		}
+		return e.play(ctx, fault)
+	})
+}
+
+// inTurn plays all faults at the same time, but those of one link or one cluster one after another,
+// in their order: undoing one may take longer than planned, such as a restart.
+func inTurn(plan []Fault, play func(Fault) error) error {
+	places := map[string][]Fault{}
+	for _, fault := range plan {
+		places[fault.where()] = append(places[fault.where()], fault)
+	}
+	var errs []error
+	var guard sync.Mutex
 	var running sync.WaitGroup
-	for i, fault := range plan {
+	for _, faults := range places {
 		running.Go(func() {
-			if wait(ctx, time.Until(begun.Add(fault.At))) {
-				if err := e.play(ctx, fault); err != nil {
-					errs[i] = fmt.Errorf("%s: %w", strings.TrimSpace(fault.String()), err)
+			for _, fault := range faults {
+				if err := play(fault); err != nil {
+					guard.Lock()
+					errs = append(errs, fmt.Errorf("%s: %w", strings.TrimSpace(fault.String()), err))
+					guard.Unlock()
 				}
 			}
 		})

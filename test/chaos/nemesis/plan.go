@@ -89,6 +89,9 @@ func (f Fault) String() string {
 	return strings.Join(text, ", ")
 }
 
+// where returns the cluster or the link that is concerned.
+func (f Fault) where() string { return strings.Join(slices.Sorted(slices.Values(f.Clusters)), " ") }
+
 // ours reports whether a program is part of mcs-apiserver.
 func ours(program string) bool { return program == mcsAPIServer || program == mcsController }
 
@@ -114,7 +117,7 @@ func Plan(seed uint64, clusters []string, duration time.Duration) []Fault {
 		if fault.At+fault.Duration > duration {
 			return faults
 		}
-		where := strings.Join(slices.Sorted(slices.Values(fault.Clusters)), " ")
+		where := fault.where()
 		if p.busy[where] > at {
 			continue // chosen again, later
 		}
