@@ -9,6 +9,7 @@ readonly needed=(
   "git:git:version numbers and make verify"
   "ip:iproute2:networking of test clusters"
   "nft:nftables:kube-proxy of test clusters"
+  "iptables:iptables:kube-proxy of test clusters"
   "nsenter:util-linux:running commands in test clusters"
   "curl:curl:Pods of tests and of make demo, and make vulncheck"
   "nc:netcat-openbsd:Pods of tests"

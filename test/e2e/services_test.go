@@ -6,10 +6,13 @@ package e2e
 import (
 	"context"
 	"fmt"
+	osexec "os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
 func clusterSetName(ns string) string { return "web." + ns + ".svc.clusterset.local" }
@@ -65,9 +68,24 @@ func TestLocalServiceOfTheSameNameIsUnchanged(t *testing.T) {
 	onlyFrom(t, west, ns, local, 80, 5, west)
 }
 
+// proxyMode returns the mode of kube-proxy in a cluster.
+func proxyMode(t *testing.T, cluster *localcluster.Cluster) string {
+	t.Helper()
+	pids := expect.Must(cluster.Processes("kube-proxy"))(t)
+	if len(pids) != 1 {
+		t.Fatalf("%s has %d processes of kube-proxy, want 1", cluster.Name, len(pids))
+	}
+	inside := []string{"--target", strconv.Itoa(pids[0]), "--net", "curl", "-sS", "http://127.0.0.1:10249/proxyMode"}
+	return string(expect.Must(osexec.CommandContext(t.Context(), "nsenter", inside...).Output())(t))
+}
+
 // R28, R49, R50, R63, R135: the third case: a service that both clusters export is
-// reached in both, from both, through an IP of each importing cluster.
+// reached in both, from both, through an IP of each importing cluster. R441: kube-proxy has another
+// mode in each of them.
 func TestServiceOfBothClustersIsCombined(t *testing.T) {
+	if modes := proxyMode(t, east) + " " + proxyMode(t, west); modes != "nftables iptables" {
+		t.Errorf("modes of kube-proxy are %s", modes)
+	}
 	ns := namespace(t, "combined")
 	for _, cluster := range both() {
 		deploy(t, cluster, ns, workload(cluster, 1, usual)+"---"+exportWeb)
@@ -75,8 +93,11 @@ func TestServiceOfBothClustersIsCombined(t *testing.T) {
 	}
 	for _, cluster := range both() {
 		awaitReady(t, cluster, ns, "web")
-		awaitAnswers(t, cluster, ns, "TCP", "4", clusterSetName(ns), east, west)
-		awaitAnswers(t, cluster, ns, "UDP", "6", clusterSetName(ns), east, west)
+		for _, family := range []string{"4", "6"} {
+			for _, protocol := range []string{"TCP", "UDP"} {
+				awaitAnswers(t, cluster, ns, protocol, family, clusterSetName(ns), east, west)
+			}
+		}
 		onlyFrom(t, cluster, ns, "web."+ns+".svc.cluster.local", 80, 10, cluster)
 	}
 	ips := map[string]bool{}

@@ -52,28 +52,27 @@ func awaitOnlyWest(t *testing.T, in *localcluster.Cluster, ns string) {
 	})
 }
 
-// R61: session affinity holds across clusters: a client keeps its endpoint.
+// R61, R441: session affinity holds across clusters: a client keeps its endpoint, with every mode of
+// kube-proxy.
 func TestSessionAffinityHoldsAcrossClusters(t *testing.T) {
 	ns := namespace(t, "sticky")
 	sticky := usual + `, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}`
 	for _, cluster := range both() {
 		deploy(t, cluster, ns, workload(cluster, 2, sticky)+"---"+exportWeb)
 	}
-	runClient(t, west, ns)
-	awaitReady(t, west, ns, "web")
-	awaitSlices(t, west, ns, 4)
-	var first string
-	expect.Eventually(t, "first response", func(ctx context.Context) error {
-		var err error
-		first, err = ask(ctx, west, ns, "TCP", "4", clusterSetName(ns), 80)
-		if err == nil && first == "" {
-			err = fmt.Errorf("response is empty")
-		}
-		return err
-	})
-	for range 20 {
-		if answer, err := ask(t.Context(), west, ns, "TCP", "4", clusterSetName(ns), 80); err != nil || answer != first {
-			t.Fatalf("first response is from %s, a later one is %q (%v)", first, answer, err)
+	for _, cluster := range both() {
+		runClient(t, cluster, ns)
+		awaitReady(t, cluster, ns, "web")
+		awaitSlices(t, cluster, ns, 4)
+		var first string
+		expect.Eventually(t, "first response in "+cluster.Name, func(ctx context.Context) (err error) {
+			first, err = ask(ctx, cluster, ns, "TCP", "4", clusterSetName(ns), 80)
+			return err
+		})
+		for range 20 {
+			if answer, err := ask(t.Context(), cluster, ns, "TCP", "4", clusterSetName(ns), 80); err != nil || answer != first {
+				t.Fatalf("first response in %s is from %s, a later one is %q (%v)", cluster.Name, first, answer, err)
+			}
 		}
 	}
 }

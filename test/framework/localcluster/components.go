@@ -69,6 +69,8 @@ type components struct {
 	admin   Admin
 	network *fabric.Network
 	zone    string
+	// proxyMode is the mode of kube-proxy.
+	proxyMode string
 	// root is the root of the repository, images the directory of the images of Pods.
 	root, images string
 }
@@ -147,7 +149,7 @@ func (c *components) proxy(node *fabric.Node) controlplane.Component {
 			Name: name, Path: filepath.Join(c.admin.bin, "kube-proxy"), Log: c.file(name + ".log"),
 			Args: []string{
 				"--kubeconfig=" + c.admin.Kubeconfig(), "--hostname-override=" + node.Name(),
-				"--proxy-mode=nftables", "--cluster-cidr=" + strings.Join(c.network.PodCIDRs(), ","),
+				"--proxy-mode=" + c.proxyMode, "--cluster-cidr=" + strings.Join(c.network.PodCIDRs(), ","),
 				// Connection tracking is configured per machine, not per network namespace.
 				"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 			},

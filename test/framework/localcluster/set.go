@@ -44,11 +44,14 @@ type Set struct {
 	// Artifacts is the subdirectory of artifacts/ that Up installs, by default "default", or
 	// NoArtifacts.
 	Artifacts string
+	// Images is the directory of the OCI image layout with the images of mcs-apiserver, by
+	// default the one that make test-images builds.
+	Images string
 	// Progress reports progress.
 	Progress func(format string, args ...any)
 }
 
-// NoArtifacts lets Up install nothing: tests install mcs-apiserver themselves.
+// NoArtifacts lets Up install nothing, and CoreDNS serve no names of ClusterSets.
 const NoArtifacts = "none"
 
 // state is the persistent state of a Set.
@@ -128,6 +131,8 @@ func (s *Set) Clusters() ([]*Cluster, error) {
 
 func (s *Set) clustersOf(state state) []*Cluster {
 	fabric := s.fabric(state.Subnet)
+	// By turns, so that packets from one cluster to another meet each mode at one end.
+	proxyModes := []string{"nftables", "iptables"}
 	var clusters []*Cluster
 	for number, name := range state.Clusters {
 		admin := Admin{bin: filepath.Join(s.Root, "bin", "kubernetes"), dir: filepath.Join(s.Dir, name)}
@@ -136,7 +141,7 @@ func (s *Set) clustersOf(state state) []*Cluster {
 			Name:       name,
 			Admin:      admin,
 			network:    network,
-			components: &components{admin: admin, network: network, zone: name + "-zone", root: s.Root, images: s.images()},
+			components: &components{admin: admin, network: network, zone: name + "-zone", proxyMode: proxyModes[number%len(proxyModes)], root: s.Root, images: s.images()},
 			artifacts:  cmp.Or(s.Artifacts, "default"),
 			report:     s.Progress,
 		})
