@@ -55,7 +55,7 @@ func demo(ctx context.Context, open opener, nodes int) error {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
-	fmt.Printf("\nBoth clusters keep running; stop them with 'make down'. Try:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
+	fmt.Printf("\nBoth clusters keep running; stop them with 'make down'. Try:\n\n  %s\n", environment(set))
 	for _, line := range suggestions {
 		fmt.Println("  " + line)
 	}

@@ -30,7 +30,7 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	root, dir := ".", ""
+	root, dir := ".", os.Getenv("CLUSTERSET_DIR")
 	set := func() (*localcluster.Set, error) {
 		set, err := localcluster.Open(root)
 		if err == nil && dir != "" {
@@ -45,9 +45,10 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.PersistentFlags().StringVar(&root, "root", root, "Root directory of the repository.")
-	cmd.PersistentFlags().StringVar(&dir, "dir", dir, "Directory for the state of the clusters. (default .local in the root directory)")
+	cmd.PersistentFlags().StringVar(&dir, "dir", dir, "Directory for the state of the clusters; also set by $CLUSTERSET_DIR. (default .local in the root directory)")
 	cmd.AddCommand(
 		upCommand(set),
+		envCommand(set),
 		&cobra.Command{
 			Use: "down", Short: "Stop all clusters and remove their state", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,13 +79,43 @@ func newCommand() *cobra.Command {
 type opener func() (*localcluster.Set, error)
 
 func upCommand(open opener) *cobra.Command {
-	nodes := 1
+	nodes, artifacts, images := 1, "default", ""
 	cmd := &cobra.Command{
 		Use: "up CLUSTER...", Short: "Start clusters, in addition to the running ones", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, names []string) error { return up(cmd.Context(), open, names, nodes) },
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return up(cmd.Context(), func() (*localcluster.Set, error) {
+				set, err := open()
+				if err == nil {
+					set.Artifacts, set.Images = artifacts, images
+				}
+				return set, err
+			}, names, nodes)
+		},
 	}
 	addNodes(cmd, &nodes)
+	cmd.Flags().StringVar(&artifacts, "artifacts", artifacts, `Directory in artifacts to install in all clusters, or "`+localcluster.NoArtifacts+`".`)
+	cmd.Flags().StringVar(&images, "images", images, "OCI image layout with the images of mcs-apiserver. (default bin/release/images in the root directory)")
 	return cmd
+}
+
+// envCommand prints what a shell needs to use the clusters.
+func envCommand(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use: "env", Short: `Print the environment of commands that use the clusters, for eval "$(clusterset env)"`, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			set, err := open()
+			if err != nil {
+				return err
+			}
+			fmt.Println(environment(set))
+			return nil
+		},
+	}
+}
+
+// environment returns the command with which a shell finds the clusters and all programs.
+func environment(set *localcluster.Set) string {
+	return fmt.Sprintf("export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:%[2]s/bin/test:$PATH", set.Kubeconfig(), set.Root)
 }
 
 func demoCommand(open opener) *cobra.Command {
@@ -119,7 +150,7 @@ func up(ctx context.Context, open opener, names []string, nodes int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nAll clusters are ready. Use them with:\n\n  export KUBECONFIG=%[1]s PATH=%[2]s/bin:%[2]s/bin/kubernetes:$PATH\n", set.Kubeconfig(), set.Root)
+	fmt.Printf("\nAll clusters are ready. Use them with:\n\n  %s\n", environment(set))
 	for _, name := range names {
 		fmt.Printf("  kubectl --context %s get pods -A\n", name)
 	}

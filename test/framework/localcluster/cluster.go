@@ -49,7 +49,11 @@ func (c *Cluster) up(ctx context.Context) error {
 		}
 	}
 	c.progress("waiting for DNS")
-	if err := installDNS(ctx, c.Admin, c.network.DNSIPs()); err != nil {
+	configuration := corefileClusterSet
+	if c.artifacts == NoArtifacts {
+		configuration = corefile
+	}
+	if err := installDNS(ctx, c.Admin, c.network.DNSIPs(), configuration); err != nil {
 		return err
 	}
 	if c.artifacts != NoArtifacts {

@@ -4,6 +4,7 @@
 package localcluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,13 +17,13 @@ import (
 // images returns the directory in which the node agents look up images.
 func (s *Set) images() string { return filepath.Join(s.Dir, "images") }
 
-// linkImages provides the images of mcs-apiserver that `make test-images` built, and maps
-// other image names to programs that were built here or are installed on this machine.
+// linkImages provides the images of mcs-apiserver, and maps other image names to programs that were built here or are installed on this machine.
 // It uses no symbolic links, since containers see this directory but not every target of
 // a link.
 func (s *Set) linkImages() error {
-	if err := linkLayout(filepath.Join(s.Root, "bin", "release", "images"), s.images()); err != nil {
-		return fmt.Errorf("images of mcs-apiserver, which `make test-images` builds: %w", err)
+	layout := cmp.Or(s.Images, filepath.Join(s.Root, "bin", "release", "images"))
+	if err := linkLayout(layout, s.images()); err != nil {
+		return fmt.Errorf("images of mcs-apiserver, which `make test-images` and `make images` build: %w", err)
 	}
 	programs := map[string]string{
 		"coredns": filepath.Join(s.Root, "bin", "kubernetes", "coredns"),

@@ -5,9 +5,10 @@ package localcluster
 
 import (
 	"context"
-	_ "embed" // the manifest of CoreDNS
+	_ "embed" // the manifest and the Corefiles of CoreDNS
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +20,18 @@ import (
 //go:embed manifests/coredns.yaml
 var dnsManifest string
 
+// corefile is that of a cluster without mcs-apiserver. In corefileClusterSet, clusterset.local has
+// a server block of its own, so that cluster.local does not depend on the multi-cluster API.
+var (
+	//go:embed manifests/Corefile
+	corefile string
+	//go:embed manifests/Corefile.clusterset
+	corefileClusterSet string
+)
+
 // installDNS runs CoreDNS behind the Service kube-dns and waits until it answers.
-func installDNS(ctx context.Context, admin Admin, ips []string) error {
-	manifest := strings.NewReplacer("${IPV4}", ips[0], "${IPV6}", ips[1]).Replace(dnsManifest)
+func installDNS(ctx context.Context, admin Admin, ips []string, corefile string) error {
+	manifest := strings.NewReplacer("${IPV4}", ips[0], "${IPV6}", ips[1], "${COREFILE}", strconv.Quote(corefile)).Replace(dnsManifest)
 	cmd := admin.KubectlCommand(ctx, "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if output, err := cmd.CombinedOutput(); err != nil {
