@@ -41,7 +41,7 @@ func peerConfigs(t *testing.T, reader, read *fleet.Cluster) map[string]*rest.Con
 	expect.NoError(t, err)
 	admin, err := read.APIServers[0].Config()
 	expect.NoError(t, err)
-	direct := &rest.Config{Host: admin.Host, BearerToken: host.BearerToken, TLSClientConfig: rest.TLSClientConfig{CAFile: admin.CAFile, ServerName: admin.ServerName}}
+	direct := &rest.Config{Host: admin.Host, BearerToken: host.BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData, ServerName: admin.ServerName}}
 	return map[string]*rest.Config{"kube-apiserver": host, "mcs-apiserver": direct}
 }
 
