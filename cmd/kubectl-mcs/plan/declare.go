@@ -14,6 +14,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/peertoken"
 )
 
 // Declaration is everything that a cluster has when a plan to join is carried out.
@@ -33,8 +34,8 @@ type Declaration struct {
 // carried out, also what they have already: tools delete what is not declared any more. A
 // cluster that joins does not do so before now, so that its exports do not count as older.
 //
-// Members keep their kubeconfig, unless the plan replaces it: a token that is declared late, and
-// has expired, would end a connection that works.
+// Members keep their kubeconfig if it is of use: a token that is declared late, and has expired,
+// would end a connection that works.
 func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string]string, now time.Time) []Declaration {
 	id := func(c Cluster) string { return cmp.Or(ids[c.Context], c.ID) }
 	var declarations []Declaration
@@ -60,7 +61,7 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 				RelayFor:        cmp.Or(planned.value(c, AllowRelay, id(peer)), existing.RelayFor),
 				Secret:          cmp.Or(existing.Secret.Name, clusterset.MemberSecretName(id(peer))),
 				Kept:            existing.Kept,
-				Kubeconfig:      planned.kubeconfigOf(c, peer, id(c), id(peer)),
+				Kubeconfig:      planned.kubeconfigOf(c, peer, id(c), id(peer), now),
 			})
 		}
 		declarations = append(declarations, declaration)
@@ -69,15 +70,21 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 }
 
 // kubeconfigOf returns the kubeconfig that a cluster keeps for a peer, nil if it gets another one:
-// because the plan adds the member, or because the peer grants access anew, as after its service
-// account was deleted, whose tokens have ended.
-func (p Plan) kubeconfigOf(c, peer Cluster, id, peerID string) []byte {
-	_, added := p.step(c, AddMembers, peerID)
-	_, granted := p.step(peer, GrantAccess, id)
-	if added || granted {
+// because the plan replaces it, because the service account of its token does not exist any more, or
+// because the token has expired and the cluster has not met the peer, so that it was not renewed.
+func (p Plan) kubeconfigOf(c, peer Cluster, id, peerID string, now time.Time) []byte {
+	member, account := c.Members[peerID], peer.Accounts[id]
+	_, met := c.Known[peerID]
+	_, replaced := p.step(c, AddMembers, peerID)
+	token, err := peertoken.Parse(member.Token)
+	switch {
+	case replaced, account == "", err == nil && token.AccountUID != "" && token.AccountUID != account:
+		return nil
+	case met, err == nil && now.Before(token.Expires):
+		return member.Kubeconfig
+	default:
 		return nil
 	}
-	return c.Members[peerID].Kubeconfig
 }
 
 // value returns the value of a step for a cluster, and for a peer unless that is empty.

@@ -4,10 +4,13 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // R422: files declare what joining does, and what was there before.
@@ -32,7 +35,9 @@ func TestDeclare(t *testing.T) {
 		},
 		{
 			name: "a cluster joins a member", clusters: []Cluster{
-				with(member("east", "north"), ipv4, owns("243.1.0.0/16"), func(c *Cluster) { c.JoinedAt = "2025-01-01T00:00:00Z" }),
+				with(member("east", "north"), ipv4, owns("243.1.0.0/16"), func(c *Cluster) {
+					c.JoinedAt, c.Accounts = "2025-01-01T00:00:00Z", map[string]types.UID{"north": "uid"}
+				}),
 				with(member("north", "east"), records("east", "243.1.0.0/16"), func(c *Cluster) {
 					east := c.Members["east"]
 					east.AllowedCIDRs, east.Secret.Name, east.JoinedAt = "10.1.0.0/16", "by-gitops", "2025-06-01T00:00:00Z"
@@ -84,9 +89,14 @@ func TestDeclaredClaims(t *testing.T) {
 		"clusterset.k8s.io":                   {"argocd.argoproj.io/sync-wave": "2", "argocd.argoproj.io/sync-options": skip},
 	}
 	got := map[string]map[string]string{}
-	for _, object := range append(declaration.ClusterSetClaims(), declaration.IDClaim()) {
+	var names []string
+	for _, object := range append([]runtime.Object{declaration.IDClaim()}, declaration.ClusterSetClaims()...) {
 		claim := object.(metav1.Object)
 		got[claim.GetName()] = claim.GetAnnotations()
+		names = append(names, claim.GetName())
+	}
+	if order := []string{"id.k8s.io", "clusterset-ip-cidr.mcs-apiserver.io", "clusterset.k8s.io"}; !slices.Equal(names, order) {
+		t.Errorf("claims are %v, want %v", names, order)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected annotations (-want +got):\n%s", diff)

@@ -20,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/secret"
 )
 
 // managedBy marks the objects that the plugin creates.
@@ -184,6 +185,9 @@ func AccessIn(secret *corev1.Secret) Access {
 	}
 	return Access{Server: target.Server, ServerName: target.TLSServerName, CA: string(target.CertificateAuthorityData)}
 }
+
+// TokenIn returns the token in a member Secret, empty if it has another credential or is not valid.
+func TokenIn(member *corev1.Secret) string { return secret.Parse(member).Token }
 
 // NewClaim returns a ClusterClaim.
 func NewClaim(name, value string) *multiclusterv1.ClusterClaim {

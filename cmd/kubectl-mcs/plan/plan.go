@@ -69,6 +69,8 @@ type Cluster struct {
 	// Granted has the IDs of the clusters that have any access to the cluster. The
 	// value is true if their access is complete.
 	Granted map[string]bool
+	// Accounts has the UIDs of the service accounts of peers, by cluster ID.
+	Accounts map[string]types.UID
 }
 
 // Access is how to reach a kube-apiserver.
@@ -79,8 +81,10 @@ type Access struct {
 
 // Member is the membership of another cluster.
 type Member struct {
-	// Kubeconfig is that of the member Secret, and Access how it reaches the member.
+	// Kubeconfig is that of the member Secret, Token the one in it, unless it has another
+	// credential or is not valid, and Access how it reaches the member.
 	Kubeconfig []byte
+	Token      string
 	Access     Access
 	// JoinedAt is when the member joined according to the Secret, empty if the Secret
 	// does not say.

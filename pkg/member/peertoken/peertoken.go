@@ -11,13 +11,27 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Token are the claims of a service account token. They are not verified: the server
 // that receives the token does that.
 type Token struct {
 	Namespace, Account string
-	Issued, Expires    time.Time
+	// AccountUID is the UID of the service account: tokens end with it, also if there is another
+	// one of the same name. It is empty if the token does not say.
+	AccountUID      types.UID
+	Issued, Expires time.Time
+}
+
+// claims are those that Parse reads.
+type claims struct {
+	jwt.RegisteredClaims
+	Kubernetes struct {
+		ServiceAccount struct {
+			UID types.UID `json:"uid"`
+		} `json:"serviceaccount"`
+	} `json:"kubernetes.io"`
 }
 
 // ErrOther is returned for credentials that are not service account tokens, or do not
@@ -30,7 +44,7 @@ var compact = regexp.MustCompile(`^[\w-]+\.[\w-]+\.[\w-]+$`)
 
 // Parse reads a token.
 func Parse(text string) (Token, error) {
-	var claims jwt.RegisteredClaims
+	var claims claims
 	if _, _, err := jwt.NewParser().ParseUnverified(text, &claims); err != nil || !compact.MatchString(text) {
 		return Token{}, ErrOther
 	}
@@ -38,7 +52,7 @@ func Parse(text string) (Token, error) {
 	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" || claims.IssuedAt == nil || claims.ExpiresAt == nil {
 		return Token{}, ErrOther
 	}
-	return Token{parts[2], parts[3], claims.IssuedAt.Time, claims.ExpiresAt.Time}, nil
+	return Token{parts[2], parts[3], claims.Kubernetes.ServiceAccount.UID, claims.IssuedAt.Time, claims.ExpiresAt.Time}, nil
 }
 
 // Is reports whether a token is of the same service account.

@@ -20,7 +20,7 @@ const day = 24 * time.Hour
 var epoch = membertest.Epoch
 
 func TestParse(t *testing.T) {
-	want := peertoken.Token{Namespace: "mcs-system", Account: "peer-a", Issued: epoch, Expires: epoch.Add(30 * day)}
+	want := peertoken.Token{Namespace: "mcs-system", Account: "peer-a", AccountUID: "2", Issued: epoch, Expires: epoch.Add(30 * day)}
 	for _, algorithm := range []string{"RS256", "ES256", "PS512", "EdDSA"} {
 		got, err := peertoken.Parse(membertest.JWT(t, algorithm, membertest.TokenClaims(epoch, epoch.Add(30*day))))
 		if err != nil {

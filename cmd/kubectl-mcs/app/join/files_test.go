@@ -10,17 +10,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
 var granted = []string{"POST serviceaccounts", "POST clusterrolebindings", "POST roles", "POST rolebindings"}
@@ -135,40 +139,60 @@ func TestWrittenFilesKeepMemberSecrets(t *testing.T) {
 }
 
 // R422: members that are connected keep their credentials, so that files that are applied late do
-// not end the connection. A member that rejects its credential, or is reached otherwise, gets another one.
+// not end the connection, and so do those whose token can still be used. A member gets another one if it
+// rejects the one that it has, is reached otherwise, or if its service account was deleted, whoever
+// has created it again.
 func TestWrittenFilesKeepCredentials(t *testing.T) {
-	const secrets, members = "/api/v1/namespaces/mcs-system/secrets", commandtest.ClusterSetPath + "members"
-	declared := func(server string) []byte {
-		return []byte("apiVersion: v1\nkind: Config\nclusters: [{name: west, cluster: {server: \"" + server + "\"}}]\nusers: [{name: peer, user: {token: expired}}]\n" +
-			"contexts: [{name: west, context: {cluster: west, user: peer}}]\ncurrent-context: west\n# mine\n")
+	const secrets, accounts, members = "/api/v1/namespaces/mcs-system/secrets", "/api/v1/namespaces/mcs-system/serviceaccounts", commandtest.ClusterSetPath + "members"
+	const address, account = "https://west.example:6443", "2" // the UID in the token
+	now := time.Now()
+	expired, valid := membertest.Token(t, now.Add(-48*time.Hour), 24*time.Hour), membertest.Token(t, now, time.Hour)
+	reachable := func(status metav1.ConditionStatus, reason string) func(*clustersetv1alpha1.MemberStatus) {
+		return clustertest.Condition(clusterset.MemberReachable, status, reason, "")
 	}
-	unauthorized := clustertest.NewMember("west", clustersetv1alpha1.MemberStale, clustertest.Condition(clusterset.MemberReachable, metav1.ConditionFalse, "Unauthorized", ""))
+	connected := clustertest.NewMember("west", clustersetv1alpha1.MemberConnected, reachable(metav1.ConditionTrue, "Reachable"))
+	silent := clustertest.NewMember("west", clustersetv1alpha1.MemberLost, reachable(metav1.ConditionFalse, "Unreachable"))
+	unauthorized := clustertest.NewMember("west", clustersetv1alpha1.MemberStale, reachable(metav1.ConditionFalse, "Unauthorized"))
+	never := clustertest.NewMember("west", clustersetv1alpha1.MemberConnecting, reachable(metav1.ConditionFalse, "Unreachable"))
 	for name, test := range map[string]struct {
-		server string
-		// ungranted is true if east has to be granted access to west.
-		ungranted bool
-		members   []any
-		kept      bool
+		token, server string
+		member        any
+		// account is the UID of the service account in west, and incomplete whether it lacks permissions.
+		account    types.UID
+		incomplete bool
+		kept       bool
 	}{
-		"connected":         {server: "https://west.example:6443", kept: true},
-		"rejected":          {server: "https://west.example:6443", members: []any{unauthorized}},
-		"reached otherwise": {server: "https://other.example:6443"},
-		"access is granted": {server: "https://west.example:6443", ungranted: true},
+		"connected":                          {expired, address, connected, account, false, true},
+		"silent":                             {expired, address, silent, account, false, true},
+		"connected with another credential":  {"opaque", address, connected, account, false, true},
+		"connected, a permission is missing": {expired, address, connected, account, true, true},
+		"never met, still valid":             {valid, address, never, account, false, true},
+		"never met, expired":                 {expired, address, never, account, false, false},
+		"never met, another credential":      {"opaque", address, never, account, false, false},
+		"rejected":                           {valid, address, unauthorized, account, false, false},
+		"reached otherwise":                  {valid, "https://other.example:6443", connected, account, false, false},
+		"account was deleted":                {valid, address, connected, "", false, false},
+		"account was created again":          {valid, address, connected, "3", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kubeconfig := declared(test.server)
+			kubeconfig := []byte("apiVersion: v1\nkind: Config\nclusters: [{name: west, cluster: {server: \"" + test.server + "\"}}]\nusers: [{name: peer, user: {token: " + test.token + "}}]\n" +
+				"contexts: [{name: west, context: {cluster: west, user: peer}}]\ncurrent-context: west\n# mine\n")
 			east := commandtest.NewAPIServer(t, "east", func(objects map[string]any) {
 				objects[secrets] = commandtest.List("v1", "Secret", &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Name: "member-west", Namespace: "mcs-system"}, Type: clusterset.MemberSecretType,
 					Data: map[string][]byte{"cluster-id": []byte("west"), "kubeconfig": kubeconfig},
 				})
-				if test.members != nil {
-					objects[members] = commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "Member", test.members...)
-				}
+				objects[members] = commandtest.List("clusterset.mcs-apiserver.io/v1alpha1", "Member", test.member)
 			})
 			west := commandtest.NewAPIServer(t, "west", func(objects map[string]any) {
-				if !test.ungranted {
+				if !test.incomplete {
 					commandtest.Granting("east")(objects)
+				}
+				granted := plan.NewPeerAccess("mcs-system", "east").Account
+				granted.UID = test.account
+				objects[accounts] = commandtest.List("v1", "ServiceAccount", granted)
+				if test.account == "" {
+					objects[accounts] = commandtest.List("v1", "ServiceAccount")
 				}
 			})
 			directory := t.TempDir()

@@ -60,7 +60,8 @@ checks what can be known of that cluster alone, for example before it exchanges 
 
 With --output-dir, join changes nothing in the clusters but that it creates service
 accounts and their permissions, and writes what each cluster needs to files, for kubectl
-apply, Argo CD or Flux. They contain tokens that are valid for --duration at most.
+apply, Argo CD or Flux. New tokens in them are valid for --duration at most. Members that
+are connected keep the credentials that their Secrets declare.
 
 Join requires cluster-admin permissions in all clusters. To join clusters whose
 administrators are not the same, see invite.`
@@ -138,7 +139,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
 	flags.StringVar(&o.hub, "hub", "", "Context of the cluster through which the others read each other. By default, every cluster is a member of every other.")
 	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which what each cluster needs is written, in a directory by its cluster ID, for nobody else to read. Nothing but access is created in the clusters.")
-	flags.DurationVar(&o.duration, "duration", membership.BootstrapLifetime, "With --output-dir, how long the tokens in the files are valid, at most: clusters may issue tokens for a shorter time.")
+	flags.DurationVar(&o.duration, "duration", membership.BootstrapLifetime, "With --output-dir, how long new tokens in the files are valid, at most: clusters may issue tokens for a shorter time.")
 	o.output.AddTo(cmd)
 	for _, err := range []error{cmd.MarkFlagRequired("clusterset"), cmd.MarkFlagDirname("output-dir"), cmd.RegisterFlagCompletionFunc("hub", f.CompleteFlagContext)} {
 		if err != nil {

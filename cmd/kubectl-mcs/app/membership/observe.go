@@ -111,7 +111,7 @@ func observe(ctx context.Context, c *cluster.Cluster, server string) (*Cluster, 
 func newObserved(context string) plan.Cluster {
 	return plan.Cluster{
 		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Connected: map[string]bool{},
-		Granted: map[string]bool{}, Relaying: map[string]bool{}, Taken: map[types.UID][]string{},
+		Granted: map[string]bool{}, Accounts: map[string]types.UID{}, Relaying: map[string]bool{}, Taken: map[types.UID][]string{},
 	}
 }
 
@@ -238,7 +238,7 @@ func (c *Cluster) observeSecrets(ctx context.Context) error {
 		// If there are several, join updates the one with the default name.
 		if secret.Name == clusterset.MemberSecretName(id) || len(c.memberSecrets[id]) == 0 {
 			c.Observed.Members[id] = plan.Member{
-				Kubeconfig: secret.Data[clusterset.MemberSecretKubeconfig], Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
+				Kubeconfig: secret.Data[clusterset.MemberSecretKubeconfig], Token: plan.TokenIn(secret), Access: plan.AccessIn(secret), JoinedAt: string(secret.Data[clusterset.MemberSecretJoinedAt]),
 				AllocationCIDRs: string(secret.Data[clusterset.MemberSecretAllocationCIDRs]), AllowedCIDRs: string(secret.Data[clusterset.MemberSecretAllowedCIDRs]),
 				RelayFor: string(secret.Data[clusterset.MemberSecretRelayFor]), Kept: plan.KeptIn(secret), Secret: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
 			}
@@ -367,6 +367,9 @@ func (c *Cluster) observeAccess(ctx context.Context) error {
 	account, binding := clusterset.PeerAccountName(""), clusterset.PeerBindingName("")
 	for i := range accounts.Items {
 		record(&accounts.Items[i], account)
+		if id, ok := strings.CutPrefix(accounts.Items[i].Name, account); ok {
+			c.Observed.Accounts[id] = accounts.Items[i].UID
+		}
 	}
 	for i := range clusterBindings.Items {
 		record(&clusterBindings.Items[i], binding)
