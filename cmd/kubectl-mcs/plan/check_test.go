@@ -79,7 +79,14 @@ func TestOneCluster(t *testing.T) {
 			east.Membership.ClusterSet, east.Membership.Known["west"] = "production", "uid-west"
 		}, []string{alone}, `the cluster is in ClusterSet "production"`},
 		{"another ClusterSet", func(east *Facts) { east.Membership.ClusterSet = "other" }, []string{`Problem membership east: cluster is in ClusterSet "other"`}, ""},
-		{"local server", func(east *Facts) { east.Membership.Access.Server, east.Access.Server = "https://localhost", "https://localhost" }, []string{
+		{"no ID", func(east *Facts) { east.Membership.ID = "" }, []string{
+			`Problem membership east: cluster has no ID: create the ClusterClaim id.k8s.io`}, ""},
+		{"generated ID", func(east *Facts) { east.Membership.ID, east.Membership.GeneratedID = "uid-east", true }, []string{
+			`Warning membership east: the cluster joins with the generated ID "uid-east", which is part of names and cannot be changed until it leaves the ClusterSet: choose one with: kubectl patch clusterclaim id.k8s.io --context east --type=merge --patch '{"spec":{"value":"ID"}}'`, alone},
+			`nothing in the cluster keeps it from joining ClusterSet "production"`},
+		{"local server", func(east *Facts) {
+			east.Membership.Access.Server, east.Access.Server = "https://localhost", "https://localhost"
+		}, []string{
 			`Problem membership east: server "https://localhost" is only reachable from this machine`}, ""},
 		{"API", func(east *Facts) { east.API.Unavailable = "APIService v1.a is not available: no endpoints" }, []string{alone, "Problem api east: APIService v1.a is not available"},
 			`nothing in the cluster keeps it from joining ClusterSet "production"`},

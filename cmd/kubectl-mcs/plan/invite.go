@@ -34,7 +34,7 @@ func Invite(clusterSet string, own Cluster, peer string) (Plan, error) {
 	case clusterSet == "":
 		errs = append(errs, fmt.Errorf("context %q: cluster is not in a ClusterSet: to join an existing one, accept an invitation of one of its clusters first; to found one, add --clusterset NAME", own.Context))
 	default:
-		errs = append(errs, checkJoining(clusterSet, own, own.ID), checkAccess(own, "--server URL"))
+		errs = append(errs, checkJoining(clusterSet, own, own.ID, "" /* it has one */), checkAccess(own, "--server URL"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Plan{}, err

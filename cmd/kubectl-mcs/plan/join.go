@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
@@ -31,11 +32,12 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 	var generated []string
 	for i := range clusters {
 		c := &clusters[i]
+		first, another := choosing(*c, clusters)
 		if ids[c.Context] == "" {
-			generated = append(generated, generatedID(*c, fmt.Sprintf("choose one with --id %s=ID", c.Context))...)
+			generated = append(generated, generatedID(*c, another)...)
 		}
 		id := cmp.Or(ids[c.Context], c.ID)
-		errs = append(errs, checkJoining(clusterSet, *c, id), checkAccess(*c, fmt.Sprintf("--server %s=URL", c.Context)))
+		errs = append(errs, checkJoining(clusterSet, *c, id, first), checkAccess(*c, fmt.Sprintf("--server %s=URL", c.Context)))
 		if id != c.ID {
 			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: SetClusterID, Value: id})
 		}
@@ -96,12 +98,23 @@ func (p *Plan) add(c Cluster, action Action, clusters []Cluster, needed func(pee
 	}
 }
 
-// checkJoining checks one cluster on its own.
-func checkJoining(clusterSet string, c Cluster, id string) error {
+// choosing returns how to choose the ID of a cluster that has none, and of one that has. A cluster
+// that is checked alone does not join by this command, but by invitations, which set no IDs.
+func choosing(c Cluster, clusters []Cluster) (first, another string) {
+	if len(clusters) > 1 {
+		flag := fmt.Sprintf("with --id %s=ID", c.Context)
+		return "set one " + flag, "choose one " + flag
+	}
+	return "create the ClusterClaim " + multicluster.ClusterIDClaim,
+		fmt.Sprintf(`choose one with: kubectl patch clusterclaim %s --context %s --type=merge --patch '{"spec":{"value":"ID"}}'`, multicluster.ClusterIDClaim, c.Context)
+}
+
+// checkJoining checks one cluster on its own. The remedy is for one without an ID.
+func checkJoining(clusterSet string, c Cluster, id, remedy string) error {
 	var errs []error
 	switch {
 	case id == "":
-		errs = append(errs, fmt.Errorf("context %q: cluster has no ID: set one with --id %s=ID", c.Context, c.Context))
+		errs = append(errs, fmt.Errorf("context %q: cluster has no ID: %s", c.Context, remedy))
 	case len(validation.ValidateClusterID(id, nil)) > 0:
 		errs = append(errs, fmt.Errorf("context %q: %w", c.Context, validation.ValidateClusterID(id, field.NewPath("id")).ToAggregate()))
 	}
