@@ -32,9 +32,15 @@ func Leave(leaving Cluster, peers []Cluster) (Plan, error) {
 		plan.dropLeaving(peer, leaving)
 	}
 	plan.drop(leaving, slices.Sorted(maps.Keys(sets.KeySet(leaving.Members).Union(sets.KeySet(leaving.Granted))))...)
-	remaining := sets.KeySet(leaving.Known).Union(sets.KeySet(leaving.Members))
+	remaining := sets.KeySet(leaving.Members).Union(sets.KeySet(leaving.Granted))
+	relayed := sets.KeySet(leaving.Known).Difference(remaining)
 	for _, peer := range peers {
 		remaining.Delete(peer.ID)
+		relayed.Delete(peer.ID)
+	}
+	for _, id := range sets.List(relayed) {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q knows %q by a hub: remove %q from %s of the member Secret of the hub in %q, so that the hub cannot relay another cluster with this ID",
+			id, leaving.ID, leaving.ID, clusterset.MemberSecretRelayFor, id))
 	}
 	for _, id := range sets.List(remaining) {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("cluster %q is not in --from and keeps %q as a member: when it is not connected any more, run `kubectl mcs leave --id %s --from CONTEXT` with the context of %q",

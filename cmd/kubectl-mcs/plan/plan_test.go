@@ -425,7 +425,7 @@ func TestLeavePlan(t *testing.T) {
 				"north LeaveClusterSet production", "hub RemoveMembers north", "hub RevokeAccess north",
 				"north RemoveMembers hub", "north RevokeAccess hub",
 			},
-			warnings: []string{keeps("east")},
+			warnings: []string{`cluster "east" knows "north" by a hub: remove "north" from relay-for of the member Secret of the hub in "east", so that the hub cannot relay another cluster with this ID`},
 		},
 		{
 			name: "repeated after a failed step", leaving: newCluster("north", grants("west")), peers: []Cluster{newCluster("east"), newCluster("west", grants("north"))},
