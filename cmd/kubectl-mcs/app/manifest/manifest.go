@@ -77,17 +77,17 @@ func (f File) check() error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(string(content), f.firstLine()) {
-		return foreign
-	}
-	if encrypted.Match(content) {
+	switch {
+	case encrypted.Match(content):
 		return fmt.Errorf("%s was encrypted, and would be replaced by plain text: choose another directory, outside of your repository, and encrypt what is written there", f.Path)
+	case !strings.HasPrefix(string(content), f.firstLine()):
+		return foreign
 	}
 	return nil
 }
 
-// encrypted matches what SOPS writes: it keeps comments, such as the title, and values that are not
-// secret.
+// encrypted matches what SOPS writes. It may keep comments, such as the title, and values that are
+// not secret.
 var encrypted = regexp.MustCompile(`(?m)\bENC\[|^sops:`)
 
 // Write writes the files. Nobody but the user can read them: they may contain credentials. A

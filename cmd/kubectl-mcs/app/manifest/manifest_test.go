@@ -100,8 +100,14 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 // R418: a credential in plain text does not replace an encrypted one.
 func TestEncryptedFilesAreNotReplaced(t *testing.T) {
 	for name, change := range map[string]func(content string) string{
-		"values":   func(content string) string { return strings.Replace(content, "value: one", "value: ENC[AES256_GCM,data:b25l,type:str]", 1) },
+		"values": func(content string) string {
+			return strings.Replace(content, "value: one", "value: ENC[AES256_GCM,data:b25l,type:str]", 1)
+		},
 		"metadata": func(content string) string { return content + "sops:\n  version: 3.9.0\n" },
+		"comments": func(content string) string {
+			_, rest, _ := strings.Cut(content, "\n")
+			return "#ENC[AES256_GCM,data:b25l,type:comment]\n" + rest
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "claims.yaml")
