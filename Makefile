@@ -16,7 +16,7 @@ ldflags = -s -w -X $(version_package).gitVersion=$(VERSION) -X $(version_package
 golangci_lint := go tool -modfile=$(CURDIR)/hack/tools/go.mod golangci-lint
 # The product, its tests on clusters, the node agent of the test clusters, and what makes and checks releases.
 modules := . test test/nodeagent hack/release hack/chart
-unit_packages = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+with_tests = -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
 .PHONY: help
 help: ## Print this help.
@@ -119,8 +119,9 @@ vulncheck: ## Check for known vulnerabilities; fails if the database of vulnerab
 	hack/vulncheck.sh
 
 .PHONY: unit
-unit: ## Run the unit tests with the race detector.
-	go test -race $(unit_packages)
+unit: ## Run the unit tests, those of pkg and of the framework of tests with the race detector.
+	go test -race $$(go list $(with_tests) ./pkg/...)
+	go test $$(go list $(with_tests) ./cmd/... ./hack/...)
 	go test -C test -race ./framework/... ./upstream/...
 	go test -C hack/release -count=1 ./... # Go does not notice changes of files outside of the module
 	go test -C test ./chaos/check ./chaos/history ./chaos/load ./chaos/model ./chaos/nemesis/...
@@ -161,7 +162,8 @@ ifdef SKIP_E2E
 	@echo "Skipping the end-to-end tests because SKIP_E2E is set."
 else
 	go test -C test/nodeagent -count=1 ./...
-	go test -C test -count=1 -timeout 30m -p 1 ./e2e/... # one at a time: delays are measured
+	go test -C test -count=1 -timeout 30m -p 1 ./e2e ./e2e/replicas # one at a time: delays are measured
+	go test -C test -count=1 -timeout 30m $$(go list -C test ./e2e/... | grep -vE '/e2e(/replicas)?$$')
 endif
 
 ROUNDS ?= 5

@@ -37,8 +37,8 @@ const (
 
 // How long faults take, in the short form of the tests that make integration runs.
 var (
-	outage   = flag.Duration("outage", 40*time.Second, "for how long mcs-apiserver of a member is down after the TTL of the member")
-	flapping = flag.Duration("flapping", time.Minute, "for how long all links fail every 3 seconds")
+	outage   = flag.Duration("outage", 20*time.Second, "for how long mcs-apiserver of a member is down after the TTL of the member")
+	flapping = flag.Duration("flapping", 30*time.Second, "for how long all links fail every 3 seconds")
 )
 
 // listen accepts connections at port 80 of an address, until it is closed.

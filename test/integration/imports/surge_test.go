@@ -23,7 +23,7 @@ import (
 )
 
 // surge is how many exports a member joins with: make integration runs a short form.
-var surge = flag.Int("surge", 500, "how many exports arrive at once")
+var surge = flag.Int("surge", 200, "how many exports arrive at once")
 
 const (
 	// maxCrossing limits how long changes of other members take meanwhile. Where all exports
