@@ -83,7 +83,7 @@ func awaitReady(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 // ask sends one request from a Pod to an address, over TCP or UDP and one IP family.
 func ask(ctx context.Context, cluster *localcluster.Cluster, ns, protocol, family, host string, port int) (string, error) {
 	command := "socat -u -%s -T5 %s:%s:%d,connect-timeout=5 -" // receives only, since data could arrive after the server has closed
-	if protocol == "UDP" { // nothing tells the end of a response but the line
+	if protocol == "UDP" {                                     // nothing tells the end of a response but the line
 		command = `f=$(mktemp) && socat -%s -T5 -t0.1 %s:%s:%d SYSTEM:"echo; head -n1 >$f"; cat $f; rm $f`
 	}
 	answer, err := exec(ctx, cluster, ns, "client", "sh", "-c", fmt.Sprintf(command, family, protocol, host, port))
