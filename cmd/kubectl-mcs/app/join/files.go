@@ -135,7 +135,7 @@ func (o *options) explainFiles(declarations []plan.Declaration, files []manifest
 			fmt.Fprintf(o.Streams.ErrOut, "Warning: %s has other files, which kubectl applies, too: %s\n", directory, strings.Join(others, ", "))
 		}
 	}
-	fmt.Fprint(o.Streams.Out, "The files 2-member-*.yaml contain credentials: keep them secret. ")
+	fmt.Fprintf(o.Streams.Out, "The files 2-member-*.yaml contain credentials: keep them secret. ")
 	if created := o.memberFiles(declarations, func(member plan.Membership) bool { return member.Kubeconfig == nil }); len(created) > 0 {
 		fmt.Fprintf(o.Streams.Out, "These have new ones, which must be applied before %s, and are exchanged at first contact: %s. ", expires.UTC().Format(time.RFC3339), strings.Join(created, ", "))
 	}
