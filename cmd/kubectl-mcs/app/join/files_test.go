@@ -140,8 +140,8 @@ func TestWrittenFilesKeepMemberSecrets(t *testing.T) {
 
 // R422: members that are connected keep their credentials, so that files that are applied late do
 // not end the connection, and so do those whose token can still be used. A member gets another one if it
-// rejects the one that it has, is reached otherwise, or if its service account was deleted, whoever
-// has created it again.
+// rejects the one that it has, is reached otherwise, or if its service account was deleted, even if
+// there is another one of the same name.
 func TestWrittenFilesKeepCredentials(t *testing.T) {
 	const secrets, accounts, members = "/api/v1/namespaces/mcs-system/secrets", "/api/v1/namespaces/mcs-system/serviceaccounts", commandtest.ClusterSetPath + "members"
 	const address, account = "https://west.example:6443", "2" // the UID in the token
