@@ -4,12 +4,12 @@
 package endpointprobe
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -33,19 +33,30 @@ var anywhere = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustPars
 // last is the first: nobody may listen at other ports. Only addresses in the allowed CIDRs are
 // used: a member must not be able to make this cluster connect to any others.
 func targets(exported []*clustersetv1alpha1.ExportedEndpointSlice, allowed []netip.Prefix, answered netip.AddrPort, turn int) (chosen [][]netip.AddrPort, turns int) {
-	byPort := map[uint16][]netip.AddrPort{}
+	// A member may export every port of very many endpoints: what is not asked is not combined.
+	type source struct {
+		addresses []netip.Addr
+		ports     []uint16
+	}
+	var sources []source
+	ports := sets.New[uint16]()
 	for _, slice := range exported {
-		addresses := addresses(slice.Spec.Endpoints, allowed)
-		for _, port := range tcpPorts(slice.Spec.Ports) {
-			for _, address := range addresses {
-				byPort[port] = append(byPort[port], netip.AddrPortFrom(address, port))
-			}
+		if found := addresses(slice.Spec.Endpoints, allowed); len(found) > 0 {
+			sources = append(sources, source{found, tcpPorts(slice.Spec.Ports)})
+			ports.Insert(sources[len(sources)-1].ports...)
 		}
 	}
-	ports := slices.Sorted(maps.Keys(byPort))
 	turnsOfPorts := turnsOf(len(ports))
-	for _, port := range some(ports, answered.Port(), maxTargets, turn) {
-		all := byPort[port]
+	for _, port := range some(sets.List(ports), answered.Port(), maxTargets, turn) {
+		var all []netip.AddrPort
+		for _, source := range sources {
+			if !slices.Contains(source.ports, port) {
+				continue
+			}
+			for _, address := range source.addresses {
+				all = append(all, netip.AddrPortFrom(address, port))
+			}
+		}
 		slices.SortFunc(all, netip.AddrPort.Compare)
 		all = slices.Compact(all)
 		chosen = append(chosen, some(all, answered, maxTargets, turn/turnsOfPorts))

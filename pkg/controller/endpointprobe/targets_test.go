@@ -6,6 +6,7 @@ package endpointprobe
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,33 @@ func at(addresses ...string) []discoveryv1.Endpoint {
 		endpoints = append(endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
 	}
 	return endpoints
+}
+
+// R276: choosing where to ask takes little memory, however many ports and endpoints a member exports
+// within its limits: mcs-controller chooses for all members.
+func TestTargetsOfManyPorts(t *testing.T) {
+	var ports []discoveryv1.EndpointPort
+	for port := range int32(1000) {
+		ports = append(ports, discoveryv1.EndpointPort{Port: ptr.To(port + 1)})
+	}
+	var exported []*clustersetv1alpha1.ExportedEndpointSlice
+	for i := range 50 {
+		var addresses []string
+		for j := range 1000 {
+			addresses = append(addresses, fmt.Sprintf("10.1.%d.%d", i*4+j/250, j%250+1))
+		}
+		exported = append(exported, slice(ports, at(addresses...)...)...)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	chosen, turns := targets(exported, anywhere, netip.AddrPort{}, 0)
+	runtime.ReadMemStats(&after)
+	if len(chosen) != maxTargets || len(chosen[0]) != maxTargets || turns != maxTurns {
+		t.Errorf("got %v in %d turns", chosen, turns)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("choosing took %d MiB", used>>20)
+	}
 }
 
 // R303: only TCP ports of ready endpoints at allowed addresses are asked, three of them at
