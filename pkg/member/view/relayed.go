@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/acceptance"
 )
@@ -52,9 +51,6 @@ func Relayed(r Relay, now time.Time) *clusterset.Member {
 		ClusterID: r.ClusterID, ClusterUID: reported.ClusterUID, ClusterSet: reported.ClusterSet, IDClaimedAt: reported.IDClaimedAt,
 		State: r.State, Path: r.Path, LastSeen: Timestamp(r.LastSeen), TTLSeconds: int32(r.TTL / time.Second), LostPolicy: r.LostPolicy,
 		Exports: r.Exports, Endpoints: r.Endpoints, Synced: reported.Synced && r.Complete && !r.ReachedElsewhere,
-	}
-	if validation.ValidateLostPolicy(reported.LostPolicy) == nil {
-		entry.Status.LostPolicy = reported.LostPolicy
 	}
 	if _, err := clustersetip.ParseCIDRs(reported.ClusterSetIPCIDRs); err == nil {
 		entry.Status.ClusterSetIPCIDRs = reported.ClusterSetIPCIDRs

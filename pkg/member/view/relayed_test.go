@@ -67,7 +67,8 @@ func TestRelayedEntryHasNothingOfTheHubButWhatIsListed(t *testing.T) {
 }
 
 // R277: what an honest hub says is passed on, with the time since which this cluster
-// knows it.
+// knows it. The lost policy is that of this cluster: the endpoints of a hub that is silent would
+// stay, or not, as it likes.
 func TestRelayedEntryHasWhatAnHonestHubReports(t *testing.T) {
 	entry := &clusterset.Member{Status: clusterset.MemberStatus{
 		ClusterSetIPCIDRs: []string{"243.1.0.0/16", "fd00::/112"}, LostPolicy: clusterset.LostPolicyKeep,
@@ -85,7 +86,7 @@ func TestRelayedEntryHasWhatAnHonestHubReports(t *testing.T) {
 	if text := strings.Join(got, ", "); text != "Reachable=False Unreachable, Synced=Unknown Outdated, ExportAges=False Backdated" {
 		t.Errorf("got %s", text)
 	}
-	if diff := cmp.Diff([]string{"243.1.0.0/16", "fd00::/112"}, first.Status.ClusterSetIPCIDRs); diff != "" || first.Status.LostPolicy != clusterset.LostPolicyKeep {
+	if diff := cmp.Diff([]string{"243.1.0.0/16", "fd00::/112"}, first.Status.ClusterSetIPCIDRs); diff != "" || first.Status.LostPolicy != clusterset.LostPolicyWithdraw {
 		t.Errorf("got %+v", first.Status)
 	}
 	entry.Status.Conditions[1].Status = metav1.ConditionTrue
