@@ -150,13 +150,14 @@ func (c credential) retryIn(now time.Time) time.Duration {
 	return min(max(c.expires.Sub(now)/10, shortestRetry), longest)
 }
 
-// note returns the text of the Event about a credential that could not be renewed.
-func (c credential) note(now time.Time, err error) string {
-	at := c.expires.UTC().Format(time.RFC3339)
+// note returns the text of the Event about a credential that could not be renewed. The error may
+// be text of the member.
+func (c credential) note(now time.Time, failure error) string {
+	at, err := c.expires.UTC().Format(time.RFC3339), truncate.Message(failure.Error(), truncate.MaxEventNote)
 	if !c.expires.After(now) {
-		return truncate.Bytes(fmt.Sprintf("Peer credential expired at %s; replace the token in the Secret, or in the file that declares it, for example with kubectl mcs join: %v", at, err), truncate.MaxEventNote)
+		return truncate.Bytes(fmt.Sprintf("Peer credential expired at %s; replace the token in the Secret, or in the file that declares it, for example with kubectl mcs join: %s", at, err), truncate.MaxEventNote)
 	}
-	return truncate.Bytes(fmt.Sprintf("Peer credential expires at %s and could not be renewed; if this continues, replace the token in the Secret before, or in the file that declares it, for example with kubectl mcs join: %v", at, err), truncate.MaxEventNote)
+	return truncate.Bytes(fmt.Sprintf("Peer credential expires at %s and could not be renewed; if this continues, replace the token in the Secret before, or in the file that declares it, for example with kubectl mcs join: %s", at, err), truncate.MaxEventNote)
 }
 
 // validName returns why a Secret with a renewed credential cannot have a name.

@@ -4,11 +4,13 @@
 package credential
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/peertoken"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -90,6 +93,17 @@ func TestDeclaredTokenIsDueAtOnceAndARenewedOneAfterHalfItsLifetime(t *testing.T
 		held.tokens = append(held.tokens, token{})
 		if got := held.due().Sub(epoch); got != test.renewed {
 			t.Errorf("renewed token with lifetime %s is due after %s, want %s", test.life, got, test.renewed)
+		}
+	}
+}
+
+// R270: the text of a member is shown without characters that change what a terminal shows.
+func TestNoteIsPrintable(t *testing.T) {
+	failure := errors.New("forbidden: \x1b]0;title\x07\nWarning: \u202efake" + strings.Repeat(" text", 1000))
+	for _, expires := range []time.Time{epoch.Add(-time.Hour), epoch.Add(time.Hour)} {
+		note := credential{expires: expires}.note(epoch, failure)
+		if strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }) || !strings.Contains(note, "forbidden: ") || len(note) > truncate.MaxEventNote {
+			t.Errorf("got %q", note)
 		}
 	}
 }
