@@ -52,8 +52,19 @@ func Accept(invitation Invitation, own Cluster, namespace string, now time.Time,
 		planned.Steps = append(planned.Steps, Step{Context: own.Context, Action: JoinClusterSet, Value: invitation.ClusterSet()})
 	}
 	planned.Steps = append(planned.Steps, Step{Context: own.Context, Action: WaitForMembers, Peers: peers})
-	planned.Warnings = slices.Concat(invitation.kept(own, recorded), invitation.overlappingNetworks(own, recorded))
+	planned.Warnings = slices.Concat(invitation.kept(own, recorded), invitation.older(own), invitation.overlappingNetworks(own, recorded))
 	return planned, nil
+}
+
+// older warns about a cluster that is new to this one, but says that it joined the ClusterSet before
+// it. Nobody else can tell, and its exports win all conflicts with younger ones.
+func (i Invitation) older(own Cluster) []string {
+	joined, err := time.Parse(time.RFC3339, i.told().JoinedAt)
+	ownJoined, errOwn := time.Parse(time.RFC3339, own.JoinedAt)
+	if _, isMember := own.Members[i.ID]; isMember || own.ClusterSet == "" || err != nil || errOwn != nil || !joined.Before(ownJoined) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the invitation says that cluster %q joined at %s, before this one: where exports conflict, its older ones win; accept it only if that is so", i.ID, joined.UTC().Format(time.RFC3339))}
 }
 
 // recorded returns what the member Secret of the inviting cluster records when the invitation

@@ -181,6 +181,13 @@ func TestAccept(t *testing.T) {
 		{name: "joins", own: newCluster("west"), want: []Step{add, {Context: "west", Action: JoinClusterSet, Value: "production"}, wait}},
 		{name: "is in the ClusterSet", own: newCluster("west", in("production"), owns("243.2.0.0/16"), taken("uid-east", "243.1.0.0/16"), taken("uid-north", "243.3.0.0/16")), want: []Step{add, wait}},
 		{
+			name: "older than this cluster", own: newCluster("west", in("production"), func(c *Cluster) { c.JoinedAt = "2026-02-01T00:00:00Z" }), want: []Step{add, wait},
+			warnings: []string{`cluster "east" joined at 2026-01-01T00:00:00Z, before this one: where exports conflict, its older ones win; accept it only if that is so`},
+		},
+		{
+			name: "younger than this cluster", own: newCluster("west", in("production"), func(c *Cluster) { c.JoinedAt = "2025-02-01T00:00:00Z" }), want: []Step{add, wait},
+		},
+		{
 			name: "again", own: newCluster("west", in("production"), knows("east", "uid-east"), func(c *Cluster) {
 				c.Members["east"] = Member{Access: Access{Server: "https://east.example:6443"}, JoinedAt: joinedAt, AllocationCIDRs: "243.1.0.0/16", AllowedCIDRs: "10.1.0.0/16", Secret: types.NamespacedName{Name: "member-east"}}
 			}),
