@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ type Allocator struct {
 	// requeue reconciles an export again.
 	requeue      func(types.NamespacedName)
 	reservations *reservations
+	unsynced     unsynced
 }
 
 // New returns an allocator that reads the ExportedServices of all clusters and
@@ -171,7 +173,7 @@ func (a *Allocator) evaluate(request Request) (Result, error) {
 func (a *Allocator) decide(request Request, exports []clustersetip.Export, localTo localTo) (Result, error) {
 	local := localTo(request.Key)
 	now := local.Now
-	unsynced, until := unsyncedMember(request.Members, now)
+	unsynced, until := unsyncedMember(request.Members, a.unsynced.since(request.Members, now), now)
 	action := clustersetip.Decide(local, exports, unsynced == "")
 	switch {
 	case action.Record != nil:
@@ -263,23 +265,62 @@ func exportsOf(request Request) []clustersetip.Export {
 	return exports
 }
 
+// unsynced is when members were first seen with exports that are still being read, by name. Their
+// conditions do not tell: a member that begins again and again changes them every time.
+type unsynced struct {
+	mu    sync.Mutex
+	first map[string]time.Time
+}
+
+// since returns since when each member has been seen unsynced, and forgets all others.
+func (u *unsynced) since(members []*clustersetv1alpha1.Member, now time.Time) map[string]time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	first := map[string]time.Time{}
+	for _, member := range members {
+		if since, unsynced := unsyncedSince(member); unsynced {
+			first[member.Name] = earlier(since, now)
+			if before, known := u.first[member.Name]; known {
+				first[member.Name] = earlier(first[member.Name], before)
+			}
+		}
+	}
+	u.first = first
+	return first
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// unsyncedSince returns since when the exports of a member are being read, and whether they are.
+// Those of an unreachable member are remembered unless they have never been read.
+func unsyncedSince(member *clustersetv1alpha1.Member) (since time.Time, unsynced bool) {
+	switch {
+	case member.Status.State == clustersetv1alpha1.MemberConnecting:
+		return member.CreationTimestamp.Time, true
+	case member.Status.State == clustersetv1alpha1.MemberConnected && !member.Status.Synced:
+		if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil {
+			return synced.LastTransitionTime.Time, true
+		}
+		return member.CreationTimestamp.Time, true
+	}
+	return time.Time{}, false
+}
+
 // unsyncedMember returns the member whose exports are still being read, and the
 // time until which to wait for them. Of several members, it returns the one to
-// wait for longest. The exports of an unreachable member are remembered unless
-// they have never been read, and no member is waited for longer than its TTL.
-func unsyncedMember(members []*clustersetv1alpha1.Member, now time.Time) (name string, until time.Time) {
+// wait for longest. No member is waited for longer than its TTL.
+func unsyncedMember(members []*clustersetv1alpha1.Member, since map[string]time.Time, now time.Time) (name string, until time.Time) {
 	for _, member := range members {
-		since := member.CreationTimestamp.Time
-		switch {
-		case member.Status.State == clustersetv1alpha1.MemberConnecting:
-		case member.Status.State == clustersetv1alpha1.MemberConnected && !member.Status.Synced:
-			if synced := meta.FindStatusCondition(member.Status.Conditions, clusterset.MemberSynced); synced != nil {
-				since = synced.LastTransitionTime.Time
-			}
-		default:
+		first, unsynced := since[member.Name]
+		if !unsynced {
 			continue
 		}
-		limit := since.Add(time.Duration(member.Status.TTLSeconds) * time.Second)
+		limit := first.Add(time.Duration(member.Status.TTLSeconds) * time.Second)
 		if limit.After(now) && (limit.After(until) || limit.Equal(until) && member.Name < name) {
 			name, until = member.Name, limit
 		}

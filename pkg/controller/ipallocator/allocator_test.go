@@ -103,7 +103,9 @@ func TestAllocationWaitsForUnsyncedMembers(t *testing.T) {
 		{"lost", member(clustersetv1alpha1.MemberLost, false, time.Hour), 0},
 		{"refused", member(clustersetv1alpha1.MemberRefused, false, 0), 0},
 	} {
-		name, until := unsyncedMember([]*clustersetv1alpha1.Member{member(clustersetv1alpha1.MemberLocal, true, 0), test.member}, now)
+		members := []*clustersetv1alpha1.Member{member(clustersetv1alpha1.MemberLocal, true, 0), test.member}
+		members[0].Name = "a"
+		name, until := unsyncedMember(members, new(unsynced).since(members, now), now)
 		switch {
 		case test.wait == 0 && name != "":
 			t.Errorf("%s: waits for %q until %s, want no wait", test.name, name, until)
@@ -112,11 +114,45 @@ func TestAllocationWaitsForUnsyncedMembers(t *testing.T) {
 		}
 	}
 	// Of several members the longest wait counts; ties are broken by name.
-	short, long, other := member(clustersetv1alpha1.MemberConnecting, false, 20*time.Second), member(clustersetv1alpha1.MemberConnecting, false, 0), member(clustersetv1alpha1.MemberConnecting, false, 0)
-	other.Name = "a"
-	for _, members := range [][]*clustersetv1alpha1.Member{{short, long, other}, {other, long, short}} {
-		if name, until := unsyncedMember(members, now); name != "a" || until.Sub(now) != time.Minute {
+	shorter, long, other := member(clustersetv1alpha1.MemberConnecting, false, 20*time.Second), member(clustersetv1alpha1.MemberConnecting, false, 0), member(clustersetv1alpha1.MemberConnecting, false, 0)
+	shorter.Name, other.Name = "c", "a"
+	for _, members := range [][]*clustersetv1alpha1.Member{{shorter, long, other}, {other, long, shorter}} {
+		if name, until := unsyncedMember(members, new(unsynced).since(members, now), now); name != "a" || until.Sub(now) != time.Minute {
 			t.Errorf("waits for %q for %s, want a for 1m", name, until.Sub(now))
+		}
+	}
+}
+
+// R129: a member that begins to be read again and again is waited for once.
+func TestAllocationWaitsOnceForAMemberThatIsNeverSynced(t *testing.T) {
+	var seen unsynced
+	at := func(after time.Duration, status metav1.ConditionStatus, synced bool) string {
+		now := epoch.Add(after)
+		members := []*clustersetv1alpha1.Member{{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour))},
+			Status: clustersetv1alpha1.MemberStatus{State: clustersetv1alpha1.MemberConnected, Synced: synced, TTLSeconds: 60, Conditions: []metav1.Condition{
+				{Type: clusterset.MemberSynced, Status: status, LastTransitionTime: metav1.NewTime(now)}, // changed just now
+			}},
+		}}
+		name, _ := unsyncedMember(members, seen.since(members, now), now)
+		return name
+	}
+	for i, step := range []struct {
+		after  time.Duration
+		status metav1.ConditionStatus
+		synced bool
+		want   string
+	}{
+		{0, metav1.ConditionUnknown, false, "b"},
+		{30 * time.Second, metav1.ConditionFalse, false, "b"},
+		{59 * time.Second, metav1.ConditionUnknown, false, "b"},
+		{60 * time.Second, metav1.ConditionFalse, false, ""},
+		{10 * time.Minute, metav1.ConditionUnknown, false, ""},
+		{11 * time.Minute, metav1.ConditionTrue, true, ""},
+		{12 * time.Minute, metav1.ConditionUnknown, false, "b"}, // it was read meanwhile
+	} {
+		if got := at(step.after, step.status, step.synced); got != step.want {
+			t.Errorf("step %d: waits for %q, want %q", i, got, step.want)
 		}
 	}
 }
