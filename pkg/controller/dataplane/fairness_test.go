@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -26,6 +27,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
@@ -260,5 +262,22 @@ func TestDerivedServiceIsAttributedToTheExportThatTookEffectFirst(t *testing.T) 
 	honest, backdated := export("west", 100, 100), export("east", 1, 200) // joined at 200
 	if precedence.Compare(rank(honest), rank(backdated)) >= 0 {
 		t.Error("the backdated export takes precedence")
+	}
+}
+
+// R220: a hub is one source, however many clusters it relays.
+func TestRelayedClustersAreAttributedToTheirHub(t *testing.T) {
+	members := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for name, path := range map[string][]string{"east": {"east"}, "hub": {"hub"}, "behind-1": {"behind-1", "hub"}, "behind-2": {"behind-2", "other", "hub"}} {
+		entry := &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: clustersetv1alpha1.MemberStatus{ClusterID: name, Path: path}}
+		if err := members.Add(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &Controller{members: clustersetlisters.NewMemberLister(members)}
+	for cluster, want := range map[string]string{"east": "east", "hub": "hub", "behind-1": "hub", "behind-2": "hub", "unknown": "unknown"} {
+		if got := c.cause(key{cluster: cluster}); got != want {
+			t.Errorf("%s is attributed to %q, want %q", cluster, got, want)
+		}
 	}
 }

@@ -58,10 +58,19 @@ func (c *Controller) mayWrite(key key) bool {
 	return wait == 0
 }
 
-// cause returns the cluster that a key is attributed to, so that the queue is fair
-// between clusters. A derived Service is attributed to the oldest export, which
-// decides what it is like, and that of an ended import to a former source.
+// cause returns the member that a key is attributed to, so that the queue is fair between
+// members: a hub for all clusters that it relays, however many it makes up.
 func (c *Controller) cause(key key) string {
+	cluster := c.origin(key)
+	if entry, err := c.members.Get(cluster); err == nil && len(entry.Status.Path) > 1 {
+		return entry.Status.Path[len(entry.Status.Path)-1]
+	}
+	return cluster
+}
+
+// origin returns the cluster that a key is attributed to. A derived Service is attributed to the
+// oldest export, which decides what it is like, and that of an ended import to a former source.
+func (c *Controller) origin(key key) string {
 	if key.cluster != "" {
 		return key.cluster
 	}
