@@ -146,6 +146,7 @@ func TestStoredObjectsAreProtected(t *testing.T) {
 	write := map[string][]string{
 		"create": {"create", "-f", expect.Manifest(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: %s, labels: {storage.mcs-apiserver.io/resource: serviceexports}}\n", storage)},
 		"change": {"patch", "configmap", "export", "-n", storage, "--type=merge", `-p={"data":{"key":"other"}}`},
+		"freeze": {"patch", "configmap", "export", "-n", storage, "--type=merge", `-p={"immutable":true}`},
 		"hide":   {"label", "configmap", "export", "-n", storage, "storage.mcs-apiserver.io/resource-"},
 		"forge":  {"label", "configmap", "mine", "-n", storage, "storage.mcs-apiserver.io/resource=serviceexports"},
 		"give to the garbage collector": {"patch", "configmap", "export", "-n", storage, "--type=merge",
