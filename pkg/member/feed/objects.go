@@ -76,7 +76,11 @@ func (f *Feed) follow(ctx context.Context, kind exports.Kind, selector string, e
 				f.config.Sink.ReadFailed(kind, nil)
 				limits.keys = store.known()
 			}
-			return newLimitedWatch(watcher, limits.check, f.expiry(kind)), nil
+			reread := f.expiry(kind)
+			if a, ok := ctx.Value(attemptsKey{}).(*attempts); ok {
+				a.watching(reread)
+			}
+			return newLimitedWatch(watcher, limits.check, reread), nil
 		},
 	}
 	f.run(ctx, f.reflector(ctx, kind.String(), listed, example, store))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,10 @@ type attempts struct {
 	// failed.
 	waiting int
 	failed  bool
+	// responded is when the last response arrived.
+	responded time.Time
+	// reread is closed if the present watch ends because everything is read again.
+	reread <-chan struct{}
 	// cancel ends the present attempts.
 	cancel context.CancelFunc
 
@@ -31,22 +36,62 @@ type attempts struct {
 
 type attemptsKey struct{}
 
-// run runs a reflector until the context ends. It begins again when attempts are repeated.
+// healthy is how long a watch has to last to be taken for the end of earlier failures.
+const healthy = time.Second
+
+// run lists and watches with a reflector until the context ends. It begins again when attempts
+// are repeated. Reflectors that run by themselves delay lists because of all failures in two
+// minutes, even if everything was read since: a member that had been away would be read late
+// when its next watch ends.
 func (f *Feed) run(ctx context.Context, reflector *cache.Reflector) {
 	a := &attempts{lists: make(chan struct{}, 1)}
 	f.mu.Lock()
 	f.attempts = append(f.attempts, a)
 	f.mu.Unlock()
+	delays := backoff()
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithCancel(context.WithValue(ctx, attemptsKey{}, a))
-		a.mu.Lock()
-		a.cancel, a.failed = cancel, false
-		a.mu.Unlock()
-		reflector.RunWithContext(attempt)
+		a.begin(cancel)
+		if err := reflector.ListAndWatchWithContext(attempt); err != nil && attempt.Err() == nil {
+			cache.DefaultWatchErrorHandler(attempt, reflector, err)
+		}
+		if a.succeeded() {
+			delays = backoff()
+		}
+		select {
+		case <-attempt.Done():
+		case <-time.After(delays.Step()):
+		}
 		cancel()
 		a.lists <- struct{}{} // the reflector does not wait for a list that is canceled
 		<-a.lists
 	}
+}
+
+// begin begins new attempts, which cancel ends.
+func (a *attempts) begin(cancel context.CancelFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancel, a.failed, a.reread = cancel, false, nil
+}
+
+// watching notes what ends the watch that begins.
+func (a *attempts) watching(reread <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reread = reread
+}
+
+// succeeded reports whether the attempts that have ended were successful.
+func (a *attempts) succeeded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.reread: // the member is not to blame
+		return true
+	default:
+	}
+	return !a.failed && !a.responded.IsZero() && time.Since(a.responded) >= healthy
 }
 
 // awaited lists nothing for attempts that have ended, so that nothing is reported after them.
@@ -89,6 +134,7 @@ func watched(next http.RoundTripper, request *http.Request) (*http.Response, err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting--
+	a.responded = time.Now()
 	a.failed = err != nil || response.StatusCode >= http.StatusBadRequest && response.StatusCode != http.StatusGone
 	return response, err
 }

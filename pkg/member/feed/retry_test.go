@@ -19,20 +19,32 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
-// R312: when a member responds to a probe again, its exports are read at once, however long
-// the feed would wait before its next attempt.
-func TestFeedIsBackWhenAProbeSucceeds(t *testing.T) {
-	inner := membertest.NewServer(t, "b")
-	inner.Export("web")
-	var up atomic.Bool
-	var failed atomic.Int32
+// outage is a member that exports a Service, and that fails until it is back.
+type outage struct {
+	*membertest.Server
+	up atomic.Bool
+	// failed and streamed count the requests for its exported Services.
+	failed, streamed atomic.Int32
+}
+
+// startOutage runs a feed of a member that fails until attempts take seconds: each is a
+// streaming list and then a list, and after four of them, the next begins at least four seconds
+// later.
+func startOutage(t *testing.T) (*outage, *testSink, *Feed) {
+	t.Helper()
+	member := &outage{Server: membertest.NewServer(t, "b")}
+	member.Export("web")
 	server := membertest.NewHandlerServer(t, func(w http.ResponseWriter, r *http.Request) {
-		if up.Load() {
-			inner.ServeHTTP(w, r)
+		exported := strings.HasSuffix(r.URL.Path, "exportedservices")
+		switch {
+		case member.up.Load():
+			if exported && r.URL.Query().Get("sendInitialEvents") == "true" {
+				member.streamed.Add(1)
+			}
+			member.ServeHTTP(w, r)
 			return
-		}
-		if strings.HasSuffix(r.URL.Path, "exportedservices") {
-			failed.Add(1)
+		case exported:
+			member.failed.Add(1)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
@@ -44,19 +56,53 @@ func TestFeedIsBackWhenAProbeSucceeds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
-	// Each attempt is a streaming list and then a list. After four of them, the next begins
-	// at least four seconds later.
-	membertest.Eventually(t, "failed attempts", func() bool { return failed.Load() >= 8 })
-	time.Sleep(100 * time.Millisecond) // the reflector begins to wait
-	before := failed.Load()
-	up.Store(true)
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	membertest.Eventually(t, "failed attempts", func() bool { return member.failed.Load() >= 8 })
+	time.Sleep(100 * time.Millisecond) // the feed begins to wait
+	return member, sink, f
+}
+
+// R312: when a member responds to a probe again, its exports are read at once, however long
+// the feed would wait before its next attempt.
+func TestFeedIsBackWhenAProbeSucceeds(t *testing.T) {
+	member, sink, _ := startOutage(t)
+	before := member.failed.Load()
+	member.up.Store(true)
 	begun := time.Now()
 	sink.clock.Step(2 * ProbeInterval)
 	membertest.Eventually(t, "the export is read", func() bool { return len(sink.objects()) == 1 })
-	if took := time.Since(begun); took > 2*time.Second || failed.Load() != before {
+	if took := time.Since(begun); took > 2*time.Second || member.failed.Load() != before {
 		t.Errorf("the export was read after %s", took)
+	}
+}
+
+// R443: once a member was read after an outage, the end of a watch delays nothing for as long as
+// the failures did.
+func TestOutageDoesNotDelayLaterLists(t *testing.T) {
+	for name, end := range map[string]func(*outage, *Feed){
+		"everything is read again": func(_ *outage, f *Feed) { f.Reread() },
+		"resource version is expired": func(member *outage, _ *Feed) {
+			time.Sleep(healthy)
+			member.Expire()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			member, sink, f := startOutage(t)
+			member.up.Store(true)
+			sink.clock.Step(2 * ProbeInterval)
+			membertest.Eventually(t, "the export is read", func() bool { return len(sink.objects()) == 1 })
+			before := member.streamed.Load()
+			end(member, f)
+			begun := time.Now()
+			membertest.Eventually(t, "the exports are listed again", func() bool { return member.streamed.Load() > before })
+			if took := time.Since(begun); took > 2*time.Second {
+				t.Errorf("the exports were listed again after %s", took)
+			}
+		})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -88,6 +89,15 @@ func (s *Server) Withdraw(service string) {
 		}
 		return withdrawn
 	})
+}
+
+// Expire ends all watches of Services: their resource version is expired.
+func (s *Server) Expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := apierrors.NewResourceExpired("the resource version is too old").Status()
+	status.APIVersion, status.Kind = "v1", "Status"
+	s.sendLocked(event{watch.Error, &status})
 }
 
 func (s *Server) sendLocked(sent event) {
