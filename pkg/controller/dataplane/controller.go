@@ -75,9 +75,8 @@ type Controller struct {
 	addresses map[types.NamespacedName]address
 	// silent are the members that have been silent for their TTL, as last known.
 	silent map[string]*clustersetv1alpha1.Member
-	// outdated are the members of which another replica may know newer exports, and
-	// until when they count as such; zero as long as mcs-apiserver says so.
-	outdated map[string]time.Time
+	// outdated are the members of which another replica may know newer exports.
+	outdated map[string]outdatedPeriod
 	// postponed are the clusters of which something was left as it is because they were
 	// outdated, or not read: until they are read if true.
 	postponed map[string]bool
@@ -118,7 +117,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		addresses:      map[types.NamespacedName]address{},
 		silent:         map[string]*clustersetv1alpha1.Member{},
 		findings:       findings,
-		outdated:       map[string]time.Time{},
+		outdated:       map[string]outdatedPeriod{},
 		postponed:      map[string]bool{},
 		left:           map[key]types.UID{},
 		refusals:       newRefusals(clock),

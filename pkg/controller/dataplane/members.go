@@ -24,6 +24,10 @@ import (
 // it: its exports arrive in other watches than its state.
 const settleTime = 500 * time.Millisecond
 
+// maxSharedDelay limits how long a member that only another replica reaches postpones changes of
+// Services that other clusters export as well. Within it, that replica normally leads.
+const maxSharedDelay = 2 * time.Minute
+
 // memberChanged enqueues the imports of a member that has been silent for its TTL or came
 // back: its endpoints may be withdrawn or restored. It also does if what is known of the member is no
 // longer outdated. Other changes need no action: the exports of a cluster that left the
@@ -81,10 +85,10 @@ func (c *Controller) postponeOutdated(cluster string) bool {
 	defer c.mu.Unlock()
 	postpone := false
 	for _, member := range route {
-		until, outdated := c.outdated[member]
-		wait := until.Sub(c.clock.Now())
+		period, outdated := c.outdated[member]
+		wait := period.until.Sub(c.clock.Now())
 		switch {
-		case !outdated || !until.IsZero() && wait <= 0:
+		case !outdated || period.ended(c.clock.Now()):
 			continue
 		case wait > 0:
 			c.queue.AddAfter(settled, wait)
@@ -113,18 +117,46 @@ func (c *Controller) isOutdated(cluster string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(route, func(member string) bool {
-		until, outdated := c.outdated[member]
-		return outdated && (until.IsZero() || c.clock.Now().Before(until))
+		period, outdated := c.outdated[member]
+		return outdated && !period.ended(c.clock.Now())
 	})
 }
 
-// postponeAnyOutdated is like postponeOutdated for all source clusters of an import.
+// postponeAnyOutdated is like postponeOutdated for the derived Service of an import, which all
+// of its source clusters share. If some of them are not outdated, it ends after
+// maxSharedDelay: a member that responds to some replicas only would keep the others from
+// changing their Service.
 func (c *Controller) postponeAnyOutdated(name types.NamespacedName) bool {
-	postpone := false
+	postpone, shared, remaining := false, false, time.Duration(0)
 	for cluster := range c.sources(name) {
-		postpone = c.postponeOutdated(cluster) || postpone
+		if c.postponeOutdated(cluster) {
+			postpone, remaining = true, max(remaining, c.sharedDelay(cluster))
+		} else {
+			shared = true
+		}
+	}
+	if postpone && shared {
+		if remaining <= 0 {
+			return false
+		}
+		c.queue.AddAfter(ofService(name), remaining)
 	}
 	return postpone
+}
+
+// sharedDelay returns how long a cluster that is outdated still postpones derived Services
+// that it shares with others.
+func (c *Controller) sharedDelay(cluster string) time.Duration {
+	route := c.route(cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	remaining := time.Duration(0)
+	for _, member := range route {
+		if period, outdated := c.outdated[member]; outdated && !period.ended(c.clock.Now()) {
+			remaining = max(remaining, period.since.Add(maxSharedDelay).Sub(c.clock.Now()))
+		}
+	}
+	return remaining
 }
 
 // postponeUnread reports whether not all exports of a cluster are known. What is imported
@@ -159,21 +191,33 @@ func (c *Controller) enqueueCluster(cluster string) {
 	}
 }
 
+// outdatedPeriod is while another replica may know newer exports of a member.
+type outdatedPeriod struct {
+	since time.Time
+	// until is when the period ends, zero as long as mcs-apiserver says so.
+	until time.Time
+}
+
+func (p outdatedPeriod) ended(now time.Time) bool { return !p.until.IsZero() && !now.Before(p.until) }
+
 // setOutdated records whether another replica may know newer exports of a member, nil if
 // it is none.
 func (c *Controller) setOutdated(member string, entry *clustersetv1alpha1.Member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	until, before := c.outdated[member]
+	period, before := c.outdated[member]
 	switch {
+	case outdated(entry) && before && !period.ended(c.clock.Now()):
+		c.outdated[member] = outdatedPeriod{since: period.since}
 	case outdated(entry):
-		c.outdated[member] = time.Time{}
+		c.outdated[member] = outdatedPeriod{since: c.clock.Now()}
 	case !before:
 	case entry == nil || entry.Status.Expired || entry.Status.State == clustersetv1alpha1.MemberLost || entry.Status.State == clustersetv1alpha1.MemberRefused:
 		delete(c.outdated, member) // nothing is going to be read
-	case until.IsZero():
-		c.outdated[member] = c.clock.Now().Add(settleTime)
-	case !c.clock.Now().Before(until):
+	case period.until.IsZero():
+		period.until = c.clock.Now().Add(settleTime)
+		c.outdated[member] = period
+	case period.ended(c.clock.Now()):
 		delete(c.outdated, member)
 	}
 }

@@ -4,6 +4,7 @@
 package dataplane
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,19 @@ func takeOver(t *testing.T) *world {
 	return w
 }
 
+// lose removes the EndpointSlices of web that were imported from a cluster.
+func (w *world) lose(t *testing.T, cluster string) {
+	t.Helper()
+	for name, slice := range w.existingSlices(web) {
+		if slice.Labels[multicluster.SourceClusterLabel] != cluster {
+			continue
+		}
+		if err := w.slices.Delete(slice); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+}
+
 func (w *world) expectWrites(t *testing.T, when, want string) {
 	t.Helper()
 	w.sync1(t)
@@ -79,13 +93,7 @@ func TestImportOfAMemberThatOnlyAnotherReplicaReachesStays(t *testing.T) {
 		w.know(t, "east", isStale, reason)
 		w.know(t, "south", isConnected, "Synced")
 		w.expectWrites(t, "south does not export it any more", "delete endpointslices")
-		for name, slice := range w.existingSlices(web) {
-			if slice.Labels[multicluster.SourceClusterLabel] == "south" {
-				if err := w.slices.Delete(slice); err != nil {
-					t.Fatal(name, err)
-				}
-			}
-		}
+		w.lose(t, "south")
 		w.expectWrites(t, "east is outdated", "")
 		w.queued()
 		w.know(t, "east", isLost, "Reading")
@@ -168,6 +176,47 @@ func TestPortOfAMemberThatOnlyAnotherReplicaReachesStays(t *testing.T) {
 		service.Spec.EffectiveAt = metav1.Now()
 	}))
 	w.expectWrites(t, "east is outdated", "update endpointslices") // of south
+}
+
+// R445: a member that responds to another replica only does not keep other clusters from
+// changing a Service that they share, however often it settles in between. One that nobody else
+// exports stays as it is.
+func TestMemberThatOnlyAnotherReplicaReachesDoesNotFreezeSharedServices(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := takeOver(t)
+			w.know(t, "east", isStale, clusterset.ReasonOutdated)
+			w.know(t, "south", isConnected, "Synced")
+			w.hold(t, "import", newImport(func(serviceImport *multiclusterxv1beta1.ServiceImport) { serviceImport.Spec.Ports[0].Name = "changed" }))
+			w.export(t, exportedBy("east", ready("10.1.0.2")))
+			want := ""
+			if shared {
+				w.export(t, exportedBy("south", ready("10.2.0.1")))
+				want = "update services"
+			}
+			w.sync1(t)
+			w.settle(t)
+			if !shared {
+				w.lose(t, "south")
+			}
+			w.written()
+			w.queued()
+			pass := func(passed time.Duration) {
+				time.Sleep(passed)
+				w.clock.Step(passed)
+				synctest.Wait()
+			}
+			pass(maxSharedDelay / 2)
+			w.know(t, "east", isConnected, "Synced")
+			w.know(t, "east", isStale, clusterset.ReasonOutdated)
+			w.expectWrites(t, "for a while", "")
+			pass(maxSharedDelay / 2)
+			if got := w.queued(); shared && !strings.Contains(got, "shop/web") {
+				t.Errorf("enqueued %q, want shop/web", got)
+			}
+			w.expectWrites(t, "after that", want)
+		})
+	}
 }
 
 // What was postponed is enqueued even if the member becomes outdated again meanwhile.
