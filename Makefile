@@ -7,6 +7,11 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 # The Kubernetes libraries require a version of the form vX.Y.Z.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
+ifneq ($(origin VERSION),file)
+ifeq ($(shell [[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]] && echo valid),)
+$(error VERSION=$(VERSION) is not valid: it is v followed by a semantic version, for example v0.1.0)
+endif
+endif
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # Nothing depends on the time of the build but on that of the commit.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
