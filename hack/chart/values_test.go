@@ -97,6 +97,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"storage: {namespace: No_Name}":                             "at '/storage/namespace': 'No_Name' does not match pattern",
 		"hostNetwork: yes please":                                   "at '/hostNetwork': got string, want boolean",
 		"ports: {https: 70000}":                                     "at '/ports/https': maximum: got 70,000, want 65,535",
+		"ports: {https: 8443}":                                      "ports.https 8443, ports.health 8081 and ports.metrics 8443 must differ",
 		"certManager: {enabled: true}":                              "certManager.enabled requires the name of an issuer in certManager.issuerRef.name",
 		"priorityClass: {name: '', quota: true}":                    "priorityClass.quota requires priorityClass.name",
 		"apiserver: {extraArgs: [v=4]}":                             "at '/apiserver/extraArgs/0': 'v=4' does not match pattern",

@@ -95,6 +95,9 @@ app.kubernetes.io/name: mcs-apiserver
 {{- if eq .Values.storage.namespace .Release.Namespace }}
 {{- fail (printf "storage.namespace %q is the namespace of the release: choose another one, which is used for nothing else" .Release.Namespace) }}
 {{- end }}
+{{- if ne (len (uniq (list (int .Values.ports.https) (int .Values.ports.health) (int .Values.ports.metrics)))) 3 }}
+{{- fail (printf "ports.https %v, ports.health %v and ports.metrics %v must differ" .Values.ports.https .Values.ports.health .Values.ports.metrics) }}
+{{- end }}
 {{- if and .Values.certManager.enabled (not .Values.certManager.issuerRef.name) }}
 {{- fail "certManager.enabled requires the name of an issuer in certManager.issuerRef.name" }}
 {{- end }}
