@@ -63,16 +63,16 @@ func newStores(resources []virtualResource) map[schema.GroupResource]*virtual.St
 }
 
 // addStorage adds the REST storage of the resource to every group-version that
-// serves it. Short names are offered by its own group only: kubectl warns about
-// short names that are ambiguous.
+// serves it. Short names and the category are offered by its own group only: kubectl warns
+// about short names that are ambiguous, and would list objects twice.
 func (r virtualResource) addStorage(store *virtual.Store, add func(version schema.GroupVersion, resource string, storage rest.Storage)) error {
 	storage, err := readonly.New(Scheme, store.RESTOptions(Codecs.LegacyCodec(r.versions[0])), r.Resource)
 	if err != nil {
 		return err
 	}
 	for _, version := range r.versions {
-		if version.Group == r.Plural.Group && len(r.ShortNames) > 0 {
-			add(version, r.Plural.Resource, &readonly.WithShortNames{REST: storage, Names: r.ShortNames})
+		if version.Group == r.Plural.Group {
+			add(version, r.Plural.Resource, &readonly.WithNames{REST: storage, Names: r.ShortNames})
 		} else {
 			add(version, r.Plural.Resource, storage)
 		}

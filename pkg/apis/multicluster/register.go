@@ -13,6 +13,9 @@ const (
 	GroupName = "multicluster.k8s.io"
 	// XGroupName is the API group of sigs.k8s.io/mcs-api.
 	XGroupName = "multicluster.x-k8s.io"
+	// Category is that of all resources of mcs-apiserver: `kubectl get multicluster`.
+	// Resources that several groups serve have it in one of them.
+	Category = "multicluster"
 )
 
 var (

@@ -17,6 +17,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 )
@@ -78,13 +79,19 @@ func (b bounded) Watch(ctx context.Context, options *internalversion.ListOptions
 	return b.watcher.Watch(ctx, options)
 }
 
-// WithShortNames is a REST that offers short names.
-type WithShortNames struct {
+// WithNames is a REST that offers short names and a category.
+type WithNames struct {
 	*REST
 	Names []string
 }
 
-var _ rest.ShortNamesProvider = &WithShortNames{}
+var (
+	_ rest.ShortNamesProvider = &WithNames{}
+	_ rest.CategoriesProvider = &WithNames{}
+)
 
 // ShortNames implements rest.ShortNamesProvider.
-func (w *WithShortNames) ShortNames() []string { return w.Names }
+func (w *WithNames) ShortNames() []string { return w.Names }
+
+// Categories implements rest.CategoriesProvider.
+func (*WithNames) Categories() []string { return []string{multicluster.Category} }

@@ -11,7 +11,7 @@ import (
 
 // R29: discovery lists the verbs that a storage implements.
 func TestStorageHasNoWriteMethods(t *testing.T) {
-	for name, storage := range map[string]rest.Storage{"REST": &REST{}, "WithShortNames": &WithShortNames{REST: &REST{}}} {
+	for name, storage := range map[string]rest.Storage{"REST": &REST{}, "WithNames": &WithNames{REST: &REST{}}} {
 		var can []string
 		for verb, does := range map[string]bool{
 			"create": is[rest.Creater](storage), "update": is[rest.Updater](storage), "patch": is[rest.Patcher](storage), //nolint:misspell // that is the interface's name

@@ -19,7 +19,7 @@ import (
 )
 
 // R94, R118, R138, R140: the aggregated server serves every resource under its
-// group-versions, with exactly the verbs that it implements.
+// group-versions, with exactly the verbs that it implements. R461: and with its category.
 func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(adminConfig(t))
 	if err != nil {
@@ -29,13 +29,15 @@ func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 		Verbs      string
 		Short      string
 		Namespaced bool
+		Category   string
 	}
+	const category = "multicluster"
 	written := "create delete deletecollection get list patch update watch"
 	status := resource{Verbs: "get patch update", Namespaced: true}
 	named := map[string]resource{
-		"serviceexports":        {Verbs: written, Short: "svcex svcexport", Namespaced: true},
+		"serviceexports":        {Verbs: written, Short: "svcex svcexport", Namespaced: true, Category: category},
 		"serviceexports/status": status,
-		"serviceimports":        {Verbs: "get list watch", Short: "svcim svcimport", Namespaced: true},
+		"serviceimports":        {Verbs: "get list watch", Short: "svcim svcimport", Namespaced: true, Category: category},
 	}
 	for groupVersion, want := range map[string]map[string]resource{
 		"multicluster.x-k8s.io/v1beta1":  named,
@@ -45,13 +47,13 @@ func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 			"serviceexports/status": status,
 			"serviceimports":        {Verbs: "get list watch", Namespaced: true},
 		},
-		"multicluster.k8s.io/v1": {"clusterclaims": {Verbs: written}},
+		"multicluster.k8s.io/v1": {"clusterclaims": {Verbs: written, Category: category}},
 		"clusterset.mcs-apiserver.io/v1alpha1": {
-			"exportedservices":       {Verbs: "get list watch", Namespaced: true},
-			"exportedendpointslices": {Verbs: "get list watch", Namespaced: true},
-			"members":                {Verbs: "get list watch"},
+			"exportedservices":       {Verbs: "get list watch", Namespaced: true, Category: category},
+			"exportedendpointslices": {Verbs: "get list watch", Namespaced: true, Category: category},
+			"members":                {Verbs: "get list watch", Category: category},
 		},
-		"about.k8s.io/v1beta1": {"clusterproperties": {Verbs: "get list watch"}},
+		"about.k8s.io/v1beta1": {"clusterproperties": {Verbs: "get list watch", Category: category}},
 	} {
 		t.Run(groupVersion, func(t *testing.T) {
 			list, err := client.ServerResourcesForGroupVersion(groupVersion)
@@ -61,7 +63,7 @@ func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 			got := map[string]resource{}
 			for _, r := range list.APIResources {
 				slices.Sort(r.Verbs)
-				got[r.Name] = resource{Verbs: strings.Join(r.Verbs, " "), Short: strings.Join(r.ShortNames, " "), Namespaced: r.Namespaced}
+				got[r.Name] = resource{Verbs: strings.Join(r.Verbs, " "), Short: strings.Join(r.ShortNames, " "), Namespaced: r.Namespaced, Category: strings.Join(r.Categories, " ")}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("resources (-want +got): %s", diff)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/utils/clock"
 
@@ -24,6 +25,11 @@ import (
 type REST struct {
 	*genericregistry.Store
 }
+
+var _ rest.CategoriesProvider = &REST{}
+
+// Categories implements rest.CategoriesProvider.
+func (*REST) Categories() []string { return []string{multicluster.Category} }
 
 // Watch implements rest.Watcher.
 func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {

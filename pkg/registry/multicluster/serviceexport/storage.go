@@ -65,15 +65,21 @@ type REST struct {
 	*genericregistry.Store
 }
 
-// NamedREST is a REST with short names.
+// NamedREST is a REST with short names and a category.
 type NamedREST struct {
 	REST
 }
 
-var _ rest.ShortNamesProvider = &NamedREST{}
+var (
+	_ rest.ShortNamesProvider = &NamedREST{}
+	_ rest.CategoriesProvider = &NamedREST{}
+)
 
 // ShortNames implements rest.ShortNamesProvider with the upstream short names.
 func (*NamedREST) ShortNames() []string { return []string{"svcex", "svcexport"} }
+
+// Categories implements rest.CategoriesProvider.
+func (*NamedREST) Categories() []string { return []string{multicluster.Category} }
 
 // StatusREST is the storage of the status subresource. It supports get, update
 // and patch only.
