@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -32,6 +33,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/replica"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/storagenamespace"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 )
 
 const long = `mcs-controller runs beside mcs-apiserver. It creates and renews the serving
@@ -104,7 +106,13 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 	if err != nil {
 		return nil, err
 	}
-	registrations := registration.New(clients, opts.Namespace, recorder)
+	var crds []*unstructured.Unstructured
+	if opts.PublishCRDs {
+		if crds, err = crd.Definitions(); err != nil {
+			return nil, err
+		}
+	}
+	registrations := registration.New(clients, opts.Namespace, crds, recorder)
 	tasks := []task{
 		health.Run,
 		registrations.Run,

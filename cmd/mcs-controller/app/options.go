@@ -34,6 +34,7 @@ type Options struct {
 	ServingCAFile    string
 	APIServer        string
 	ClusterID        string
+	PublishCRDs      bool
 	HealthAddress    string
 	MetricsAddress   string
 	LeaderElection   componentbaseconfig.LeaderElectionConfiguration
@@ -87,6 +88,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
 		"Cluster ID to set if the cluster has no ID, or has the default ID and is not in a ClusterSet. Must be a DNS label. "+
 			"Defaults to the UID of the namespace kube-system.")
+	flags.BoolVar(&o.PublishCRDs, "publish-crds", o.PublishCRDs,
+		"Publish CustomResourceDefinitions of ServiceExports and ServiceImports, for programs that wait for them before they use the API. "+
+			"They are inert: all requests are served by mcs-apiserver. If false, CustomResourceDefinitions that were published are deleted.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address on which /livez and /readyz are served without TLS.")
 	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress,
 		"Address on which /metrics is served with TLS, to users that the cluster authorizes to get it. "+

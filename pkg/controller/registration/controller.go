@@ -4,7 +4,8 @@
 // Package registration registers the API groups of mcs-apiserver with the aggregation
 // layer of the kube-apiserver, by means of APIServices. It never takes over a
 // group-version that a CRD or another server provides. It removes the APIServices while
-// an administrator detaches the API.
+// an administrator detaches the API. On request, it publishes inert CRDs for programs that
+// wait for them.
 package registration
 
 import (
@@ -15,12 +16,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -32,6 +36,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 )
 
 const (
@@ -65,7 +70,10 @@ type Controller struct {
 	// marks is a trigger only: whether the API is detached is read from the
 	// kube-apiserver.
 	marks cache.SharedIndexInformer
-	queue loop.Queue
+	// crds are published if they are not empty. published are those that exist.
+	crds      []*unstructured.Unstructured
+	published cache.SharedIndexInformer
+	queue     loop.Queue
 
 	mu      sync.Mutex
 	ca      []byte
@@ -73,8 +81,9 @@ type Controller struct {
 	leading bool
 }
 
-// New returns a controller for the server behind a Service in a namespace.
-func New(clients Clients, namespace string, recorder events.EventRecorder) *Controller {
+// New returns a controller for the server behind a Service in a namespace. It publishes the
+// CRDs, if there are any.
+func New(clients Clients, namespace string, crds []*unstructured.Unstructured, recorder events.EventRecorder) *Controller {
 	informer := aggregatorinformers.NewAPIServiceInformer(clients.Aggregator, 0, cache.Indexers{})
 	return &Controller{
 		clients:  clients,
@@ -85,7 +94,9 @@ func New(clients Clients, namespace string, recorder events.EventRecorder) *Cont
 		marks: coreinformers.NewFilteredConfigMapInformer(clients.Kubernetes, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, clusterset.DetachedConfigMap).String()
 		}),
-		queue: loop.NewQueue("registration"),
+		crds:      crds,
+		published: metadatainformer.NewFilteredMetadataInformer(clients.Metadata, crd.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
+		queue:     loop.NewQueue("registration"),
 	}
 }
 
@@ -139,8 +150,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	if _, err := c.marks.AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(queueKey) })); err != nil {
 		return err
 	}
+	informers := []cache.SharedIndexInformer{c.informer, c.marks}
+	if len(c.crds) > 0 {
+		if _, err := c.published.AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(queueKey) })); err != nil {
+			return err
+		}
+		informers = append(informers, c.published)
+	}
 	var running sync.WaitGroup
-	for _, informer := range []cache.SharedIndexInformer{c.informer, c.marks} {
+	for _, informer := range informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	loop.Run(ctx, c.queue, 1, []cache.InformerSynced{c.informer.HasSynced}, c.sync)
@@ -170,13 +188,23 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 		if !leading {
 			return nil
 		}
+		if err := c.unpublish(ctx); err != nil { // or the kube-apiserver would serve them
+			return err
+		}
 		return c.withdraw(ctx, existing)
 	}
-	registrable, err := c.check(ctx, existing)
+	refused, registrable, err := c.check(ctx, existing)
 	if err != nil || !registrable || !leading || len(ca) == 0 {
 		return err
 	}
-	return c.register(ctx, existing, ca)
+	owner, err := c.owner(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.register(ctx, existing, refused, ca, owner); err != nil {
+		return err
+	}
+	return c.publish(ctx, existing, owner)
 }
 
 // isDetached reports whether an administrator detached the API. It asks the
@@ -211,8 +239,9 @@ func (c *Controller) withdraw(ctx context.Context, existing map[served]*apiregis
 
 // check reports which group-versions other servers provide, and whether the others can
 // be registered.
-func (c *Controller) check(ctx context.Context, existing map[served]*apiregistrationv1.APIService) (bool, error) {
+func (c *Controller) check(ctx context.Context, existing map[served]*apiregistrationv1.APIService) (refused sets.Set[served], registrable bool, err error) {
 	registered := false
+	refused = sets.New[served]()
 	var refusals []string
 	for _, gv := range groupVersions {
 		apiService := existing[gv]
@@ -220,24 +249,25 @@ func (c *Controller) check(ctx context.Context, existing map[served]*apiregistra
 		if owner := conflict(apiService, c.service); owner != (apiconflict.Owner{}) {
 			crds, err := apiconflict.CRDsServing(ctx, c.clients.Metadata, c.clients.Dynamic, gv.GroupVersion)
 			if err != nil {
-				return false, err
+				return nil, false, err
 			}
+			if inert, err := c.areInert(ctx, owner, crds[gv.GroupVersion]); err != nil {
+				return nil, false, err
+			} else if inert {
+				continue // somebody deleted the APIService in front of them
+			}
+			refused.Insert(gv)
 			refusals = append(refusals, apiconflict.Refusal(gv.GroupVersion, owner, crds[gv.GroupVersion]))
 		}
 	}
 	c.announce(ctx, registeredState(refusals, registered))
-	return len(refusals) == 0 || registered, nil // an incomplete API is not registered
+	return refused, len(refusals) == 0 || registered, nil // an incomplete API is not registered
 }
 
-// register creates or updates the APIServices of the group-versions that no other server
-// provides.
-func (c *Controller) register(ctx context.Context, existing map[served]*apiregistrationv1.APIService, ca []byte) error {
-	owner, err := c.owner(ctx)
-	if err != nil {
-		return err
-	}
+// register creates or updates the APIServices of the group-versions that are not refused.
+func (c *Controller) register(ctx context.Context, existing map[served]*apiregistrationv1.APIService, refused sets.Set[served], ca []byte, owner metav1.OwnerReference) error {
 	for _, gv := range groupVersions {
-		if conflict(existing[gv], c.service) != (apiconflict.Owner{}) {
+		if refused.Has(gv) {
 			continue
 		}
 		if err := c.apply(ctx, existing[gv], desired(existing[gv], gv, c.service, ca, owner)); err != nil {

@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
@@ -55,13 +56,16 @@ func TestDetachedAPIIsWithdrawn(t *testing.T) {
 			if test.detached {
 				host = append(host, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ourService.Namespace, Name: clusterset.DetachedConfigMap}})
 			}
-			clients := Clients{Kubernetes: kubernetesfake.NewClientset(host...), Aggregator: aggregatorfake.NewSimpleClientset()}
+			clients := Clients{
+				Kubernetes: kubernetesfake.NewClientset(host...), Aggregator: aggregatorfake.NewSimpleClientset(),
+				Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
+			}
 			if test.unknown {
 				clients.Kubernetes.(*kubernetesfake.Clientset).PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, errors.New("connection refused")
 				})
 			}
-			c := New(clients, ourService.Namespace, events.NewFakeRecorder(10))
+			c := New(clients, ourService.Namespace, nil, events.NewFakeRecorder(10))
 			c.SetAuthority([]byte("ca"))
 			c.setLeading(!test.standby)
 			for _, existing := range test.existing {

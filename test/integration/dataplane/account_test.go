@@ -17,7 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -27,6 +29,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
@@ -43,6 +46,7 @@ type intruder struct {
 	kubernetes.Interface
 	aggregator aggregator.Interface
 	own        versioned.Interface
+	crds       dynamic.ResourceInterface
 	// namespace has the exported Service web, and derived is its derived Service.
 	namespace, derived string
 }
@@ -63,6 +67,7 @@ func newIntruder(t *testing.T, namespace string) *intruder {
 		Interface:  expect.Must(kubernetes.NewForConfig(config))(t),
 		aggregator: expect.Must(aggregator.NewForConfig(config))(t),
 		own:        expect.Must(versioned.NewForConfig(config))(t),
+		crds:       expect.Must(dynamic.NewForConfig(config))(t).Resource(crd.Resource),
 		namespace:  ns, derived: multicluster.DerivedServiceName(ns, "web"),
 	}
 }
@@ -214,6 +219,13 @@ func (i *intruder) clusterObjects() map[string]attempt {
 		return update(apiServices, west().Aggregator.ApiregistrationV1().APIServices(), "v1.multicluster.k8s.io", change)
 	}
 	return map[string]attempt{
+		"define a resource":           i.define(func(d *unstructured.Unstructured) { rename(d, "widgets.example.com") }),
+		"define resources of another": i.define(func(d *unstructured.Unstructured) { d.SetLabels(nil) }),
+		"convert resources": i.define(func(d *unstructured.Unstructured) {
+			_ = unstructured.SetNestedMap(d.Object, map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+				"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "https://192.0.2.1/"},
+			}}, "spec", "conversion")
+		}),
 		"register another API": create(apiServices, &apiregistrationv1.APIService{
 			ObjectMeta: named("v1.example.com"),
 			Spec: apiregistrationv1.APIServiceSpec{Group: "example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1,
@@ -231,6 +243,28 @@ func (i *intruder) clusterObjects() map[string]attempt {
 			ObjectMeta: named("region.example.com"), Spec: multiclusterv1.ClusterClaimSpec{Value: "here"},
 		}),
 	}
+}
+
+// define creates a CustomResourceDefinition that mcs-controller publishes, changed.
+func (i *intruder) define(change func(*unstructured.Unstructured)) attempt {
+	return func(ctx context.Context) error {
+		definitions, err := crd.Definitions()
+		if err != nil {
+			return err
+		}
+		definitions[0].SetLabels(crd.Labels)
+		change(definitions[0])
+		_, err = i.crds.Create(ctx, definitions[0], metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+// rename renames a CustomResourceDefinition, and what it defines.
+func rename(definition *unstructured.Unstructured, name string) {
+	plural, group, _ := strings.Cut(name, ".")
+	definition.SetName(name)
+	_ = unstructured.SetNestedField(definition.Object, group, "spec", "group")
+	_ = unstructured.SetNestedMap(definition.Object, map[string]any{"plural": plural, "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}, "spec", "names")
 }
 
 // owner is an owner that does not exist: the garbage collector deletes what it owns.
