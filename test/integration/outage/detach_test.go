@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
@@ -88,7 +90,8 @@ spec:
 	})
 }
 
-// R180, R182: without any program of this project, and nothing is lost.
+// R180, R182: without any program of this project, and nothing is lost. R460: nor are CRDs served
+// that were published, without any objects.
 func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 	ns := createNamespace(t, "detach-down").Name
 	west().ExportService(t, ns, "web", []string{"10.9.0.1"})
@@ -99,8 +102,16 @@ func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 	}
 	before := uid()
 	stop(t)
+	crds := expect.Must(dynamic.NewForConfig(expect.Must(west().Plane.AdminConfig())(t)))(t).Resource(crd.Resource)
+	for _, definition := range expect.Must(crd.Definitions())(t) {
+		definition.SetLabels(crd.Labels)
+		expect.Must(crds.Create(t.Context(), definition, metav1.CreateOptions{}))(t)
+	}
 	output := detach(t)
-	expect.Contains(t, output, "✓ west: create ConfigMap", "✓ west: delete APIServices", "kubectl mcs attach west")
+	expect.Contains(t, output, "✓ west: create ConfigMap", "✓ west: delete CustomResourceDefinitions "+strings.Join(crd.Names, ", "), "✓ west: delete APIServices", "kubectl mcs attach west")
+	if left := expect.Must(crds.List(t.Context(), metav1.ListOptions{}))(t); len(left.Items) > 0 {
+		t.Errorf("CustomResourceDefinitions are left: %v", left.Items[0].GetName())
+	}
 	expectDetached(t)
 	expect.Lacks(t, kubectl(t, "--context", "west", "api-resources"), "multicluster")
 

@@ -12,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +33,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/install"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -46,7 +49,7 @@ const (
 )
 
 var advice = cluster.Advice{
-	Forbidden:   "detach and attach require permission to change APIServices, and ConfigMaps in the namespace of mcs-apiserver",
+	Forbidden:   "detach and attach require permission to change APIServices, to list and delete CustomResourceDefinitions, and to change ConfigMaps in the namespace of mcs-apiserver",
 	ServerError: cluster.KubernetesAdminAdvice.ServerError,
 }
 
@@ -57,10 +60,14 @@ type Attachment struct {
 	Namespace string
 	// Registered are the names of the APIServices of mcs-apiserver.
 	Registered []string
+	// Published are the names of the CustomResourceDefinitions that mcs-controller published.
+	// Without APIServices, the kube-apiserver would serve them, without any objects.
+	Published []string
 	// Detached is true if mcs-controller must not register the API.
 	Detached bool
 
-	aggregator aggregator.Interface
+	aggregator  aggregator.Interface
+	definitions metadata.ResourceInterface
 }
 
 // Observe observes the cluster of a context.
@@ -78,9 +85,16 @@ func Observe(ctx context.Context, f *cluster.Factory, name string) (*Attachment,
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", c.Context, err)
 	}
-	a := &Attachment{Cluster: c, aggregator: client}
+	definitions, err := metadata.NewForConfig(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("context %q: %w", c.Context, err)
+	}
+	a := &Attachment{Cluster: c, aggregator: client, definitions: definitions.Resource(crd.Resource)}
 	states, err := a.list(ctx)
 	if err != nil {
+		return nil, c.WrapError(err, advice)
+	}
+	if a.Published, err = a.published(ctx); err != nil {
 		return nil, c.WrapError(err, advice)
 	}
 	for _, state := range states {
@@ -127,6 +141,42 @@ func (a *Attachment) RemoveMark(ctx context.Context) error {
 		return a.WrapError(err, advice)
 	}
 	return nil
+}
+
+// published returns the names of the CustomResourceDefinitions that mcs-controller published.
+func (a *Attachment) published(ctx context.Context) ([]string, error) {
+	list, err := a.definitions.List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(crd.Labels).String()})
+	if apierrors.IsNotFound(err) {
+		return nil, nil // a server without CustomResourceDefinitions
+	} else if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		if crd.IsPublished(&list.Items[i]) && slices.Contains(crd.Names, list.Items[i].Name) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Unpublish deletes the CustomResourceDefinitions that mcs-controller published, and waits
+// until they are gone.
+func (a *Attachment) Unpublish(ctx context.Context) error {
+	for _, name := range a.Published {
+		if err := a.definitions.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !cluster.IsObjectNotFound(err) {
+			return a.WrapError(err, advice)
+		}
+	}
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, observeTimeout, true, func(ctx context.Context) (bool, error) {
+		left, err := a.published(ctx)
+		return err == nil && len(left) == 0, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("context %q: CustomResourceDefinitions %s are not deleted after %s; see their conditions with `kubectl describe crd`", a.Context, strings.Join(a.Published, ", "), observeTimeout)
+	}
+	return err
 }
 
 // Unregister deletes the APIServices.
@@ -203,7 +253,7 @@ func (a *Attachment) Conflicts(ctx context.Context) (conflicts, hidden []string,
 			case owner != apiconflict.Owner{}:
 				conflicts = append(conflicts, apiconflict.Refusal(gv, owner, crds[gv]))
 			case refersTo != nil:
-				hidden = append(hidden, crds[gv]...)
+				hidden = append(hidden, slices.DeleteFunc(crds[gv], func(name string) bool { return slices.Contains(a.Published, name) })...)
 			}
 		}
 	}

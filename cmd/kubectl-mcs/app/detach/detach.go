@@ -116,6 +116,9 @@ func planned(observed *attachment.Attachment) []step {
 	if !observed.Detached {
 		steps = append(steps, step{"create ConfigMap " + observed.Mark() + ", so that the API is not registered again", observed.SetMark})
 	}
+	if len(observed.Published) > 0 { // or the kube-apiserver would serve them
+		steps = append(steps, step{"delete CustomResourceDefinitions " + strings.Join(observed.Published, ", ") + ", which mcs-controller published", observed.Unpublish})
+	}
 	if len(observed.Registered) > 0 {
 		steps = append(steps, step{"delete APIServices " + strings.Join(observed.Registered, ", "), observed.Unregister})
 	}
