@@ -35,7 +35,11 @@ func New[K comparable](clock clock.PassiveClock, interval time.Duration, burst i
 
 // Take returns zero if the action is allowed now, which then counts. Otherwise it
 // returns how long to wait before asking again.
-func (l *Limiter[K]) Take(key K) time.Duration {
+func (l *Limiter[K]) Take(key K) time.Duration { return l.TakeN(key, 1) }
+
+// TakeN is like Take for n actions, such as bytes that are written. More than a burst are as many as a
+// burst: they are allowed when nothing was for long enough.
+func (l *Limiter[K]) TakeN(key K, n int) time.Duration {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +49,7 @@ func (l *Limiter[K]) Take(key K) time.Duration {
 		limiter = rate.NewLimiter(rate.Every(l.interval), l.burst)
 		l.keys[key] = limiter
 	}
-	reservation := limiter.ReserveN(now, 1)
+	reservation := limiter.ReserveN(now, min(n, l.burst))
 	wait := reservation.DelayFrom(now)
 	if wait > 0 {
 		reservation.CancelAt(now)

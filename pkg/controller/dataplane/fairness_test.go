@@ -28,6 +28,7 @@ import (
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
@@ -47,6 +48,12 @@ type host struct {
 // time.
 func run(t *testing.T, writing time.Duration, test func(t *testing.T, h *host)) {
 	t.Helper()
+	runWith(t, writing, func(*Controller) {}, test)
+}
+
+// runWith is like run with a controller that is changed before.
+func runWith(t *testing.T, writing time.Duration, change func(*Controller), test func(t *testing.T, h *host)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{client: kubernetesfake.NewClientset(), served: mcsfake.NewSimpleClientset(), writes: map[string]int{}, times: map[string][]time.Time{}}
 		ctx, stop := context.WithCancel(t.Context())
@@ -55,6 +62,7 @@ func run(t *testing.T, writing time.Duration, test func(t *testing.T, h *host)) 
 		if err != nil {
 			t.Fatal(err)
 		}
+		change(controller)
 		hosted.StartWithContext(ctx)
 		own.StartWithContext(ctx)
 		ended := make(chan error)
@@ -280,4 +288,30 @@ func TestRelayedClustersAreAttributedToTheirHub(t *testing.T) {
 			t.Errorf("%s is attributed to %q, want %q", cluster, got, want)
 		}
 	}
+}
+
+// R444: a member cannot have more bytes of EndpointSlices written than its share: others go on, what it
+// deletes is deleted at once, and its last state is written in the end.
+func TestVolumeOfAMemberIsLimited(t *testing.T) {
+	limit := func(c *Controller) { c.volume = pace.New[string](clock.RealClock{}, time.Second/1000, 4000) } // a few slices, then one per second
+	runWith(t, 0, limit, func(t *testing.T, h *host) {
+		for i := range 40 {
+			h.export(t, named(fmt.Sprintf("flood-%d", i), exportedBy("hostile", ready("10.3.0.1"))))
+			synctest.Wait()
+		}
+		time.Sleep(100 * time.Millisecond)
+		if done := h.wrote("create hostile"); done == 0 || done > 20 {
+			t.Errorf("%d of 40 slices are written at once", done)
+		}
+		start := time.Now()
+		h.export(t, named("honest", exportedBy("east", ready("10.1.0.2"))))
+		time.Sleep(100 * time.Millisecond)
+		if took, ok := h.writtenAfter(start, "east"); !ok || took > 50*time.Millisecond {
+			t.Errorf("write of another cluster ended %s after its change", took)
+		}
+		time.Sleep(5 * time.Minute)
+		if done := h.wrote("create hostile"); done != 40 {
+			t.Errorf("%d slices were written in the end, want 40", done)
+		}
+	})
 }

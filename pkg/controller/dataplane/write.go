@@ -192,6 +192,7 @@ func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *mu
 		changes = changes[:maxWrites]
 		c.queue.AddAfter(key, turnPause)
 	}
+	changes = c.affordable(key, changes)
 	errs := make([]error, 0, len(changes))
 	for _, change := range changes {
 		errs = append(errs, c.writeSlice(ctx, change))
