@@ -35,26 +35,40 @@ func New[K comparable](clock clock.PassiveClock, interval time.Duration, burst i
 
 // Take returns zero if the action is allowed now, which then counts. Otherwise it
 // returns how long to wait before asking again.
-func (l *Limiter[K]) Take(key K) time.Duration { return l.TakeN(key, 1) }
-
-// TakeN is like Take for n actions, such as bytes that are written. More than a burst are as many as a
-// burst: they are allowed when nothing was for long enough.
-func (l *Limiter[K]) TakeN(key K, n int) time.Duration {
+func (l *Limiter[K]) Take(key K) time.Duration {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	reservation := l.limiterLocked(key, now).ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+// Reserve counts a number of actions, such as bytes that are written, and returns how
+// long to wait until they are allowed. They may be more than a burst. What is reserved
+// later is allowed later: nobody has to ask again, and nobody waits forever.
+func (l *Limiter[K]) Reserve(key K, actions int) (wait time.Duration) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter := l.limiterLocked(key, now)
+	for ; actions > 0; actions -= l.burst {
+		wait = limiter.ReserveN(now, min(actions, l.burst)).DelayFrom(now)
+	}
+	return wait
+}
+
+func (l *Limiter[K]) limiterLocked(key K, now time.Time) *rate.Limiter {
 	limiter := l.keys[key]
 	if limiter == nil {
 		l.sweepLocked(now)
 		limiter = rate.NewLimiter(rate.Every(l.interval), l.burst)
 		l.keys[key] = limiter
 	}
-	reservation := limiter.ReserveN(now, min(n, l.burst))
-	wait := reservation.DelayFrom(now)
-	if wait > 0 {
-		reservation.CancelAt(now)
-	}
-	return wait
+	return limiter
 }
 
 // sweepLocked removes keys that are allowed a full burst, as new ones are. It does so

@@ -67,6 +67,35 @@ func TestRateIsLimitedWheneverItIsAsked(t *testing.T) {
 	}
 }
 
+// What is reserved is allowed in the order of reservations, also if it is more than a
+// burst, and it all counts.
+func TestReservationsAreAllowedInTurn(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(epoch)
+	limiter := New[string](clock, time.Second, 10)
+	for i, step := range []struct {
+		passed  time.Duration
+		key     string
+		actions int
+		wait    time.Duration
+	}{
+		{0, "west", 0, 0},
+		{0, "west", 8, 0}, {0, "west", 2, 0},
+		{0, "west", 5, 5 * time.Second},
+		{0, "west", 25, 30 * time.Second}, // after those before
+		{0, "west", 1, 31 * time.Second},
+		{0, "east", 10, 0},
+		{0, "north", 25, 15 * time.Second},
+		{31 * time.Second, "west", 0, 0},
+		{0, "west", 1, time.Second},
+		{11 * time.Second, "west", 10, 0}, // a full burst again
+	} {
+		clock.SetTime(clock.Now().Add(step.passed))
+		if wait := limiter.Reserve(step.key, step.actions); wait.Round(time.Millisecond) != step.wait {
+			t.Errorf("step %d: wait %s, want %s", i, wait, step.wait)
+		}
+	}
+}
+
 // Keys that are no longer used take no memory.
 func TestUnusedKeysAreForgotten(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(epoch)

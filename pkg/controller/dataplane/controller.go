@@ -59,8 +59,7 @@ type Controller struct {
 	clock    clock.PassiveClock
 	queue    loop.TypedQueue[key]
 	pace     *pace.Limiter[key]
-	// volume limits the bytes that are written because of a member.
-	volume   *pace.Limiter[string]
+	volume   *volume
 	handlers loop.Handlers
 	refusals *refusals
 	findings Findings
@@ -109,7 +108,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		computed:       computed,
 		clock:          clock,
 		pace:           pace.New[key](clock, writeInterval, writeBurst),
-		volume:         pace.New[string](clock, time.Second/volumePerSecond, volumeBurst),
+		volume:         newVolume(clock, volumePerSecond, volumeBurst),
 		imports:        imports.Lister(),
 		wanting:        imports.Informer().GetIndexer(),
 		members:        members.Lister(),

@@ -23,10 +23,6 @@ const (
 	// Before that, writeBurst changes are written at once.
 	writeInterval = time.Second
 	writeBurst    = 10
-	// volumePerSecond is how many bytes of EndpointSlices are written because of one member, and
-	// volumeBurst how many at once: etcd keeps all of them for minutes, and every node receives them.
-	volumePerSecond = 2 << 20
-	volumeBurst     = 64 << 20
 )
 
 // key is what is reconciled at a time: the derived Service of an import, or its
@@ -60,25 +56,6 @@ func (c *Controller) mayWrite(key key) bool {
 		c.queue.AddAfter(key, wait)
 	}
 	return wait == 0
-}
-
-// affordable returns the changes that may be written now because of a member: all of them, or
-// only deletions, since what is withdrawn must not be used any longer. The key is enqueued again for
-// the others.
-func (c *Controller) affordable(key key, changes []sliceChange) []sliceChange {
-	deletions, volume := 0, 0
-	for _, change := range changes { // deletions are the first
-		if change.verb == deleteSlice {
-			deletions++
-		} else {
-			volume += change.slice.Size()
-		}
-	}
-	if wait := c.volume.TakeN(c.cause(key), volume); wait > 0 {
-		c.queue.AddAfter(key, wait)
-		return changes[:deletions]
-	}
-	return changes
 }
 
 // cause returns the member that a key is attributed to, so that the queue is fair between

@@ -185,14 +185,17 @@ func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *mu
 		desired = desiredSlices(serviceImport, service, *exporter, existing)
 	}
 	changes := sliceChanges(key.cluster, desired, existing)
+	all := len(changes)
+	changes = c.affordable(key, changes[:min(all, maxWrites)])
 	if len(changes) == 0 || !c.mayWrite(key) {
 		return nil
 	}
-	if len(changes) > maxWrites {
-		changes = changes[:maxWrites]
+	if len(changes) == maxWrites && all > maxWrites {
 		c.queue.AddAfter(key, turnPause)
 	}
-	changes = c.affordable(key, changes)
+	if changes[len(changes)-1].verb != deleteSlice {
+		c.volume.end(key) // it was its turn
+	}
 	errs := make([]error, 0, len(changes))
 	for _, change := range changes {
 		errs = append(errs, c.writeSlice(ctx, change))

@@ -1,0 +1,206 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+)
+
+// limitedTo sets what may be written because of a member.
+func limitedTo(perSecond, burst int) func(*Controller) {
+	return func(c *Controller) { c.volume = newVolume(clock.RealClock{}, perSecond, burst) }
+}
+
+// sized returns a ready endpoint that makes its slice larger by a number of bytes.
+func sized(address string, bytes int) []discoveryv1.Endpoint {
+	endpoints := ready(address)
+	endpoints[0].Zone = ptr.To(strings.Repeat("z", bytes))
+	return endpoints
+}
+
+// R444: endpoints that change all the time are written as far as the limit allows, and the
+// last state is written. Others are written at once, and so are deletions.
+func TestBytesWrittenBecauseOfAMemberAreLimited(t *testing.T) {
+	const perSecond, burst, size, services, seconds = 4 << 10, 32 << 10, 2 << 10, 10, 30
+	runWith(t, 0, limitedTo(perSecond, burst), func(t *testing.T, h *host) {
+		start := time.Now()
+		for i := range seconds * 10 {
+			for service := range services {
+				h.export(t, named(fmt.Sprintf("flood-%d", service), exportedBy("hostile", sized(fmt.Sprintf("10.3.%d.1", i%250), size))))
+				synctest.Wait() // the fake watch has a limited buffer
+			}
+			if i%50 == 25 {
+				h.export(t, named("honest", exportedBy("east", sized(fmt.Sprintf("10.1.%d.1", i%250), size))))
+				before := time.Now()
+				synctest.Wait()
+				if _, ok := h.writtenAfter(before, "east"); !ok {
+					t.Error("change of another cluster was not written at once")
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		passed := int(time.Since(start).Seconds())
+		if wrote := h.wroteBytes("hostile"); wrote > burst+(passed+1)*perSecond || wrote < burst+(passed-2)*perSecond {
+			t.Errorf("%d bytes were written in %d s, want about %d", wrote, passed, burst+passed*perSecond)
+		}
+		if err := h.served.Tracker().Delete(clustersetv1alpha1.SchemeGroupVersion.WithResource("exportedservices"), web.Namespace, "flood-0.hostile"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(writeInterval)
+		synctest.Wait()
+		if addresses := strings.Split(h.imported(t, "hostile"), ","); len(addresses) != services-1 {
+			t.Errorf("endpoints of %d services are imported, although one of %d was withdrawn", len(addresses), services)
+		}
+		for service := range services - 1 {
+			h.export(t, named(fmt.Sprintf("flood-%d", service+1), exportedBy("hostile", sized("10.3.255.1", size))))
+			synctest.Wait()
+		}
+		time.Sleep(2 * services * size / perSecond * time.Second)
+		if got, want := h.imported(t, "hostile"), strings.Repeat(",10.3.255.1", services-1)[1:]; got != want {
+			t.Errorf("imported endpoints are %s in the end", got)
+		}
+	})
+}
+
+// R444: endpoints that are withdrawn are deleted at once, also if others of the same
+// service have to wait for their turn.
+func TestDeletionsAreNotLimited(t *testing.T) {
+	runWith(t, 0, limitedTo(1, 2<<10), func(t *testing.T, h *host) {
+		export := exportedBy("west", ready("10.3.0.1"))
+		withdrawn := export.slices[0].DeepCopy()
+		withdrawn.Name, withdrawn.Spec.Endpoints = "web-xyz.west", ready("10.3.0.9")
+		h.serve(t, "exportedendpointslices", withdrawn)
+		h.export(t, export)
+		synctest.Wait()
+		if got := h.imported(t, "west"); !strings.Contains(got, "10.3.0.1") || !strings.Contains(got, "10.3.0.9") {
+			t.Fatalf("imported endpoints are %s", got)
+		}
+		h.export(t, exportedBy("west", sized("10.3.0.2", 4<<10)))
+		synctest.Wait()
+		if err := h.served.Tracker().Delete(clustersetv1alpha1.SchemeGroupVersion.WithResource("exportedendpointslices"), withdrawn.Namespace, withdrawn.Name); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := h.imported(t, "west"); got != "10.3.0.1" {
+			t.Errorf("imported endpoints are %s, want the first one", got)
+		}
+	})
+}
+
+// R444: what is larger than a burst is written, also while small changes of the same member
+// are written all the time.
+func TestLargeChangesAreNotOvertakenForever(t *testing.T) {
+	runWith(t, 0, limitedTo(1<<10, 4<<10), func(t *testing.T, h *host) {
+		for i := range 100 {
+			if i == 20 {
+				h.export(t, named("large", exportedBy("hostile", sized("10.3.255.1", 20<<10))))
+				synctest.Wait()
+			}
+			for service := range 5 {
+				h.export(t, named(fmt.Sprintf("small-%d", service), exportedBy("hostile", sized(fmt.Sprintf("10.3.%d.1", i), 500))))
+				synctest.Wait()
+			}
+			time.Sleep(time.Second)
+		}
+		if got := h.imported(t, "hostile"); !strings.Contains(got, "10.3.255.1") {
+			t.Errorf("imported endpoints are %s", got)
+		}
+	})
+}
+
+// R444: all that a member exports is imported at once for the first time.
+func TestFirstImportIsNotLimited(t *testing.T) {
+	limited := newVolume(testingclock.NewFakePassiveClock(time.Now()), volumePerSecond, volumeBurst)
+	bytes := only(t, slicesOf(newImport(), exportedBy("west", ready("10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5")))).Size()
+	for service := range 10_000 {
+		if wait := limited.wait(numberedKey(service), "west", bytes); wait > 0 {
+			t.Fatalf("service %d of %d bytes has to wait for %s", service, bytes, wait)
+		}
+	}
+}
+
+func numberedKey(number int) key {
+	return key{types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(number)}, "west"}
+}
+
+// A key waits once, unless it becomes larger meanwhile, and nobody waits for those that do
+// not write.
+func TestTurnsOfKeys(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	limited := newVolume(clock, 1000, 1000)
+	for i, step := range []struct {
+		passed time.Duration
+		key    int
+		bytes  int
+		wait   time.Duration
+		end    bool
+	}{
+		{0, 1, 1000, 0, true},
+		{0, 2, 500, 500 * time.Millisecond, false},
+		{0, 3, 3000, 3500 * time.Millisecond, false}, // more than a burst
+		{400 * time.Millisecond, 2, 400, 100 * time.Millisecond, false},
+		{0, 2, 600, 3200 * time.Millisecond, false}, // 100 more
+		{3100 * time.Millisecond, 3, 3000, 0, true},
+		{0, 2, 600, 100 * time.Millisecond, false},
+		{100 * time.Millisecond, 2, 600, 0, false},
+		{0, 2, 600, 0, true}, // it was not written before
+		{0, 2, 600, 600 * time.Millisecond, true},
+	} {
+		clock.SetTime(clock.Now().Add(step.passed))
+		if wait := limited.wait(numberedKey(step.key), "west", step.bytes); wait.Round(time.Millisecond) != step.wait {
+			t.Errorf("step %d: wait %s, want %s", i, wait, step.wait)
+		}
+		if step.end {
+			limited.end(numberedKey(step.key))
+		}
+	}
+}
+
+// Turns of keys that have nothing to write any more take no memory.
+func TestUnusedTurnsAreForgotten(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	limited := newVolume(clock, 1000, 1000)
+	for number := range 20 * minTurns {
+		limited.wait(numberedKey(number), "west", 100)
+		clock.SetTime(clock.Now().Add(100 * time.Millisecond))
+	}
+	if held := len(limited.turns); held > 2*minTurns {
+		t.Errorf("%d turns are held, of which %d may be used", held, int(turnValid/(100*time.Millisecond)))
+	}
+}
+
+// R444: a hub has one limit for all clusters that it relays.
+func TestRelayedClustersShareTheLimitOfTheirHub(t *testing.T) {
+	const perSecond, burst, size, clusters = 1 << 10, 8 << 10, 2 << 10, 20
+	runWith(t, 0, limitedTo(perSecond, burst), func(t *testing.T, h *host) {
+		for number := range clusters {
+			id := fmt.Sprintf("behind-%d", number)
+			h.serve(t, "members", &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: id}, Status: clustersetv1alpha1.MemberStatus{ClusterID: id, Path: []string{id, "hub"}}})
+			synctest.Wait()
+			h.export(t, named("web-"+id, exportedBy(id, sized("10.3.0.1", size))))
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		wrote := 0
+		for number := range clusters {
+			wrote += h.wroteBytes(fmt.Sprintf("behind-%d", number))
+		}
+		if wrote == 0 || wrote > burst+2*perSecond {
+			t.Errorf("%d bytes were written, want at most %d", wrote, burst+2*perSecond)
+		}
+	})
+}
