@@ -49,19 +49,31 @@ func (w *writing) add(changed document, due time.Time) {
 	pendingRecords.Set(float64(len(w.pending)))
 }
 
-// next removes and returns the first document that may be written. If there is none,
-// it returns how long to wait for one.
-func (w *writing) next(now time.Time) (first document, wait time.Duration, ok bool) {
-	if len(w.pending) == 0 {
-		return document{}, 0, false
+// next removes and returns the first document that may be written: rest is how long
+// one has to wait because of its member, and holds up no other. If there is none, it returns
+// how long to wait for one.
+func (w *writing) next(now time.Time, rest func(document) time.Duration) (first document, wait time.Duration, ok bool) {
+	for i, candidate := range w.pending {
+		if early := w.due[candidate].Sub(now); early > 0 {
+			return document{}, shorter(wait, early), false // the others are due later
+		}
+		if resting := rest(candidate); resting > 0 {
+			wait = shorter(wait, resting)
+			continue
+		}
+		w.pending = slices.Delete(w.pending, i, i+1)
+		delete(w.due, candidate)
+		return candidate, 0, true
 	}
-	first = w.pending[0]
-	if wait := w.due[first].Sub(now); wait > 0 {
-		return document{}, wait, false
+	return document{}, wait, false
+}
+
+// shorter returns the shorter of two times to wait, of which the first may be unknown.
+func shorter(known, other time.Duration) time.Duration {
+	if known == 0 {
+		return other
 	}
-	w.pending = w.pending[1:]
-	delete(w.due, first)
-	return first, 0, true
+	return min(known, other)
 }
 
 // expected returns the digests that a stored document may have.

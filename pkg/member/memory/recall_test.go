@@ -93,7 +93,7 @@ func TestMemberThatWasNotWrittenCompletelyIsIncomplete(t *testing.T) {
 	})
 	for written := 0; ; written++ {
 		w.mu.Lock()
-		next, _, ok := w.writing.next(w.clock.Now().Add(maxRetryDelay))
+		next, _, ok := w.writing.next(w.clock.Now().Add(maxRetryDelay), w.restLocked)
 		w.mu.Unlock()
 		if !ok {
 			break

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/record"
 )
 
@@ -40,6 +41,10 @@ type Recorder struct {
 	// replica may not have reached a member that another one has.
 	members   map[string]*remembered
 	forgotten sets.Set[string]
+	// written limits the bytes that are written of a member, and rests are until when nothing is
+	// written of those that had too many.
+	written *pace.Limiter[string]
+	rests   map[string]time.Time
 	// writing is nil unless this replica is elected.
 	writing *writing
 	wake    chan struct{}
@@ -61,6 +66,7 @@ func NewRecorder(store record.Store, elect Election, clock clock.WithTicker) *Re
 	return &Recorder{
 		store: store, elect: elect, clock: clock,
 		epochs: map[string]int{}, members: map[string]*remembered{}, forgotten: sets.New[string](), wake: make(chan struct{}, 1),
+		written: pace.New[string](clock, time.Second/bytesPerSecond, bytesAtOnce), rests: map[string]time.Time{},
 	}
 }
 
@@ -145,6 +151,7 @@ func (r *Recorder) Forget(id string) {
 	defer r.mu.Unlock()
 	r.epochs[id]++
 	delete(r.members, id)
+	delete(r.rests, id)
 	r.forgotten.Insert(id)
 	r.compareLocked(id)
 }

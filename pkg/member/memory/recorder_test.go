@@ -5,6 +5,7 @@ package memory
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
 	"strings"
@@ -393,16 +394,10 @@ func TestLargeServicesAreDivided(t *testing.T) {
 	store := recordtest.New()
 	w := newWriter(t, store)
 	w.heard("b")
-	random := rand.NewChaCha8([32]byte{1})
-	noise := func(size int) map[string]string {
-		data := make([]byte, size)
-		_, _ = random.Read(data)
-		return map[string]string{"noise": hex.EncodeToString(data)}
-	}
 	w.record("b", many(6)...)
 	for _, name := range many(6) {
 		ref, large := service(t, "b", name)
-		large.Spec.ExportedAnnotations = noise(50_000)
+		large.Spec.ExportedAnnotations = noise(name, 50_000)
 		w.Record(0, "b", "uid-b", ref, large)
 	}
 	w.flush()
@@ -417,13 +412,20 @@ func TestLargeServicesAreDivided(t *testing.T) {
 		t.Errorf("%d Services are recalled", got)
 	}
 	ref, tooLarge := service(t, "b", "web-3")
-	tooLarge.Spec.ExportedAnnotations = noise(270_000)
+	tooLarge.Spec.ExportedAnnotations = noise("web-3", 270_000)
 	w.Record(0, "b", "uid-b", ref, tooLarge)
 	w.flush()
 	b := recalled(t, store)["b"]
 	if got := names(b); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 5 || !b.Incomplete {
 		t.Errorf("recalled are %s, incomplete: %t; no record is better than an outdated one", got, b.Incomplete)
 	}
+}
+
+// noise returns annotations that take a number of bytes, also when they are compressed.
+func noise(seed string, size int) map[string]string {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8(sha256.Sum256([]byte(seed))).Read(data)
+	return map[string]string{"noise": hex.EncodeToString(data)}
 }
 
 func TestLoadIsRetriedUntilTheContextEnds(t *testing.T) {

@@ -67,7 +67,7 @@ func (r *Recorder) writeUntilDone(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
 		r.mu.Lock()
-		first, wait, ok := r.writing.next(r.clock.Now())
+		first, wait, ok := r.writing.next(r.clock.Now(), r.restLocked)
 		r.mu.Unlock()
 		switch {
 		case ok:
@@ -84,6 +84,9 @@ func (r *Recorder) writeUntilDone(ctx context.Context) {
 			}
 			continue
 		}
+		if !ok {
+			wait = min(wait, writeDelay) // others may be due before the member that rests
+		}
 		select {
 		case <-ctx.Done():
 		case <-r.clock.After(wait):
@@ -91,9 +94,9 @@ func (r *Recorder) writeUntilDone(ctx context.Context) {
 	}
 }
 
-// Flush writes everything that is pending, without a delay, and reports whether that
-// succeeded. It stops at the first failure. A replica that is not elected has nothing
-// pending.
+// Flush writes what is pending, without a delay, and reports whether that succeeded. It
+// stops at the first failure. Documents of a member of which too much was written stay
+// pending: the next replica writes them. A replica that is not elected has nothing pending.
 func (r *Recorder) Flush(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
@@ -101,7 +104,7 @@ func (r *Recorder) Flush(ctx context.Context) bool {
 			r.mu.Unlock()
 			return true
 		}
-		first, _, ok := r.writing.next(r.clock.Now().Add(maxRetryDelay))
+		first, _, ok := r.writing.next(r.clock.Now().Add(maxRetryDelay), r.restLocked)
 		r.mu.Unlock()
 		if !ok {
 			return true
@@ -251,6 +254,7 @@ func (r *Recorder) update(ctx context.Context, changed document, data []byte) er
 	recordWrites.WithLabelValues(result).Inc()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.spendLocked(changed.member, len(data)) // it may have been written if it failed
 	r.writing.found(changed, outcome...)
 	return err
 }
