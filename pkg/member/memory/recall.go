@@ -106,7 +106,7 @@ func recall(ctx context.Context, id string, documents map[document][]byte) (memb
 		return nil, false
 	}
 	prefixes := sets.KeySet(chunks)
-	member = &remembered{uid: uid, contact: contact.Contact, services: newTree(prefixes.UnsortedList()...)}
+	member = &remembered{uid: uid, contact: contact.Contact, services: newTree(prefixes.UnsortedList()...), tooLarge: sets.New[string]()}
 	for prefix, chunk := range chunks {
 		if chunk.uid == uid {
 			member.add(prefix, chunk.services, prefixes)

@@ -55,6 +55,8 @@ type remembered struct {
 	uid      types.UID
 	contact  Contact
 	services *tree
+	// tooLarge are the prefixes of chunks that are too large to be stored.
+	tooLarge sets.Set[string]
 	// heard is set while all that the member exports is known as of now. Otherwise the
 	// stored documents may be newer: another replica may hear from the member.
 	heard bool
@@ -138,7 +140,7 @@ func (r *Recorder) RecordContact(id string, uid types.UID, contact Contact) {
 func (r *Recorder) memberLocked(id string, uid types.UID) *remembered {
 	member := r.members[id]
 	if member == nil || member.uid != uid {
-		member = &remembered{uid: uid, services: newTree()}
+		member = &remembered{uid: uid, services: newTree(), tooLarge: sets.New[string]()}
 		r.members[id] = member
 		r.forgotten.Delete(id)
 	}

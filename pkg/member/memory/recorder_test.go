@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -411,14 +412,6 @@ func TestLargeServicesAreDivided(t *testing.T) {
 	if got := len(recalled(t, store)["b"].Services); got != 6 {
 		t.Errorf("%d Services are recalled", got)
 	}
-	ref, tooLarge := service(t, "b", "web-3")
-	tooLarge.Spec.ExportedAnnotations = noise("web-3", 270_000)
-	w.Record(0, "b", "uid-b", ref, tooLarge)
-	w.flush()
-	b := recalled(t, store)["b"]
-	if got := names(b); strings.Contains(got, "web-3") || len(strings.Split(got, ",")) != 5 || !b.Incomplete {
-		t.Errorf("recalled are %s, incomplete: %t; no record is better than an outdated one", got, b.Incomplete)
-	}
 }
 
 // noise returns annotations that take a number of bytes, also when they are compressed.
@@ -426,6 +419,83 @@ func noise(seed string, size int) map[string]string {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8(sha256.Sum256([]byte(seed))).Read(data)
 	return map[string]string{"noise": hex.EncodeToString(data)}
+}
+
+// R447: a Service that is too large to be recorded is not missing after a restart, so that
+// nothing waits for its member to be read. No record is better than an outdated one.
+func TestServiceThatIsTooLargeIsNotMissing(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	w.record("b", many(6)...)
+	w.flush()
+	for _, step := range []struct {
+		what     string
+		size     int
+		recalled string
+	}{
+		{"too large", 270_000, "web-0,web-1,web-2,web-4,web-5"},
+		{"still too large", 280_000, "web-0,web-1,web-2,web-4,web-5"},
+		{"smaller", 1000, "web-0,web-1,web-2,web-3,web-4,web-5"},
+		{"too large again", 270_000, "web-0,web-1,web-2,web-4,web-5"},
+	} {
+		ref, changed := service(t, "b", "web-3")
+		changed.Spec.ExportedAnnotations = noise(step.what, step.size)
+		w.Record(0, "b", "uid-b", ref, changed)
+		w.flush()
+		if got := recalled(t, store)["b"]; names(got) != step.recalled || got.Incomplete {
+			t.Errorf("%s: recalled are %s, incomplete: %t", step.what, names(got), got.Incomplete)
+		}
+		documents, _, err := store.List(t.Context())
+		membertest.Must(t, err)
+		contact, err := decodeContact(documents["contact.b"])
+		membertest.Must(t, err)
+		if len(contact.chunks) != len(documents)-1 {
+			t.Errorf("%s: %d documents with Services are listed, and %d are stored", step.what, len(contact.chunks), len(documents)-1)
+		}
+	}
+	next := newWriter(t, store) // which does not know it until the member is read
+	before := store.Version()
+	ref, large := service(t, "b", "web-3")
+	large.Spec.ExportedAnnotations = noise("too large again", 270_000)
+	next.Record(0, "b", "uid-b", ref, large)
+	next.heard("b")
+	next.flush()
+	if got := recalled(t, store)["b"]; got.Incomplete || store.Version() != before {
+		t.Errorf("after a restart, it was written %d times; incomplete: %t", store.Version()-before, got.Incomplete)
+	}
+}
+
+// R447: a chunk is missing as long as it may be stored and is not.
+func TestServiceBesideOneThatIsTooLargeMayBeMissing(t *testing.T) {
+	store := recordtest.New()
+	w := newWriter(t, store)
+	w.heard("b")
+	ref, large := service(t, "b", "web-0")
+	large.Spec.ExportedAnnotations = noise("large", 270_000)
+	w.Record(0, "b", "uid-b", ref, large)
+	w.flush()
+	if got := recalled(t, store)["b"]; got.Incomplete {
+		t.Error("it counts as incomplete")
+	}
+	store.Before(func(_ context.Context, call recordtest.Call) error {
+		if call.Method == "Update" && strings.HasPrefix(call.Name, servicesName) {
+			return errors.New("not now")
+		}
+		return nil
+	})
+	w.record("b", many(6)[1:]...)
+	w.Flush(t.Context()) // the chunk
+	w.Flush(t.Context()) // the contact
+	w.Flush(t.Context())
+	store.Before(nil)
+	if got := recalled(t, store)["b"]; !got.Incomplete {
+		t.Errorf("recalled are %q, and it counts as complete", names(got))
+	}
+	w.flush()
+	if got := recalled(t, store)["b"]; got.Incomplete || len(got.Services) != 5 {
+		t.Errorf("recalled are %q, incomplete: %t", names(got), got.Incomplete)
+	}
 }
 
 func TestLoadIsRetriedUntilTheContextEnds(t *testing.T) {

@@ -3,7 +3,13 @@
 
 package memory
 
-import "time"
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+)
 
 const (
 	// bytesPerSecond is how many bytes are written per second because of one member, and
@@ -33,4 +39,29 @@ func (r *Recorder) spendLocked(id string, bytes int) {
 	} else {
 		delete(r.rests, id)
 	}
+}
+
+// omit notes that a document is too large to be stored. It is not listed in the contact: it
+// would be missing after a restart, and everything would wait for the member to be read.
+func (r *Recorder) omit(ctx context.Context, large document, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spendLocked(large.member, bytes) // it takes as long as if it were written
+	member := r.members[large.member]
+	_, changed := r.writing.due[large]
+	if member == nil || changed || !large.contact && member.tooLarge.Has(large.prefix) {
+		return
+	}
+	klog.FromContext(ctx).Error(nil, "Export is too large to be recorded, it is not available after a restart until its member is read again",
+		"cluster", large.member, "record", large, "bytes", bytes, "limit", maxDocument)
+	if !large.contact {
+		member.tooLarge.Insert(large.prefix)
+		r.changedLocked(member, document{member: large.member, contact: true})
+	}
+}
+
+// listed returns the prefixes of all chunks that have Services, except those that are
+// too large to be stored, sorted.
+func (m *remembered) listed() []string {
+	return slices.DeleteFunc(m.services.used(), m.tooLarge.Has)
 }

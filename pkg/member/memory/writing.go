@@ -44,6 +44,7 @@ func (r *Recorder) changedLocked(member *remembered, changed document) {
 // list of its chunks.
 func (r *Recorder) chunksChangedLocked(id string, member *remembered, prefixes []string) {
 	for _, prefix := range prefixes {
+		member.tooLarge.Delete(prefix) // until it is encoded again
 		r.changedLocked(member, document{member: id, prefix: prefix})
 	}
 	if len(prefixes) > 0 {
@@ -155,7 +156,7 @@ func (r *Recorder) contentLocked(of document) content {
 	}
 	wanted := content{known: true, uid: member.uid} // it was heard from when the document changed
 	if of.contact {
-		wanted.contact = &recorded{member.uid, member.contact, member.services.used()}
+		wanted.contact = &recorded{member.uid, member.contact, member.listed()}
 		return wanted
 	}
 	if services, ok := member.services.chunks[of.prefix]; ok {
@@ -198,8 +199,7 @@ func (r *Recorder) write(ctx context.Context, pending document) error {
 		if len(wanted.services) > 1 && r.split(pending) {
 			return r.write(ctx, pending)
 		}
-		klog.FromContext(ctx).Error(nil, "Export is too large to be recorded, it is not available after a restart until its member is read again",
-			"cluster", pending.member, "record", pending, "bytes", len(data), "limit", maxDocument)
+		r.omit(ctx, pending, len(data))
 		data = nil // no record is better than an outdated one
 	}
 	return r.update(ctx, pending, data)
