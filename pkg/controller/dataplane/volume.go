@@ -7,15 +7,18 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 )
 
 const (
-	// volumePerSecond is how many bytes of EndpointSlices are written per second because of
-	// one member, and volumeBurst how many at once: the host keeps all of them for minutes,
-	// and every node receives them. All that a member exports by default fits into a burst.
+	// volumePerSecond is how many bytes of EndpointSlices, and of derived Services that no
+	// other member exports, are written per second because of one member, and volumeBurst how
+	// many at once: the host keeps all of them for minutes, and every node receives them. All
+	// that a member exports by default fits into a burst.
 	volumePerSecond = 2 << 20
 	volumeBurst     = 64 << 20
 	// turnValid is how long a turn is kept that is not used, and minTurns how many are
@@ -106,4 +109,22 @@ func (c *Controller) affordable(key key, changes []sliceChange) []sliceChange {
 		return changes[:deletions]
 	}
 	return changes
+}
+
+// affordableService reports whether the derived Service of an import may be written now.
+// Otherwise its key is enqueued again when it is its turn. One that several members export
+// does not wait: any of them could delay what the others change.
+func (c *Controller) affordableService(name types.NamespacedName, service *corev1.Service) bool {
+	of := ofService(name)
+	member := c.cause(of)
+	for _, cluster := range c.exporters(name) {
+		if c.cause(key{name, cluster}) != member {
+			return true
+		}
+	}
+	wait := c.volume.wait(of, member, service.Size())
+	if wait > 0 {
+		c.queue.AddAfter(of, wait)
+	}
+	return wait == 0
 }

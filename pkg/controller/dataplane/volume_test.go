@@ -10,14 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
 // limitedTo sets what may be written because of a member.
@@ -79,7 +82,7 @@ func TestBytesWrittenBecauseOfAMemberAreLimited(t *testing.T) {
 // R444: endpoints that are withdrawn are deleted at once, also if others of the same
 // service have to wait for their turn.
 func TestDeletionsAreNotLimited(t *testing.T) {
-	runWith(t, 0, limitedTo(1, 2<<10), func(t *testing.T, h *host) {
+	runWith(t, 0, limitedTo(1, 4<<10), func(t *testing.T, h *host) {
 		export := exportedBy("west", ready("10.3.0.1"))
 		withdrawn := export.slices[0].DeepCopy()
 		withdrawn.Name, withdrawn.Spec.Endpoints = "web-xyz.west", ready("10.3.0.9")
@@ -89,7 +92,7 @@ func TestDeletionsAreNotLimited(t *testing.T) {
 		if got := h.imported(t, "west"); !strings.Contains(got, "10.3.0.1") || !strings.Contains(got, "10.3.0.9") {
 			t.Fatalf("imported endpoints are %s", got)
 		}
-		h.export(t, exportedBy("west", sized("10.3.0.2", 4<<10)))
+		h.export(t, exportedBy("west", sized("10.3.0.2", 8<<10)))
 		synctest.Wait()
 		if err := h.served.Tracker().Delete(clustersetv1alpha1.SchemeGroupVersion.WithResource("exportedendpointslices"), withdrawn.Namespace, withdrawn.Name); err != nil {
 			t.Fatal(err)
@@ -99,6 +102,53 @@ func TestDeletionsAreNotLimited(t *testing.T) {
 			t.Errorf("imported endpoints are %s, want the first one", got)
 		}
 	})
+}
+
+// R444: derived Services count as well, unless another member exports them, too: its
+// changes would be delayed. A cluster that a hub relays is none.
+func TestBytesOfDerivedServicesAreLimited(t *testing.T) {
+	const perSecond, burst, seconds = 1 << 10, 16 << 10, 30
+	for name, test := range map[string]struct {
+		others  []string
+		limited bool
+	}{
+		"alone": {nil, true}, "with a cluster behind it": {[]string{"behind"}, true}, "with another member": {[]string{"east"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runWith(t, 0, limitedTo(perSecond, burst), func(t *testing.T, h *host) {
+				h.serve(t, "members", &clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "behind"}, Status: clustersetv1alpha1.MemberStatus{ClusterID: "behind", Path: []string{"behind", "hostile"}}})
+				for _, cluster := range append(test.others, "hostile") {
+					h.export(t, exportedBy(cluster, ready("10.3.0.1")))
+					synctest.Wait()
+				}
+				change := func(round int32) {
+					h.serve(t, "serviceimports", newImport(func(s *multiclusterxv1beta1.ServiceImport) {
+						for port := range int32(50) {
+							s.Spec.Ports = append(s.Spec.Ports, multiclusterxv1beta1.ServicePort{Name: fmt.Sprintf("port-%058d", port), Protocol: corev1.ProtocolTCP, Port: 1000*round + port})
+						}
+					}))
+				}
+				for round := range int32(seconds) {
+					change(1 + round)
+					time.Sleep(time.Second)
+				}
+				wrote := 0
+				for _, action := range h.client.Actions() {
+					if update, ok := action.(clienttesting.UpdateAction); ok && action.GetResource().Resource == "services" {
+						wrote += update.GetObject().(*corev1.Service).Size()
+					}
+				}
+				if allowed := burst + (seconds+1)*perSecond; test.limited != (wrote <= allowed) {
+					t.Errorf("%d bytes were written, the limit is %d", wrote, allowed)
+				}
+				time.Sleep(time.Minute)
+				service, err := h.client.CoreV1().Services(web.Namespace).Get(t.Context(), derived, metav1.GetOptions{})
+				if err != nil || len(service.Spec.Ports) != 51 || service.Spec.Ports[50].Port != seconds*1000+49 {
+					t.Errorf("in the end, the Service is %v, %v", service, err)
+				}
+			})
+		})
+	}
 }
 
 // R444: what is larger than a burst is written, also while small changes of the same member
