@@ -61,9 +61,12 @@ const (
 	// burst is how often something may change at once. If it keeps changing, it may do so
 	// once a second.
 	burst = 10
+	// bytesAtOnce and bytesPerSecond are how many bytes of EndpointSlices may be written
+	// because of a member.
+	bytesAtOnce, bytesPerSecond = 64 << 20, 2 << 20
 )
 
-// R270, R271, R272, R273, R274, R275, R276: whatever a hostile member does, what the honest
+// R270, R271, R272, R273, R274, R275, R276, R444: whatever a hostile member does, what the honest
 // member changes arrives as usual, nothing of it is withdrawn, memory and logs stay within bounds, the Member
 // reports what is refused, and nothing is left of the hostile member when its Secret
 // is deleted.
@@ -327,7 +330,7 @@ func countLeases(t *testing.T, member string) (created func() int) {
 }
 
 // expectPaced fails if the exports of a member changed, or EndpointSlices were written, as
-// often as it changed something in a period.
+// often as it changed something in a period, or if all of these were too large together.
 func expectPaced(t *testing.T, member string, events int, period time.Duration) {
 	t.Helper()
 	allowed := burst + int(period.Seconds()) + 1
@@ -336,13 +339,17 @@ func expectPaced(t *testing.T, member string, events int, period time.Duration) 
 		t.Errorf("an ExportedService changed %d times in %s, at most %d times are allowed", events, period, 3*allowed)
 	}
 	list := expect.Must(importer().Kubernetes.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(t.Context(), importedFrom(member)))(t)
-	most := int64(0)
+	most, bytes := int64(0), int64(0)
 	for _, slice := range list.Items {
 		if most = max(most, slice.Generation); slice.Generation > int64(allowed) {
 			t.Errorf("EndpointSlice %s was written %d times in %s, at most %d times are allowed", slice.Name, slice.Generation, period, allowed)
 		}
+		bytes += slice.Generation * int64(slice.Size())
 	}
-	t.Logf("an ExportedService changed %d times and an EndpointSlice was written %d times in %s, at most", events, most, period.Round(time.Millisecond))
+	if allowed := bytesAtOnce + int64((period.Seconds()+1)*bytesPerSecond); bytes > allowed {
+		t.Errorf("%d MiB of EndpointSlices were written in %s, at most %d are allowed", bytes>>20, period, allowed>>20)
+	}
+	t.Logf("an ExportedService changed %d times and an EndpointSlice was written %d times in %s, at most; %d KiB of these", events, most, period.Round(time.Millisecond), bytes>>10)
 }
 
 // expectNoForbiddenAddress fails if an address is shown or was imported that no member may
