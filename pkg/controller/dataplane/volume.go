@@ -19,7 +19,7 @@ const (
 	// other member exports, are written per second because of one member, and volumeBurst how
 	// many at once: the host keeps all of them for minutes, and every node receives them. All
 	// that a member exports by default fits into a burst.
-	volumePerSecond = 2 << 20
+	volumePerSecond = 1 << 20
 	volumeBurst     = 64 << 20
 	// turnValid is how long a turn is kept that is not used, and minTurns how many are
 	// before those are looked for.
