@@ -58,12 +58,13 @@ func Refusal(gv schema.GroupVersion, owner Owner, crds []string) string {
 		owner.Service, gv, APIServiceName(gv))
 }
 
-var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+// CRDResource is the resource of CRDs.
+var CRDResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // CRDsServing returns the names of the CRDs that serve any of the group-versions, sorted. It
 // lists metadata only, since a cluster may have hundreds of CRDs with very large schemas.
 func CRDsServing(ctx context.Context, names metadata.Interface, objects dynamic.Interface, groupVersions ...schema.GroupVersion) (map[schema.GroupVersion][]string, error) {
-	list, err := names.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	list, err := names.Resource(CRDResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 	}
@@ -73,7 +74,7 @@ func CRDsServing(ctx context.Context, names metadata.Interface, objects dynamic.
 		if !slices.ContainsFunc(groupVersions, ofGroup) {
 			continue
 		}
-		crd, err := objects.Resource(crdResource).Get(ctx, item.Name, metav1.GetOptions{})
+		crd, err := objects.Resource(CRDResource).Get(ctx, item.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {

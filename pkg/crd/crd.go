@@ -13,35 +13,16 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/openapi"
 )
-
-// Resource is that of CustomResourceDefinitions.
-var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-// Names are those of the definitions.
-var Names = []string{"serviceexports." + multicluster.XGroupName, "serviceimports." + multicluster.XGroupName}
-
-// Labels are those of definitions that mcs-controller publishes.
-var Labels = map[string]string{
-	"app.kubernetes.io/name":       "mcs-apiserver",
-	"app.kubernetes.io/managed-by": "mcs-controller",
-}
-
-// IsPublished reports whether mcs-controller published a definition.
-func IsPublished(definition metav1.Object) bool {
-	return labels.SelectorFromSet(Labels).Matches(labels.Set(definition.GetLabels()))
-}
 
 // model is the name of the OpenAPI model of a type.
 type model interface{ OpenAPIModelName() string }
@@ -83,7 +64,7 @@ func Definitions() ([]*unstructured.Unstructured, error) {
 			"conversion": map[string]any{"strategy": "None"},
 			"versions":   versions,
 		}}}
-		definition.SetAPIVersion(Resource.GroupVersion().String())
+		definition.SetAPIVersion(apiconflict.CRDResource.GroupVersion().String())
 		definition.SetKind("CustomResourceDefinition")
 		definition.SetName(singular + "s." + multicluster.XGroupName)
 		definitions = append(definitions, definition)

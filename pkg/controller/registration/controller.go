@@ -36,7 +36,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 )
 
 const (
@@ -95,7 +94,7 @@ func New(clients Clients, namespace string, crds []*unstructured.Unstructured, r
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, clusterset.DetachedConfigMap).String()
 		}),
 		crds:      crds,
-		published: metadatainformer.NewFilteredMetadataInformer(clients.Metadata, crd.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
+		published: metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
 		queue:     loop.NewQueue("registration"),
 	}
 }

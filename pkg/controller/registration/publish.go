@@ -19,12 +19,11 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 )
 
 // ofMCSController selects the CRDs that mcs-controller publishes.
 func ofMCSController(options *metav1.ListOptions) {
-	options.LabelSelector = labels.SelectorFromSet(crd.Labels).String()
+	options.LabelSelector = labels.SelectorFromSet(apiconflict.PublishedLabels).String()
 }
 
 // publish creates or updates the CRDs. It waits until the APIServices exist: the
@@ -48,14 +47,14 @@ func (c *Controller) publish(ctx context.Context, existing map[served]*apiregist
 }
 
 func (c *Controller) publishOne(ctx context.Context, wanted *unstructured.Unstructured, owner metav1.OwnerReference) error {
-	client := c.clients.Dynamic.Resource(crd.Resource)
+	client := c.clients.Dynamic.Resource(apiconflict.CRDResource)
 	existing, err := client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = client.Create(ctx, desiredCRD(nil, wanted, owner), metav1.CreateOptions{})
 	case err != nil:
 		return err
-	case !crd.IsPublished(existing):
+	case !apiconflict.IsPublished(existing):
 		klog.FromContext(ctx).Info("A CustomResourceDefinition of others exists, so that none is published", "name", existing.GetName())
 		return nil
 	case existing.GetDeletionTimestamp() != nil:
@@ -83,7 +82,7 @@ func desiredCRD(existing, wanted *unstructured.Unstructured, owner metav1.OwnerR
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, definition.GetLabels())
-	maps.Copy(labels, crd.Labels)
+	maps.Copy(labels, apiconflict.PublishedLabels)
 	definition.SetLabels(labels)
 	definition.SetOwnerReferences([]metav1.OwnerReference{owner})
 	return definition
@@ -106,15 +105,15 @@ func sameCRD(existing, updated *unstructured.Unstructured) (bool, error) {
 
 // unpublish deletes the CRDs that were published.
 func (c *Controller) unpublish(ctx context.Context) error {
-	client := c.clients.Dynamic.Resource(crd.Resource)
-	for _, name := range crd.Names {
+	client := c.clients.Dynamic.Resource(apiconflict.CRDResource)
+	for _, name := range apiconflict.PublishedCRDs {
 		existing, err := client.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
 			return fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
-		case !crd.IsPublished(existing) || existing.GetDeletionTimestamp() != nil:
+		case !apiconflict.IsPublished(existing) || existing.GetDeletionTimestamp() != nil:
 			continue
 		}
 		err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(existing.GetUID()))})
@@ -133,12 +132,12 @@ func (c *Controller) areInert(ctx context.Context, owner apiconflict.Owner, crds
 		return false, nil
 	}
 	for _, name := range crds {
-		definition, err := c.clients.Dynamic.Resource(crd.Resource).Get(ctx, name, metav1.GetOptions{})
+		definition, err := c.clients.Dynamic.Resource(apiconflict.CRDResource).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return false, fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
-		case !crd.IsPublished(definition):
+		case !apiconflict.IsPublished(definition):
 			return false, nil
 		}
 	}

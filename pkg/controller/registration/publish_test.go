@@ -62,7 +62,7 @@ func newPublisher(t *testing.T, publish bool, services []runtime.Object, existin
 		t.Fatal(err)
 	}
 	c.clients.Dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{crd.Resource: "CustomResourceDefinitionList"}, objects...)
+		map[schema.GroupVersionResource]string{apiconflict.CRDResource: "CustomResourceDefinitionList"}, objects...)
 	c.clients.Metadata = metadatafake.NewSimpleMetadataClient(scheme, metadata...)
 	if publish {
 		var err error
@@ -132,8 +132,8 @@ func TestCRDsArePublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := 0
-			for _, name := range crd.Names {
-				definition, err := c.clients.Dynamic.Resource(crd.Resource).Get(t.Context(), name, metav1.GetOptions{})
+			for _, name := range apiconflict.PublishedCRDs {
+				definition, err := c.clients.Dynamic.Resource(apiconflict.CRDResource).Get(t.Context(), name, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) {
 					continue
 				} else if err != nil {

@@ -26,6 +26,7 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
@@ -67,7 +68,7 @@ func newIntruder(t *testing.T, namespace string) *intruder {
 		Interface:  expect.Must(kubernetes.NewForConfig(config))(t),
 		aggregator: expect.Must(aggregator.NewForConfig(config))(t),
 		own:        expect.Must(versioned.NewForConfig(config))(t),
-		crds:       expect.Must(dynamic.NewForConfig(config))(t).Resource(crd.Resource),
+		crds:       expect.Must(dynamic.NewForConfig(config))(t).Resource(apiconflict.CRDResource),
 		namespace:  ns, derived: multicluster.DerivedServiceName(ns, "web"),
 	}
 }
@@ -252,7 +253,7 @@ func (i *intruder) define(change func(*unstructured.Unstructured)) attempt {
 		if err != nil {
 			return err
 		}
-		definitions[0].SetLabels(crd.Labels)
+		definitions[0].SetLabels(apiconflict.PublishedLabels)
 		change(definitions[0])
 		_, err = i.crds.Create(ctx, definitions[0], metav1.CreateOptions{DryRun: dryRun})
 		return err

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
@@ -27,7 +27,7 @@ func TestPublishedCRDs(t *testing.T) {
 	with := config(t)
 	with.ControllerFlags = append(with.ControllerFlags, "--publish-crds")
 	installed := appliedWith(t, with)
-	crds := expect.Must(dynamic.NewForConfig(expect.Must(plane.AdminConfig())(t)))(t).Resource(crd.Resource)
+	crds := expect.Must(dynamic.NewForConfig(expect.Must(plane.AdminConfig())(t)))(t).Resource(apiconflict.CRDResource)
 	watcher := expect.Must(crds.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=serviceimports.multicluster.x-k8s.io"}))(t)
 	defer watcher.Stop()
 	expect.NoError(t, installed.StartController(t.Context()))
@@ -37,7 +37,7 @@ func TestPublishedCRDs(t *testing.T) {
 		t.Fatalf("a program that watches CRDs got %v", event)
 	}
 	kubectl(t, installed, "wait", exportsCRD, importsCRD, "--for=condition=Established", "--timeout=60s")
-	for _, name := range crd.Names {
+	for _, name := range apiconflict.PublishedCRDs {
 		definition := expect.Must(crds.Get(t.Context(), name, metav1.GetOptions{}))(t)
 		conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 		if text := fmt.Sprint(conditions); strings.Contains(text, "NonStructuralSchema") {
@@ -54,7 +54,7 @@ func TestPublishedCRDs(t *testing.T) {
 	t.Run("edited CRD", func(t *testing.T) {
 		kubectl(t, installed, "patch", importsCRD, "--type=merge", "-p", `{"spec":{"names":{"categories":["all"]}}}`)
 		expect.Eventually(t, "CRD", func(ctx context.Context) error {
-			definition, err := crds.Get(ctx, crd.Names[1], metav1.GetOptions{})
+			definition, err := crds.Get(ctx, apiconflict.PublishedCRDs[1], metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -65,10 +65,10 @@ func TestPublishedCRDs(t *testing.T) {
 		})
 	})
 	t.Run("nothing changes", func(t *testing.T) {
-		before := expect.Must(crds.Get(t.Context(), crd.Names[1], metav1.GetOptions{}))(t)
+		before := expect.Must(crds.Get(t.Context(), apiconflict.PublishedCRDs[1], metav1.GetOptions{}))(t)
 		kubectl(t, installed, "annotate", "apiservice", installation.GroupVersions[0], "touched=yes", "--overwrite") // an event
 		expect.NoError(t, installed.AwaitAvailable(t.Context()))
-		after := expect.Must(crds.Get(t.Context(), crd.Names[1], metav1.GetOptions{}))(t)
+		after := expect.Must(crds.Get(t.Context(), apiconflict.PublishedCRDs[1], metav1.GetOptions{}))(t)
 		if before.GetGeneration() != after.GetGeneration() {
 			t.Errorf("the CRD was updated from generation %d to %d", before.GetGeneration(), after.GetGeneration())
 		}
@@ -132,7 +132,7 @@ func expectServedByUs(t *testing.T, installed *installation.Installation) {
 func expectCRDs(t *testing.T, crds dynamic.ResourceInterface, published bool) {
 	t.Helper()
 	expect.Eventually(t, "CRDs", func(ctx context.Context) error {
-		for _, name := range crd.Names {
+		for _, name := range apiconflict.PublishedCRDs {
 			definition, err := crds.Get(ctx, name, metav1.GetOptions{})
 			switch {
 			case apierrors.IsNotFound(err) && !published:

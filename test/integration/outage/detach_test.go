@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -102,13 +103,13 @@ func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 	}
 	before := uid()
 	stop(t)
-	crds := expect.Must(dynamic.NewForConfig(expect.Must(west().Plane.AdminConfig())(t)))(t).Resource(crd.Resource)
+	crds := expect.Must(dynamic.NewForConfig(expect.Must(west().Plane.AdminConfig())(t)))(t).Resource(apiconflict.CRDResource)
 	for _, definition := range expect.Must(crd.Definitions())(t) {
-		definition.SetLabels(crd.Labels)
+		definition.SetLabels(apiconflict.PublishedLabels)
 		expect.Must(crds.Create(t.Context(), definition, metav1.CreateOptions{}))(t)
 	}
 	output := detach(t)
-	expect.Contains(t, output, "✓ west: create ConfigMap", "✓ west: delete CustomResourceDefinitions "+strings.Join(crd.Names, ", "), "✓ west: delete APIServices", "kubectl mcs attach west")
+	expect.Contains(t, output, "✓ west: create ConfigMap", "✓ west: delete CustomResourceDefinitions "+strings.Join(apiconflict.PublishedCRDs, ", "), "✓ west: delete APIServices", "kubectl mcs attach west")
 	if left := expect.Must(crds.List(t.Context(), metav1.ListOptions{}))(t); len(left.Items) > 0 {
 		t.Errorf("CustomResourceDefinitions are left: %v", left.Items[0].GetName())
 	}

@@ -33,7 +33,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/install"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -89,7 +88,7 @@ func Observe(ctx context.Context, f *cluster.Factory, name string) (*Attachment,
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", c.Context, err)
 	}
-	a := &Attachment{Cluster: c, aggregator: client, definitions: definitions.Resource(crd.Resource)}
+	a := &Attachment{Cluster: c, aggregator: client, definitions: definitions.Resource(apiconflict.CRDResource)}
 	states, err := a.list(ctx)
 	if err != nil {
 		return nil, c.WrapError(err, advice)
@@ -145,7 +144,7 @@ func (a *Attachment) RemoveMark(ctx context.Context) error {
 
 // published returns the names of the CustomResourceDefinitions that mcs-controller published.
 func (a *Attachment) published(ctx context.Context) ([]string, error) {
-	list, err := a.definitions.List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(crd.Labels).String()})
+	list, err := a.definitions.List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(apiconflict.PublishedLabels).String()})
 	if apierrors.IsNotFound(err) {
 		return nil, nil // a server without CustomResourceDefinitions
 	} else if err != nil {
@@ -153,7 +152,7 @@ func (a *Attachment) published(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for i := range list.Items {
-		if crd.IsPublished(&list.Items[i]) && slices.Contains(crd.Names, list.Items[i].Name) {
+		if apiconflict.IsPublished(&list.Items[i]) && slices.Contains(apiconflict.PublishedCRDs, list.Items[i].Name) {
 			names = append(names, list.Items[i].Name)
 		}
 	}
