@@ -42,6 +42,9 @@ type Config struct {
 	// or belongs to another cluster.
 	Storage       Storage
 	AcceptStorage bool
+	// StorageReplaced, if set, is closed when the server has to be restarted, because its
+	// storage was lost and can be used again.
+	StorageReplaced <-chan struct{}
 	// StorageType is the value of --storage.
 	StorageType string
 	// ReplicaID identifies this replica among those that share the storage. It is

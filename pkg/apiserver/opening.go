@@ -4,9 +4,12 @@
 package apiserver
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -15,12 +18,18 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/tombstone"
 )
 
+// recheckInterval is the time between two checks of storage whose loss is not reported. All
+// requests to which a loss matters check it as well.
+const recheckInterval = 10 * time.Second
+
 // opening opens the storage while the server runs.
 type opening struct {
 	// migration is nil if nothing is to be moved.
 	migration *migration
 	opener    *opener.Opener
-	running   sync.WaitGroup
+	// recheck is the time between two checks, or zero if none are necessary.
+	recheck time.Duration
+	running sync.WaitGroup
 }
 
 func (c CompletedConfig) newOpening() (*opening, error) {
@@ -30,6 +39,7 @@ func (c CompletedConfig) newOpening() (*opening, error) {
 	}
 	o := &opening{migration: migration, opener: opener.New(c.Storage, c.StorageType, hostCluster{c.client, c.Namespace}, c.AcceptStorage)}
 	if c.StorageNamespace == "" {
+		o.recheck = recheckInterval
 		return o, nil
 	}
 	recheck := func(object any) {
@@ -52,6 +62,11 @@ func (o *opening) start(hook genericapiserver.PostStartHookContext) error {
 		}
 		o.opener.Run(ctx)
 	})
+	if o.recheck > 0 {
+		o.running.Go(func() {
+			wait.UntilWithContext(ctx, func(context.Context) { o.opener.Recheck() }, o.recheck)
+		})
+	}
 	return nil
 }
 

@@ -5,8 +5,11 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,11 +29,25 @@ type Backend struct {
 	client *clientv3.Client
 	prefix string
 	gate   *gate.Gate
+
+	mu sync.Mutex
+	// opened is the marker of the storage that was opened. It is nil if the storage has none,
+	// as that of earlier versions, from which objects are moved.
+	opened *marker.Marker
+	// lost is set when the storage is not the one that was opened any more.
+	lost bool
+	// replaced is closed when other storage, or restored storage, could be opened.
+	replaced chan struct{}
+	replace  func()
 }
 
 // NewBackend returns storage that must not be used until it was opened.
 func NewBackend(client *clientv3.Client, prefix string) *Backend {
-	return &Backend{client: client, prefix: strings.TrimSuffix(prefix, "/") + "/", gate: gate.New()}
+	replaced := make(chan struct{})
+	return &Backend{
+		client: client, prefix: strings.TrimSuffix(prefix, "/") + "/", gate: gate.New(),
+		replaced: replaced, replace: sync.OnceFunc(func() { close(replaced) }),
+	}
 }
 
 // Close closes the client.
@@ -56,14 +73,54 @@ func (b *Backend) Empty(ctx context.Context) (bool, error) {
 	return response.Count == 0, nil
 }
 
-// Open opens the storage after its marker was verified.
-func (b *Backend) Open(context.Context) error {
+// Open opens the storage after its marker was verified. It does not after a loss: the
+// watch caches hold objects of another storage or of none, and cannot tell that from the
+// revisions, which may be lower now. So the server has to be restarted.
+func (b *Backend) Open(ctx context.Context) error {
+	held, err := b.Marker().Get(ctx)
+	if err != nil {
+		return fmt.Errorf("read the storage marker: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lost {
+		b.replace()
+		return errors.New("storage was lost while mcs-apiserver was running, and can be used again: mcs-apiserver is being restarted")
+	}
+	b.opened = held
 	b.gate.Open()
 	return nil
 }
 
-// Confirm does nothing: open storage stays open.
-func (b *Backend) Confirm(context.Context) error { return nil }
+// Replaced is closed when storage can be used that must not be opened before a restart.
+func (b *Backend) Replaced() <-chan struct{} { return b.replaced }
+
+// Confirm returns nil if the storage is still the one that was opened, according to a read
+// that started after the call. Otherwise it closes the gate.
+func (b *Backend) Confirm(ctx context.Context) error {
+	if err := b.gate.Usable(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+	defer cancel()
+	held, err := b.Marker().Get(ctx)
+	if err != nil {
+		return gate.Unavailable("storage is unavailable: read the storage marker: " + err.Error())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened == nil || held != nil && *held == *b.opened {
+		return nil
+	}
+	b.lost = true
+	found := "its marker is missing"
+	if held != nil {
+		found = "etcd has the marker of storage " + held.StorageID
+	}
+	err = fmt.Errorf("storage %s was lost: %s", b.opened.StorageID, found)
+	b.gate.Close(err)
+	return b.gate.Usable()
+}
 
 // WithoutWatchCache returns the same storage without a watch cache.
 func WithoutWatchCache(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {

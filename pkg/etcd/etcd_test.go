@@ -20,7 +20,10 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The watch cache ends it a few seconds after it is destroyed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"))
+}
 
 func TestReleasesWithReliableWatchProgress(t *testing.T) {
 	for release, want := range map[string]bool{

@@ -65,6 +65,13 @@ func Run(ctx context.Context, opts options.Completed) error {
 		return err
 	}
 	defer config.Storage.Close()
+	go func() {
+		select {
+		case <-config.StorageReplaced:
+			cancel(errors.New("storage was lost and can be used again: restart in order to read it anew"))
+		case <-ctx.Done():
+		}
+	}()
 	complete, err := config.Complete()
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
@@ -199,6 +200,12 @@ func exportAll(t *testing.T) {
 	for i := range services {
 		west().AwaitImport(t, ns, fmt.Sprintf("service-%03d", i), "east")
 	}
+	awaitConditions(t)
+}
+
+// awaitConditions waits until all exports have conditions.
+func awaitConditions(t *testing.T) {
+	t.Helper()
 	expect.Eventually(t, "conditions of all exports", func(ctx context.Context) error {
 		list, err := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -214,31 +221,27 @@ func exportAll(t *testing.T) {
 }
 
 // countWithdrawals counts imports, derived Services and imported EndpointSlices that are
-// deleted in the other cluster.
-func countWithdrawals(t *testing.T) *atomic.Int64 {
+// deleted in clusters.
+func countWithdrawals(t *testing.T, in ...*fleet.Cluster) *atomic.Int64 {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	imports := externalversions.NewSharedInformerFactoryWithOptions(west().Clientset, 0, externalversions.WithNamespace(ns))
-	objects := informers.NewSharedInformerFactoryWithOptions(west().Kubernetes, 0, informers.WithNamespace(ns))
-	watched := []cache.SharedIndexInformer{
-		imports.MulticlusterX().V1beta1().ServiceImports().Informer(), objects.Core().V1().Services().Informer(), objects.Discovery().V1().EndpointSlices().Informer(),
-	}
 	count := &atomic.Int64{}
-	for _, informer := range watched {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { count.Add(1) }})
-		expect.NoError(t, err)
-	}
-	imports.StartWithContext(ctx)
-	objects.StartWithContext(ctx)
-	t.Cleanup(func() {
-		cancel()
-		imports.Shutdown()
-		objects.Shutdown()
-	})
-	for _, informer := range watched {
-		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			t.Fatal("informer did not sync")
+	for _, cluster := range in {
+		imports := externalversions.NewSharedInformerFactoryWithOptions(cluster.Clientset, 0, externalversions.WithNamespace(ns))
+		objects := informers.NewSharedInformerFactoryWithOptions(cluster.Kubernetes, 0, informers.WithNamespace(ns), informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.LabelSelector = multicluster.ServiceNameLabel
+		}))
+		for _, informer := range []cache.SharedIndexInformer{
+			imports.MulticlusterX().V1beta1().ServiceImports().Informer(), objects.Core().V1().Services().Informer(), objects.Discovery().V1().EndpointSlices().Informer(),
+		} {
+			expect.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { count.Add(1) }}))(t)
 		}
+		// The context of the test ends before its cleanup.
+		imports.StartWithContext(t.Context())
+		objects.StartWithContext(t.Context())
+		t.Cleanup(imports.Shutdown)
+		t.Cleanup(objects.Shutdown)
+		imports.WaitForCacheSync(t.Context().Done())
+		objects.WaitForCacheSync(t.Context().Done())
 	}
 	return count
 }
@@ -247,7 +250,7 @@ func countWithdrawals(t *testing.T) *atomic.Int64 {
 func TestObjectsAreMovedBetweenStorages(t *testing.T) {
 	exportAll(t)
 	before := read(t)
-	withdrawals := countWithdrawals(t)
+	withdrawals := countWithdrawals(t, west())
 	first, second := east().APIServers[0], east().APIServers[1]
 	moved := func(what string, begun time.Time) {
 		t.Helper()

@@ -189,9 +189,10 @@ func (o *StorageOptions) applyEtcd(ctx context.Context, config *apiserver.Config
 		return errors.Join(err, client.Close())
 	}
 	space := o.space(o.Etcd.StorageConfig.Transport)
-	config.Storage = etcd.NewBackend(client, o.Etcd.StorageConfig.Prefix)
-	config.Records = etcd.Limit(etcd.WithoutWatchCache(config.Generic.RESTOptionsGetter), space)
-	config.Generic.RESTOptionsGetter = etcd.Limit(config.Generic.RESTOptionsGetter, space)
+	backend := etcd.NewBackend(client, o.Etcd.StorageConfig.Prefix)
+	config.Storage, config.StorageReplaced = backend, backend.Replaced()
+	config.Records = backend.Guard(etcd.Limit(etcd.WithoutWatchCache(config.Generic.RESTOptionsGetter), space))
+	config.Generic.RESTOptionsGetter = backend.Guard(etcd.Limit(config.Generic.RESTOptionsGetter, space))
 	return nil
 }
 
