@@ -89,7 +89,7 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 	if _, err := m.controllers(); err != nil { // determines the caches
 		return err
 	}
-	sightings := memberlease.New(m.client.CoordinationV1(), clock.RealClock{}, m.opts.Namespace, m.installed, m.own)
+	sightings := memberlease.New(m.client.CoordinationV1(), clock.RealClock{}, m.opts.Namespace, m.installed, m.own, candidate.Health.Healthy)
 	factories := []informerFactory{m.host, m.installed, m.members, m.renewed, m.own}
 	for _, factory := range factories {
 		defer factory.Shutdown()

@@ -49,6 +49,10 @@ const (
 	maxSkew = 10 * time.Second
 	// writeTimeout limits one write: the other Leases wait for it.
 	writeTimeout = 5 * time.Second
+	// settling is how long a replica leaves the Lease of a member alone that it does not know:
+	// since its server is ready, because that may not have read the hub of the member yet, and
+	// since another replica renewed the Lease, because that one knows the member.
+	settling = time.Minute
 )
 
 // Controller reconciles the Leases of members.
@@ -60,6 +64,10 @@ type Controller struct {
 	handlers  loop.Handlers
 	members   clustersetlisters.MemberLister
 	leases    coordinationv1listers.LeaseLister
+	// healthy reports whether the own server is ready, and its members are up to date.
+	healthy func() bool
+	// healthySince is since when that is so, zero if it is not. Only the worker uses it.
+	healthySince time.Time
 	// written is what this replica last wrote about a member. Only the worker uses it.
 	written map[string]written
 	// relayed limits how many Leases are created, by hub. Only the worker uses it.
@@ -74,12 +82,12 @@ type written struct {
 }
 
 // New returns a controller for the Leases in a namespace. host is an informer factory for
-// that namespace.
-func New(client coordinationv1client.LeasesGetter, clock clock.PassiveClock, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) *Controller {
+// that namespace. Nothing is written while healthy returns false.
+func New(client coordinationv1client.LeasesGetter, clock clock.PassiveClock, namespace string, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory, healthy func() bool) *Controller {
 	members := own.ClusterSet().V1alpha1().Members()
 	leases := host.Coordination().V1().Leases()
 	c := &Controller{
-		client: client, clock: clock, namespace: namespace, members: members.Lister(), leases: leases.Lister(),
+		client: client, clock: clock, namespace: namespace, members: members.Lister(), leases: leases.Lister(), healthy: healthy,
 		written: map[string]written{}, relayed: map[string]*rate.Limiter{},
 	}
 	c.queue = loop.NewFairQueue("memberlease", 1, c.source)
@@ -143,6 +151,14 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		entry = nil
 	}
+	if !c.healthy() {
+		c.healthySince = time.Time{}
+		c.queue.AddAfter(key, renewEvery)
+		return nil
+	}
+	if c.healthySince.IsZero() {
+		c.healthySince = c.clock.Now()
+	}
 	last := c.written[key.Name]
 	wanted := desired(existing, entry, last.seen, c.clock.Now())
 	if wanted == nil && existing == nil {
@@ -152,6 +168,10 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 		return nil
 	}
 	if wait := last.at.Add(renewEvery).Sub(c.clock.Now()); wait > 0 {
+		c.queue.AddAfter(key, wait)
+		return nil
+	}
+	if wait := unsettled(existing, entry, last.seen, c.healthySince, c.clock.Now()); wait > 0 {
 		c.queue.AddAfter(key, wait)
 		return nil
 	}
@@ -235,6 +255,23 @@ func desired(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, l
 		return sighting.Record(existing, held, ttl)
 	}
 	return existing
+}
+
+// unsettled returns for how long the Lease of a member without an entry is left alone. A
+// sighting that this replica wrote itself, and no other since, is not waited for.
+func unsettled(existing *coordinationv1.Lease, entry *clustersetv1alpha1.Member, last sighting.Sighting, healthySince, now time.Time) time.Duration {
+	if existing == nil || entry != nil {
+		return 0
+	}
+	held, _ := sighting.FromLease(existing)
+	if !last.At.IsZero() && held.UID == last.UID && held.At.Equal(last.At) {
+		return 0
+	}
+	wait := healthySince.Add(settling).Sub(now)
+	if !held.At.After(now.Add(maxSkew)) {
+		wait = max(wait, held.At.Add(settling).Sub(now))
+	}
+	return wait
 }
 
 // sightingOf returns when the own server, or a replica that it knows of, last saw a member.

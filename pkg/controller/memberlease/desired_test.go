@@ -161,7 +161,9 @@ type replicas struct {
 	servers []*mcsfake.Clientset
 	// unanswered is whether Leases that are created get no response.
 	unanswered atomic.Bool
-	stop       func()
+	// unhealthy is whether the servers are not ready.
+	unhealthy atomic.Bool
+	stop      func()
 }
 
 // Leases implements LeasesGetter for the controllers.
@@ -192,7 +194,7 @@ func startReplicas(t *testing.T, count int) *replicas {
 		r.servers = append(r.servers, server)
 		host := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace("mcs-system"))
 		own := mcsinformers.NewSharedInformerFactory(server, 0)
-		controller := New(r, clock.RealClock{}, "mcs-system", host, own)
+		controller := New(r, clock.RealClock{}, "mcs-system", host, own, func() bool { return !r.unhealthy.Load() })
 		host.StartWithContext(ctx)
 		own.StartWithContext(ctx)
 		running.Go(func() {
@@ -289,7 +291,7 @@ func TestLeaseOfASilentMemberDoesNotChange(t *testing.T) {
 func TestClusterWhoseLeaseIsGoneIsForgotten(t *testing.T) {
 	client := fake.NewClientset()
 	host, own := informers.NewSharedInformerFactory(client, 0), mcsinformers.NewSharedInformerFactory(mcsfake.NewSimpleClientset(), 0)
-	c := New(client.CoordinationV1(), clock.RealClock{}, "mcs-system", host, own)
+	c := New(client.CoordinationV1(), clock.RealClock{}, "mcs-system", host, own, func() bool { return true })
 	entry := member(clustersetv1alpha1.MemberConnected, 0, 60)
 	shown := own.ClusterSet().V1alpha1().Members().Informer().GetIndexer()
 	if err := shown.Add(entry); err != nil {
@@ -324,6 +326,94 @@ func TestWritesHaveADeadline(t *testing.T) {
 		time.Sleep(writeTimeout)
 		if _, err := r.client.CoordinationV1().Leases("mcs-system").Get(t.Context(), "member-west", metav1.GetOptions{}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// deletions returns how many Leases were deleted.
+func (r *replicas) deletions() int {
+	count := 0
+	for _, action := range r.client.Actions() {
+		if action.GetVerb() == "delete" {
+			count++
+		}
+	}
+	return count
+}
+
+// R168: a replica whose server does not know a member, such as one that has not read its hub
+// yet, leaves the Lease that another replica renews. It is deleted when no replica knows
+// the member any more.
+func TestLeaseThatAnotherReplicaRenewsIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 2)
+		defer r.stop()
+		for range 60 {
+			entry := member(clustersetv1alpha1.MemberConnected, 0, 60)
+			entry.Status.LastSeen = ptr.To(metav1.NewTime(time.Now().Truncate(time.Second)))
+			r.show(t, 0, entry)
+			time.Sleep(5 * time.Second)
+		}
+		if got := r.deletions(); got > 0 {
+			t.Errorf("the Lease was deleted %d times", got)
+		}
+		if err := r.servers[0].Tracker().Delete(members, "", "east"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*renewEvery + time.Second)
+		if got := r.deletions(); got != 1 {
+			t.Errorf("the Lease of a former member was deleted %d times, want once", got)
+		}
+	})
+}
+
+// R168: a replica that was just started, and does not know a member yet, leaves the Lease of
+// one that has been silent for long: it is marked as lost. If the replica never knows the member,
+// the Lease is deleted.
+func TestLeaseIsKeptUntilAReplicaKnowsItsMembers(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := startReplicas(t, 1)
+			defer r.stop()
+			silent := lease(0, 60, markedLost)
+			silent.Namespace, silent.Spec.RenewTime = "mcs-system", ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+			if err := r.client.Tracker().Add(silent); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(settling / 2)
+			if known {
+				entry := member(clustersetv1alpha1.MemberLost, 0, 60)
+				entry.Status.LastSeen = ptr.To(metav1.NewTime(silent.Spec.RenewTime.Time))
+				r.show(t, 0, entry)
+			}
+			time.Sleep(settling)
+			if got := r.deletions(); (got == 0) != known {
+				t.Errorf("known: %t, but %d deletions", known, got)
+			}
+		})
+	}
+}
+
+// R168: a replica whose server is not ready writes nothing, and makes up for that.
+func TestUnhealthyReplicaWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplicas(t, 1)
+		defer r.stop()
+		r.unhealthy.Store(true)
+		former := lease(0, 60)
+		former.Name, former.Namespace, former.Spec.HolderIdentity = "member-former", "mcs-system", ptr.To("former")
+		if err := r.client.Tracker().Add(former); err != nil {
+			t.Fatal(err)
+		}
+		r.show(t, 0, member(clustersetv1alpha1.MemberConnected, 0, 60))
+		time.Sleep(10 * time.Minute)
+		if got := r.writes(); got > 0 {
+			t.Errorf("%d writes", got)
+		}
+		r.unhealthy.Store(false)
+		time.Sleep(renewEvery + settling)
+		if got := r.writes(); got != 2 {
+			t.Errorf("%d writes, want one of each Lease", got)
 		}
 	})
 }
