@@ -24,6 +24,7 @@ import (
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/survey"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 )
 
 // PluginName is the name of the plugin in the admission flags.
@@ -91,12 +92,23 @@ func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, 
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := p.decide(ctx, attributes, change); err != nil {
-		// The name of the claim: a request that deletes a collection has none.
-		return apierrors.NewForbidden(multicluster.Resource("clusterclaims"), change.name, err)
+	err = p.decide(ctx, attributes, change)
+	var unknown *unknownError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		return gate.Unavailable(fmt.Sprintf("ClusterClaim %s was not written: %v", change.name, err))
 	}
-	return nil
+	// The name of the claim: a request that deletes a collection has none.
+	return apierrors.NewForbidden(multicluster.Resource("clusterclaims"), change.name, err)
 }
+
+// unknownError is returned if it is not known whether a change is allowed, because something
+// could not be read. Clients may repeat the request, unlike one that is forbidden.
+type unknownError struct{ error }
+
+func unknown(format string, args ...any) error { return &unknownError{fmt.Errorf(format, args...)} }
 
 // decide returns why a change is refused. It checks first what no user may do, then
 // the permissions of the user, and last the current claims.
@@ -149,7 +161,7 @@ func (p *Plugin) authorize(ctx context.Context, attributes admission.Attributes,
 		APIGroup: multicluster.GroupName, APIVersion: multiclusterv1.SchemeGroupVersion.Version, Resource: "clusterclaims", Name: name,
 	})
 	if err != nil && decision != authorizer.DecisionAllow {
-		return fmt.Errorf("failed to check whether user %q may claim the name: %w", user.GetName(), err)
+		return unknown("failed to check whether user %q may claim the name: %w", user.GetName(), err)
 	}
 	if decision == authorizer.DecisionAllow {
 		return nil
@@ -170,7 +182,7 @@ func (p *Plugin) claims(ctx context.Context) (current claims, err error) {
 		case err == nil:
 			*into = &claim.Spec.Value
 		case !apierrors.IsNotFound(err):
-			return current, fmt.Errorf("get ClusterClaim %s: %w", name, err)
+			return current, unknown("get ClusterClaim %s: %w", name, err)
 		}
 	}
 	return current, nil
@@ -180,11 +192,11 @@ func (p *Plugin) claims(ctx context.Context) (current claims, err error) {
 func (p *Plugin) checkUnique(ctx context.Context, joining joining) error {
 	system, err := p.host.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get the UID of namespace %s: %w", metav1.NamespaceSystem, err)
+		return unknown("get the UID of namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	answers, err := survey.Members(ctx, p.host, p.namespace)
 	if err != nil {
-		return fmt.Errorf("failed to check whether another member has the cluster ID %q: %w", joining.id, err)
+		return unknown("failed to check whether another member has the cluster ID %q: %w", joining.id, err)
 	}
 	return joining.unique(system.UID, answers)
 }

@@ -118,6 +118,15 @@ func expectForbidden(t *testing.T, err error, texts ...string) {
 	expectError(t, err, texts...)
 }
 
+// expectRetryable checks that clients repeat the request.
+func expectRetryable(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if _, retry := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !retry {
+		t.Fatalf("got %v, want 503 with a delay", err)
+	}
+	expectError(t, err, texts...)
+}
+
 type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
@@ -191,7 +200,7 @@ func TestClaimingRequiresTheVerbClaim(t *testing.T) {
 			i.answer = func() (authorizer.Decision, string, error) {
 				return authorizer.DecisionNoOpinion, "", errors.New("webhook down")
 			}
-			expectForbidden(t, i.decided(t, test.request), "failed to check whether user \"jane\" may claim the name", "webhook down")
+			expectRetryable(t, i.decided(t, test.request), "failed to check whether user \"jane\" may claim the name", "webhook down")
 		})
 	}
 }
@@ -441,7 +450,8 @@ func TestConcurrentChangeOfClaimsIsRefused(t *testing.T) {
 	}
 }
 
-func TestReadErrorsAreRefusals(t *testing.T) {
+// R144: while the kube-apiserver is away, a claim is neither allowed nor forbidden.
+func TestReadErrorsAreRetryable(t *testing.T) {
 	join, rename := request{object: claimOf(setClaim, "s")}, request{object: claimOf(idClaim, "b"), old: claimOf(idClaim, "a")}
 	for _, test := range []struct {
 		name     string
@@ -459,7 +469,7 @@ func TestReadErrorsAreRefusals(t *testing.T) {
 			i.host.PrependReactor("*", test.resource, fail)
 			i.own.PrependReactor("*", test.resource, fail)
 			for _, request := range test.requests {
-				expectForbidden(t, i.decided(t, request), test.want...)
+				expectRetryable(t, i.decided(t, request), test.want...)
 			}
 		})
 	}
