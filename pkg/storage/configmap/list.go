@@ -129,7 +129,7 @@ func setVersion(resourcePrefix string, namespace opened, opts storage.ListOption
 		return err
 	}
 	query.ResourceVersion, query.ResourceVersionMatch = minimum, metav1.ResourceVersionMatchNotOlderThan
-	if opts.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+	if !exact(opts) {
 		return nil
 	}
 	if minimum != opts.ResourceVersion {
@@ -137,6 +137,18 @@ func setVersion(resourcePrefix string, namespace opened, opts storage.ListOption
 	}
 	query.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	return nil
+}
+
+// exact reports whether a list at its resource version was requested, and not at a later one:
+// lists with a limit are, as in etcd, unless they say otherwise.
+func exact(opts storage.ListOptions) bool {
+	switch opts.ResourceVersionMatch {
+	case metav1.ResourceVersionMatchExact:
+		return true
+	case "":
+		return opts.Recursive && opts.Predicate.Limit > 0
+	}
+	return false
 }
 
 // minimumVersion returns the version to request from the host, empty for a

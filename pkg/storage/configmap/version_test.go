@@ -71,6 +71,13 @@ func TestVersionsAreThoseOfTheNamespace(t *testing.T) {
 			return s.GetList(ctx, "/configmaps", storage.ListOptions{ResourceVersion: version, ResourceVersionMatch: match, Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
 		}
 	}
+	limited := func(version string, match metav1.ResourceVersionMatch) func(context.Context, storage.Interface) error {
+		return func(ctx context.Context, s storage.Interface) error {
+			predicate := storage.Everything
+			predicate.Limit = 1
+			return s.GetList(ctx, "/configmaps", storage.ListOptions{ResourceVersion: version, ResourceVersionMatch: match, Recursive: true, Predicate: predicate}, &corev1.ConfigMapList{})
+		}
+	}
 	get := func(version string) func(context.Context, storage.Interface) error {
 		return func(ctx context.Context, s storage.Interface) error {
 			return s.Get(ctx, "/configmaps/a/b", storage.GetOptions{ResourceVersion: version, IgnoreNotFound: true}, &corev1.ConfigMap{})
@@ -101,6 +108,12 @@ func TestVersionsAreThoseOfTheNamespace(t *testing.T) {
 		"list, older than namespace":   {request: list("50", metav1.ResourceVersionMatchNotOlderThan), want: []string{"100 NotOlderThan"}},
 		"list, exact":                  {request: list("150", metav1.ResourceVersionMatchExact), want: []string{"150 Exact"}},
 		"list, exact before namespace": {request: list("50", metav1.ResourceVersionMatchExact), expired: true},
+		"list, limited":                {request: limited("", ""), want: []string{" "}},
+		"list any, limited":            {request: limited("0", ""), want: []string{" "}},
+		"list, limited, at a version":  {request: limited("150", ""), want: []string{"150 Exact"}},
+		"list, limited, not older":     {request: limited("150", metav1.ResourceVersionMatchNotOlderThan), want: []string{"150 NotOlderThan"}},
+		"list, limited, old version":   {request: limited("50", ""), expired: true},
+		"list, without a match":        {request: list("150", ""), want: []string{"150 NotOlderThan"}},
 		"get":                          {request: get(""), want: []string{" "}},
 		"get any":                      {request: get("0"), want: []string{" "}},
 		"get, not older":               {request: get("150"), want: []string{"150 "}},
