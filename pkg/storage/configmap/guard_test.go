@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func storageNamespace(uid types.UID, deleting bool) *corev1.Namespace {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mcs-storage", UID: uid}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mcs-storage", UID: uid, ResourceVersion: "50"}}
 	if deleting {
 		namespace.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}

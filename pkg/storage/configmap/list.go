@@ -81,8 +81,12 @@ func (s *store) list(ctx context.Context, r request, opts storage.ListOptions) (
 
 // listReserved lists the storage namespace, which holds no objects of its own API.
 // It succeeds while the namespace is deleted, and the permissions in it with it:
-// otherwise the namespace controller would wait for it forever.
+// otherwise the namespace controller would wait for it forever. Only then is the version
+// of the list that of the namespace, from which no watch could start.
 func (s *store) listReserved(ctx context.Context, listObj runtime.Object) error {
+	if version, err := s.GetCurrentResourceVersion(ctx); err == nil {
+		return setItems(listObj, nil, version)
+	}
 	namespace, err := s.Guard.get(ctx, s.Namespace)
 	if err != nil {
 		return unavailable(err)

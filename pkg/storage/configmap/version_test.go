@@ -6,6 +6,7 @@ package configmap
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -140,6 +141,35 @@ func TestVersionsAreThoseOfTheNamespace(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: requests to the host: %s", what, diff)
 		}
+	}
+}
+
+// R142: the storage namespace can be listed and watched as any other, although it is older
+// than its marker, and although nothing is stored for it. A client that was told to list again
+// would do so forever, without a delay.
+func TestWatchOfTheStorageNamespaceContinuesItsList(t *testing.T) {
+	stored := newTestStore(func(request *http.Request) (*http.Response, error) { return hostResponse(request), nil })
+	list := &corev1.ConfigMapList{}
+	if err := stored.GetList(t.Context(), "/configmaps/mcs-storage", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := stored.Watch(t.Context(), "/configmaps/mcs-storage", storage.ListOptions{ResourceVersion: list.ResourceVersion, Recursive: true, Predicate: storage.Everything})
+	if err != nil {
+		t.Fatalf("watch from version %s of the list: %v", list.ResourceVersion, err)
+	}
+	watcher.Stop()
+	for range watcher.ResultChan() {
+		t.Error("event of an empty host")
+	}
+}
+
+// R143: the storage namespace can be listed while it is deleted, so that this can end.
+func TestStorageNamespaceIsListedWhileItIsDeleted(t *testing.T) {
+	stored := newTestStore(func(*http.Request) (*http.Response, error) { return nil, errors.New("forbidden") })
+	list := &corev1.ConfigMapList{}
+	err := stored.GetList(t.Context(), "/configmaps/mcs-storage", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list)
+	if err != nil || len(list.Items) != 0 {
+		t.Errorf("got %v, %v, want an empty list", list.Items, err)
 	}
 }
 
