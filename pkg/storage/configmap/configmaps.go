@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -95,19 +96,40 @@ func (c configMaps) watch(ctx context.Context, options metav1.ListOptions) (watc
 	return c.request(c.watches.Get()).VersionedParams(&options, scheme.ParameterCodec).Watch(ctx)
 }
 
-// deletionVersion returns the resource version of the deletion of a wrapper.
-func (c configMaps) deletionVersion(ctx context.Context, wrapper *corev1.ConfigMap) (string, error) {
+// deletion is a watch for the deletion of a wrapper, which the host answers without its version.
+type deletion struct {
+	uid    types.UID
+	events watch.Interface
+	err    error
+	cancel context.CancelFunc
+}
+
+// awaitDeletion starts to watch a wrapper before it is deleted. The watch starts at any
+// version, not at that of the wrapper, which the host does not remember any more if the
+// wrapper was written long ago. The caller must call stop.
+func (c configMaps) awaitDeletion(ctx context.Context, wrapper *corev1.ConfigMap) *deletion {
 	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
-	defer cancel()
-	events, err := c.watch(ctx, metav1.ListOptions{FieldSelector: byName(wrapper.Name), ResourceVersion: wrapper.ResourceVersion})
-	if err != nil {
-		return "", err
+	d := &deletion{uid: wrapper.UID, cancel: cancel}
+	d.events, d.err = c.watch(ctx, metav1.ListOptions{FieldSelector: byName(wrapper.Name), ResourceVersion: "0"})
+	return d
+}
+
+// version waits for the deletion and returns its resource version.
+func (d *deletion) version() (string, error) {
+	if d.err != nil {
+		return "", d.err
 	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
-		if deleted, ok := event.Object.(*corev1.ConfigMap); ok && event.Type == watch.Deleted && deleted.UID == wrapper.UID {
+	for event := range d.events.ResultChan() {
+		if deleted, ok := event.Object.(*corev1.ConfigMap); ok && event.Type == watch.Deleted && deleted.UID == d.uid {
 			return deleted.ResourceVersion, nil
 		}
 	}
 	return "", errors.New("watch ended before the deletion was reported")
+}
+
+func (d *deletion) stop() {
+	if d.events != nil {
+		d.events.Stop()
+	}
+	d.cancel()
 }

@@ -58,26 +58,28 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err := validate(ctx, existing); err != nil {
 			return err
 		}
-		retry, err := s.deleteWrapper(ctx, state.wrapper)
-		if err != nil {
+		if changed, err := s.deleteState(ctx, state, key, out); err != nil || !changed {
 			return err
-		}
-		if !retry {
-			return s.decodeDeleted(ctx, state, key, out)
 		}
 	}
 }
 
-// decodeDeleted decodes the deleted object with the version of its deletion,
-// which the host reports in watches only.
-func (s *store) decodeDeleted(ctx context.Context, state *state, key string, out runtime.Object) error {
+// deleteState deletes a wrapper, unless it changed since it was read, and decodes the deleted
+// object with the version of its deletion, which the host reports in watches only. If it does
+// not within deletionTimeout, that of the object is used: a watch from there misses nothing.
+func (s *store) deleteState(ctx context.Context, state *state, key string, out runtime.Object) (changed bool, _ error) {
+	deletion := s.configMaps.awaitDeletion(ctx, state.wrapper)
+	defer deletion.stop()
+	if changed, err := s.deleteWrapper(ctx, state.wrapper); err != nil || changed {
+		return changed, err
+	}
 	deleted := state.wrapper.DeepCopy()
-	if version, err := s.configMaps.deletionVersion(ctx, state.wrapper); err == nil {
+	if version, err := deletion.version(); err == nil {
 		deleted.ResourceVersion = version
 	} else {
 		klog.FromContext(ctx).V(2).Info("Failed to read the version of a deletion, using the version of the deleted object", "key", key, "err", err)
 	}
-	return s.converter.decode(deleted, key, state.data, out)
+	return false, s.converter.decode(deleted, key, state.data, out)
 }
 
 // deleteWrapper deletes a wrapper, and reports whether it was changed or deleted
