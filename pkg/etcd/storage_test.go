@@ -61,7 +61,7 @@ func TestWritesToFullStorageAreRefusedClearly(t *testing.T) {
 	embedded, _, _ := startSmall(t, dir)
 	stored := newStorage(t, embedded, EmbeddedEndpoint(dir))
 	var err error
-	for i := 0; err == nil && i < testQuota/valueSize; i++ {
+	for i := 0; err == nil && i < 2*testQuota/valueSize; i++ {
 		err = create(t.Context(), stored, fmt.Sprintf("web-%d", i), valueSize)
 	}
 	var refusal apierrors.APIStatus
