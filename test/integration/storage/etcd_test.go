@@ -22,6 +22,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/etcd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
@@ -62,7 +63,8 @@ func newEtcdSubject(t *testing.T, server string) *subject {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	options := restOptions(t, server, newPrefix(), pods)
+	prefix := newPrefix()
+	options := guarded(t, client, prefix, restOptions(t, server, prefix, pods))
 	// A test whose context expired during a write leaves it to etcd, which executes writes in order.
 	if _, err := client.Put(t.Context(), options.StorageConfig.Prefix+"-barrier", ""); err != nil {
 		t.Fatal(err)
@@ -89,6 +91,23 @@ func newEtcdSubject(t *testing.T, server string) *subject {
 	s.compact = func(ctx context.Context, t *testing.T, version string) { compact(ctx, t, client, s, version) }
 	s.transform = transformer.replace
 	return s
+}
+
+// unguarded are options of storage that may be lost.
+type unguarded struct{ generic.RESTOptions }
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (u unguarded) GetRESTOptions(schema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
+	return u.RESTOptions, nil
+}
+
+// guarded returns the options of storage whose loss is found out, as mcs-apiserver uses it.
+func guarded(t *testing.T, client *clientv3.Client, prefix string, options generic.RESTOptions) generic.RESTOptions {
+	t.Helper()
+	backend := etcd.NewBackend(client, prefix)
+	expect.NoError(t, backend.Marker().Put(t.Context(), nil, marker.Marker{StorageID: "tested", ClusterUID: "here"}))
+	expect.NoError(t, backend.Open(t.Context()))
+	return expect.Must(backend.Guard(unguarded{options}).GetRESTOptions(pods, nil))(t)
 }
 
 func validateKey(ctx context.Context, t *testing.T, client *clientv3.Client, codec runtime.Codec, key string) {
