@@ -23,13 +23,14 @@ func TestOneReplicaAtATimeMoves(t *testing.T) {
 	t.Parallel()
 	client, err := kubernetes.NewForConfig(expect.Must(plane.AdminConfig())(t))
 	expect.NoError(t, err)
-	lock := func(identity string) resourcelock.Interface {
-		return &resourcelock.LeaseLock{
+	lock := func(identity string) *observedLock {
+		return &observedLock{Interface: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "exclusive"}, Client: client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		}
+		}, read: make(chan struct{}, 100)}
 	}
-	// The first one holds the lease until the second one has given up.
+	// The first one holds the lease until both others have tried to acquire it, and the second
+	// one has given up.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun, proceed := make(chan struct{}), make(chan struct{})
@@ -46,12 +47,12 @@ func TestOneReplicaAtATimeMoves(t *testing.T) {
 		})
 	}()
 	<-begun
-	second := make(chan error, 1)
+	second, locks := make(chan error, 1), []*observedLock{lock("second"), lock("third")}
 	go func() {
-		second <- migrate.Exclusively(ctx, lock("second"), func(context.Context) error { return errors.New("moved at the same time") })
+		second <- migrate.Exclusively(ctx, locks[0], func(context.Context) error { return errors.New("moved at the same time") })
 	}()
 	third := func() {
-		results <- migrate.Exclusively(t.Context(), lock("third"), func(context.Context) error {
+		results <- migrate.Exclusively(t.Context(), locks[1], func(context.Context) error {
 			if others := active.Load(); others != 0 || ended.Load() != 1 {
 				return fmt.Errorf("%d others move at the same time", others)
 			}
@@ -59,6 +60,17 @@ func TestOneReplicaAtATimeMoves(t *testing.T) {
 		})
 	}
 	go third()
+	for _, lock := range locks {
+		for range 2 { // the first attempt has ended when the second one begins
+			select {
+			case <-lock.read:
+			case err := <-second:
+				t.Fatalf("the second one did not wait for the first one: %v", err)
+			case err := <-results:
+				t.Fatalf("the third one did not wait for the first one: %v", err)
+			}
+		}
+	}
 	cancel()
 	if err := <-second; !errors.Is(err, context.Canceled) {
 		t.Errorf("second: %v", err)
@@ -67,4 +79,19 @@ func TestOneReplicaAtATimeMoves(t *testing.T) {
 	for range 2 {
 		expect.NoError(t, <-results)
 	}
+}
+
+// observedLock observes attempts to acquire a lock, each of which reads it first.
+type observedLock struct {
+	resourcelock.Interface
+	read chan struct{}
+}
+
+// Get implements resourcelock.Interface.
+func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	select {
+	case l.read <- struct{}{}:
+	default:
+	}
+	return l.Interface.Get(ctx)
 }
