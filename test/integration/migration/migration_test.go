@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -129,8 +130,9 @@ type state struct {
 
 func read(t *testing.T) *state {
 	t.Helper()
-	s := &state{exports: map[string]multiclusterxv1beta1.ServiceExport{}, claims: map[string]multiclusterv1.ClusterClaim{}, imports: map[string]string{}}
+	s := &state{}
 	expect.Eventually(t, "state of east", func(ctx context.Context) error {
+		*s = state{exports: map[string]multiclusterxv1beta1.ServiceExport{}, claims: map[string]multiclusterv1.ClusterClaim{}, imports: map[string]string{}}
 		list, err := east().Clientset.MulticlusterXV1beta1().ServiceExports(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -153,6 +155,9 @@ func read(t *testing.T) *state {
 		}
 		for _, item := range imports.Items {
 			s.imports[item.Name] = fmt.Sprintf("%s from %v", item.UID, fleet.Exporters(&item))
+		}
+		if len(s.exports) == 0 || len(s.claims) < 2 || len(s.imports) == 0 {
+			return fmt.Errorf("%d exports, %d claims and %d imports", len(s.exports), len(s.claims), len(s.imports))
 		}
 		return nil
 	})
@@ -221,7 +226,7 @@ func awaitConditions(t *testing.T) {
 }
 
 // countWithdrawals counts imports, derived Services and imported EndpointSlices that are
-// deleted in clusters.
+// deleted in clusters, or that lose a cluster or an endpoint.
 func countWithdrawals(t *testing.T, in ...*fleet.Cluster) *atomic.Int64 {
 	t.Helper()
 	count := &atomic.Int64{}
@@ -233,7 +238,11 @@ func countWithdrawals(t *testing.T, in ...*fleet.Cluster) *atomic.Int64 {
 		for _, informer := range []cache.SharedIndexInformer{
 			imports.MulticlusterX().V1beta1().ServiceImports().Informer(), objects.Core().V1().Services().Informer(), objects.Discovery().V1().EndpointSlices().Informer(),
 		} {
-			expect.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { count.Add(1) }}))(t)
+			expect.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { count.Add(1) }, UpdateFunc: func(old, object any) {
+				if size(object) < size(old) {
+					count.Add(1)
+				}
+			}}))(t)
 		}
 		// The context of the test ends before its cleanup.
 		imports.StartWithContext(t.Context())
@@ -246,18 +255,29 @@ func countWithdrawals(t *testing.T, in ...*fleet.Cluster) *atomic.Int64 {
 	return count
 }
 
+// size returns how many endpoints or clusters an object has.
+func size(object any) int {
+	switch object := object.(type) {
+	case *discoveryv1.EndpointSlice:
+		return len(object.Endpoints)
+	case *multiclusterxv1beta1.ServiceImport:
+		return len(object.Status.Clusters)
+	}
+	return 0
+}
+
 // R175 to R178
 func TestObjectsAreMovedBetweenStorages(t *testing.T) {
 	exportAll(t)
 	before := read(t)
-	withdrawals := countWithdrawals(t, west())
+	withdrawals := countWithdrawals(t, east(), west())
 	first, second := east().APIServers[0], east().APIServers[1]
 	moved := func(what string, begun time.Time) {
 		t.Helper()
 		t.Logf("%s took %s", what, time.Since(begun).Round(time.Millisecond))
 		before.expectSame(t, what)
 		if count := withdrawals.Load(); count != 0 {
-			t.Fatalf("%s: %d imports, Services or EndpointSlices were deleted in the other cluster", what, count)
+			t.Fatalf("%s: %d imports, Services or EndpointSlices were withdrawn", what, count)
 		}
 	}
 
@@ -295,6 +315,19 @@ func TestObjectsAreMovedBetweenStorages(t *testing.T) {
 	name := fmt.Sprintf("service-%03d", services-1)
 	expect.NoError(t, east().Clientset.MulticlusterXV1beta1().ServiceExports(ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
 	west().AwaitNoImport(t, ns, name)
+	awaitWithdrawals(t, withdrawals)
+}
+
+// awaitWithdrawals waits until the withdrawal of one export was counted in two clusters. If it
+// is not, nothing else would have been.
+func awaitWithdrawals(t *testing.T, withdrawals *atomic.Int64) {
+	t.Helper()
+	expect.Eventually(t, "counted withdrawals", func(context.Context) error {
+		if count := withdrawals.Load(); count < 6 {
+			return fmt.Errorf("%d withdrawals, want those of an import, a Service and an EndpointSlice in two clusters", count)
+		}
+		return nil
+	})
 }
 
 // resembleEarlierVersion makes the etcd look as if it was written by a version that had
