@@ -132,6 +132,27 @@ func (x *exchange) expectNothingWithdrawn(t *testing.T) {
 	}
 }
 
+// expectServing changes an endpoint of west, and waits until the other cluster has imported
+// that: what happened in west before was processed then. It checks that nothing was withdrawn.
+func (x *exchange) expectServing(t *testing.T) {
+	t.Helper()
+	x.barriers++
+	address := fmt.Sprintf("10.9.1.%d", x.barriers)
+	own := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service}
+	slice := expect.Must(west().Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).List(t.Context(), own))(t).Items[0]
+	slice.Endpoints[0].Addresses = []string{address}
+	expect.Must(west().Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).Update(t.Context(), &slice, metav1.UpdateOptions{}))(t)
+	imported := metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel + "=" + service + "," + multicluster.SourceClusterLabel + "=west"}
+	expect.Eventually(t, "endpoint "+address+" of west in east", func(ctx context.Context) error {
+		found, err := east().Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).List(ctx, imported)
+		if err == nil && (len(found.Items) != 1 || len(found.Items[0].Endpoints) != 1 || found.Items[0].Endpoints[0].Addresses[0] != address) {
+			err = fmt.Errorf("got %v", found.Items)
+		}
+		return err
+	})
+	x.expectNothingWithdrawn(t)
+}
+
 // expectWithdrawn waits until all clusters have withdrawn the export of west. If nothing
 // was seen of that, nothing else would have been seen either.
 func (x *exchange) expectWithdrawn(t *testing.T) {
