@@ -113,7 +113,7 @@ format: ## Format all Go code.
 .PHONY: lint
 lint: ## Check formatting, and run golangci-lint, which includes go vet.
 	$(golangci_lint) fmt --diff
-	for module in $(modules); do (cd $$module && $(golangci_lint) run); done
+	for module in $(modules); do (cd $$module && $(golangci_lint) run --allow-parallel-runners); done
 
 .PHONY: verify
 verify: ## Verify generated code, module files, the Helm chart, licenses, requirement IDs and wording; check for known vulnerabilities if possible.
