@@ -76,6 +76,7 @@ func runWith(t *testing.T, writing time.Duration, change func(*Controller), test
 			hosted.Shutdown()
 			own.Shutdown()
 		}()
+		time.Sleep(time.Second) // whether the caches have synced is checked now and then
 		synctest.Wait()
 		test(t, h)
 	})
