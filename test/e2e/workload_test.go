@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
@@ -76,8 +77,15 @@ func runClient(t *testing.T, cluster *localcluster.Cluster, ns string) {
 // awaitReady waits until an import is ready.
 func awaitReady(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	t.Helper()
-	kubectl(t, cluster, "wait", "--for=create", "serviceimport/"+name, "-n", ns, "--timeout=60s")
-	kubectl(t, cluster, "wait", "--for=condition=Ready", "serviceimport/"+name, "-n", ns, "--timeout=60s")
+	// kubectl wait fails if a replica serves it that does not know the import yet, even if another
+	// one did before.
+	expect.Within(t, 2*time.Minute, "ServiceImport "+name+" in "+cluster.Name, func(ctx context.Context) error {
+		output, err := cluster.Kubectl(ctx, "wait", "--for=condition=Ready", "serviceimport/"+name, "-n", ns, "--timeout=60s")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
 }
 
 // ask sends one request from a Pod to an address, over TCP or UDP and one IP family.
