@@ -14,13 +14,13 @@ import (
 // inert while the APIServices of mcs-apiserver exist.
 var PublishedCRDs = []string{"serviceexports." + multicluster.XGroupName, "serviceimports." + multicluster.XGroupName}
 
-// PublishedLabels are the labels of published CRDs.
-var PublishedLabels = map[string]string{
+// RegisteredLabels are the labels of the APIServices and CRDs that mcs-controller registers.
+var RegisteredLabels = map[string]string{
 	"app.kubernetes.io/name":       "mcs-apiserver",
 	"app.kubernetes.io/managed-by": "mcs-controller",
 }
 
 // IsPublished reports whether mcs-controller published a CRD.
 func IsPublished(crd metav1.Object) bool {
-	return labels.SelectorFromSet(PublishedLabels).Matches(labels.Set(crd.GetLabels()))
+	return labels.SelectorFromSet(RegisteredLabels).Matches(labels.Set(crd.GetLabels()))
 }

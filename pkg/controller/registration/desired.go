@@ -59,12 +59,6 @@ func isOurs(existing *apiregistrationv1.APIService, service types.NamespacedName
 		existing.Spec.Service.Namespace == service.Namespace && existing.Spec.Service.Name == service.Name
 }
 
-// labelsOfOurs are those of all APIServices of mcs-apiserver.
-var labelsOfOurs = map[string]string{
-	"app.kubernetes.io/name":       "mcs-apiserver",
-	"app.kubernetes.io/managed-by": "mcs-controller",
-}
-
 // desired returns the desired APIService, given the existing one. Labels and annotations
 // that others own are preserved.
 func desired(existing *apiregistrationv1.APIService, gv served, service types.NamespacedName, ca []byte, owner metav1.OwnerReference) *apiregistrationv1.APIService {
@@ -76,7 +70,7 @@ func desired(existing *apiregistrationv1.APIService, gv served, service types.Na
 		apiService.Labels = map[string]string{}
 	}
 	delete(apiService.Labels, apiconflict.AutomanagedLabel) // or the kube-apiserver would revert it
-	maps.Copy(apiService.Labels, labelsOfOurs)
+	maps.Copy(apiService.Labels, apiconflict.RegisteredLabels)
 	apiService.OwnerReferences = []metav1.OwnerReference{owner}
 	apiService.Spec = apiregistrationv1.APIServiceSpec{
 		Service:              &apiregistrationv1.ServiceReference{Namespace: service.Namespace, Name: service.Name, Port: ptr.To[int32](443)},

@@ -23,7 +23,7 @@ import (
 
 // ofMCSController selects the CRDs that mcs-controller publishes.
 func ofMCSController(options *metav1.ListOptions) {
-	options.LabelSelector = labels.SelectorFromSet(apiconflict.PublishedLabels).String()
+	options.LabelSelector = labels.SelectorFromSet(apiconflict.RegisteredLabels).String()
 }
 
 // publish creates or updates the CRDs. It waits until the APIServices exist: the
@@ -82,7 +82,7 @@ func desiredCRD(existing, wanted *unstructured.Unstructured, owner metav1.OwnerR
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, definition.GetLabels())
-	maps.Copy(labels, apiconflict.PublishedLabels)
+	maps.Copy(labels, apiconflict.RegisteredLabels)
 	definition.SetLabels(labels)
 	definition.SetOwnerReferences([]metav1.OwnerReference{owner})
 	return definition

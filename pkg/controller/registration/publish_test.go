@@ -187,7 +187,7 @@ func TestAPIServicesOfPublishedCRDsAreTakenOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if isOurs(service, ourService) != test.taken || test.taken && !maps.Equal(service.Labels, labelsOfOurs) {
+			if isOurs(service, ourService) != test.taken || test.taken && !maps.Equal(service.Labels, apiconflict.RegisteredLabels) {
 				t.Errorf("taken over: %t, labels %v", isOurs(service, ourService), service.Labels)
 			}
 		})

@@ -253,7 +253,7 @@ func (i *intruder) define(change func(*unstructured.Unstructured)) attempt {
 		if err != nil {
 			return err
 		}
-		definitions[0].SetLabels(apiconflict.PublishedLabels)
+		definitions[0].SetLabels(apiconflict.RegisteredLabels)
 		change(definitions[0])
 		_, err = i.crds.Create(ctx, definitions[0], metav1.CreateOptions{DryRun: dryRun})
 		return err

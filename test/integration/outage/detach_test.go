@@ -105,7 +105,7 @@ func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 	stop(t)
 	crds := expect.Must(dynamic.NewForConfig(expect.Must(west().Plane.AdminConfig())(t)))(t).Resource(apiconflict.CRDResource)
 	for _, definition := range expect.Must(crd.Definitions())(t) {
-		definition.SetLabels(apiconflict.PublishedLabels)
+		definition.SetLabels(apiconflict.RegisteredLabels)
 		expect.Must(crds.Create(t.Context(), definition, metav1.CreateOptions{}))(t)
 	}
 	output := detach(t)

@@ -144,7 +144,7 @@ func (a *Attachment) RemoveMark(ctx context.Context) error {
 
 // published returns the names of the CustomResourceDefinitions that mcs-controller published.
 func (a *Attachment) published(ctx context.Context) ([]string, error) {
-	list, err := a.definitions.List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(apiconflict.PublishedLabels).String()})
+	list, err := a.definitions.List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(apiconflict.RegisteredLabels).String()})
 	if apierrors.IsNotFound(err) {
 		return nil, nil // a server without CustomResourceDefinitions
 	} else if err != nil {
