@@ -184,6 +184,8 @@ func (l leases) Create(ctx context.Context, lease *coordinationv1.Lease, options
 	return l.LeaseInterface.Create(ctx, lease, options)
 }
 
+// startReplicas starts controllers in a bubble of synctest, and waits until they watch: what a
+// fake client is given between a list and a watch is lost.
 func startReplicas(t *testing.T, count int) *replicas {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -207,6 +209,7 @@ func startReplicas(t *testing.T, count int) *replicas {
 		cancel()
 		running.Wait()
 	}
+	synctest.Wait()
 	return r
 }
 
@@ -411,7 +414,7 @@ func TestUnhealthyReplicaWritesNothing(t *testing.T) {
 			t.Errorf("%d writes", got)
 		}
 		r.unhealthy.Store(false)
-		time.Sleep(renewEvery + settling)
+		time.Sleep(renewEvery + settling + time.Second)
 		if got := r.writes(); got != 2 {
 			t.Errorf("%d writes, want one of each Lease", got)
 		}
