@@ -14,7 +14,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 )
 
-// R460: the definitions have the whole schemas of the types, so that `kubectl explain` shows
+// R465: the definitions have the whole schemas of the types, so that `kubectl explain` shows
 // them.
 func TestDefinitionsHaveWholeSchemas(t *testing.T) {
 	definitions, err := Definitions()

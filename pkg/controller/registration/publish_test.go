@@ -100,7 +100,7 @@ func terminating(definition *unstructured.Unstructured) {
 	definition.SetDeletionTimestamp(&now)
 }
 
-// R460: CRDs are published once the APIServices are registered, restored, and deleted if they
+// R465: CRDs are published once the APIServices are registered, restored, and deleted if they
 // are not to be published, or the API is detached. Those of others are left alone.
 func TestCRDsArePublished(t *testing.T) {
 	for _, test := range []struct {
@@ -165,7 +165,7 @@ func detach(t *testing.T, c *Controller) {
 	}
 }
 
-// R460: the kube-apiserver registers CRDs itself when an APIService in front of them is deleted.
+// R465: the kube-apiserver registers CRDs itself when an APIService in front of them is deleted.
 // Published ones are taken over again, those of others are not.
 func TestAPIServicesOfPublishedCRDsAreTakenOver(t *testing.T) {
 	automanaged := func(service *apiregistrationv1.APIService) {

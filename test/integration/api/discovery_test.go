@@ -19,7 +19,7 @@ import (
 )
 
 // R94, R118, R138, R140: the aggregated server serves every resource under its
-// group-versions, with exactly the verbs that it implements. R461: and with its category.
+// group-versions, with exactly the verbs that it implements. R466: and with its category.
 func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(adminConfig(t))
 	if err != nil {

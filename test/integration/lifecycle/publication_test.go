@@ -21,7 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
-// R460: with --publish-crds, programs that wait for the CRDs of ServiceExports and
+// R465: with --publish-crds, programs that wait for the CRDs of ServiceExports and
 // ServiceImports find them, while all requests are served by mcs-apiserver.
 func TestPublishedCRDs(t *testing.T) {
 	with := config(t)

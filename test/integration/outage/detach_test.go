@@ -91,7 +91,7 @@ spec:
 	})
 }
 
-// R180, R182: without any program of this project, and nothing is lost. R460: nor are CRDs served
+// R180, R182: without any program of this project, and nothing is lost. R465: nor are CRDs served
 // that were published, without any objects.
 func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 	ns := createNamespace(t, "detach-down").Name
