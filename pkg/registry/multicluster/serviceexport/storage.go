@@ -4,9 +4,6 @@
 package serviceexport
 
 import (
-	"context"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -16,6 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/status"
 )
 
 // Storage is the storage of ServiceExports and of their status subresource.
@@ -25,7 +23,7 @@ type Storage struct {
 	// NamedExport is the same resource with short names. Only one group may offer
 	// them: kubectl warns about short names that are ambiguous.
 	NamedExport *NamedREST
-	Status      *StatusREST
+	Status      *status.REST
 }
 
 // NewStorage returns the storage of ServiceExports.
@@ -50,13 +48,10 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, servi
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
-	statusStore := *store
-	statusStore.UpdateStrategy = statusStrategy{export}
-	statusStore.ResetFieldsStrategy = statusStrategy{export}
 	return &Storage{
 		Export:      &REST{store},
 		NamedExport: &NamedREST{REST{store}},
-		Status:      &StatusREST{store: &statusStore},
+		Status:      status.NewREST(store, statusStrategy{export}),
 	}, nil
 }
 
@@ -80,45 +75,3 @@ func (*NamedREST) ShortNames() []string { return []string{"svcex", "svcexport"} 
 
 // Categories implements rest.CategoriesProvider.
 func (*NamedREST) Categories() []string { return []string{multicluster.Category} }
-
-// StatusREST is the storage of the status subresource. It supports get, update
-// and patch only.
-type StatusREST struct {
-	store *genericregistry.Store
-}
-
-var (
-	_ rest.Getter              = &StatusREST{}
-	_ rest.Updater             = &StatusREST{}
-	_ rest.Patcher             = &StatusREST{}
-	_ rest.TableConvertor      = &StatusREST{}
-	_ rest.ResetFieldsStrategy = &StatusREST{}
-)
-
-// New implements rest.Storage.
-func (*StatusREST) New() runtime.Object { return &multicluster.ServiceExport{} }
-
-// Destroy does nothing: the store belongs to the resource.
-func (*StatusREST) Destroy() {}
-
-// Get implements rest.Getter.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update implements rest.Updater. It never creates an object.
-func (r *StatusREST) Update(ctx context.Context, name string, object rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
-	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
-) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, object, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (r *StatusREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, object, options)
-}

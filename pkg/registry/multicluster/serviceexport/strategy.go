@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/status"
 )
 
 // ServiceGetter looks up a Service of this cluster.
@@ -58,15 +59,7 @@ func (*strategy) Canonicalize(runtime.Object)    {}
 
 // GetResetFields prevents field managers of metadata and spec from owning the status.
 func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.resetFields(fieldpath.MakePathOrDie("status"))
-}
-
-func (s *strategy) resetFields(paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
-	fields := map[fieldpath.APIVersion]*fieldpath.Set{}
-	for _, version := range s.versions {
-		fields[version] = fieldpath.NewSet(paths...)
-	}
-	return fields
+	return status.FieldsInside(s.versions)
 }
 
 func (s *strategy) PrepareForCreate(ctx context.Context, object runtime.Object) {
@@ -131,13 +124,7 @@ type statusStrategy struct {
 
 // GetResetFields prevents field managers of the status from owning other fields.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.resetFields(
-		fieldpath.MakePathOrDie("spec"),
-		fieldpath.MakePathOrDie("metadata", "labels"),
-		fieldpath.MakePathOrDie("metadata", "annotations"),
-		fieldpath.MakePathOrDie("metadata", "finalizers"),
-		fieldpath.MakePathOrDie("metadata", "ownerReferences"),
-	)
+	return status.FieldsOutside(s.versions)
 }
 
 func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
