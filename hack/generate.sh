@@ -6,14 +6,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly module=github.com/mcs-apiserver/mcs-apiserver
 readonly header=hack/boilerplate.go.txt
-readonly hubs=("$module/pkg/apis/about" "$module/pkg/apis/clusterset" "$module/pkg/apis/multicluster")
+readonly hubs=("$module/pkg/apis/about" "$module/pkg/apis/clusterset" "$module/pkg/apis/inventory" "$module/pkg/apis/multicluster")
 readonly groups=(about/v1beta1 clusterset/v1alpha1 multicluster/v1 multicluster/v1alpha1 multiclusterx/v1alpha1 multiclusterx/v1beta1)
 # Stored, but not served.
 readonly stored="$module/pkg/storage/record"
 readonly versions=("${groups[@]/#/$module/pkg/apis/}")
 # Group versions that the programs use a client of. The others are the same
-# objects under another name; tests reach them with the dynamic client.
-readonly client_groups=(clusterset/v1alpha1 multicluster/v1 multiclusterx/v1beta1)
+# objects under another name, and so are the kinds of multiclusterx/v1alpha1
+# without a client; tests reach them with the dynamic client.
+readonly client_groups=(clusterset/v1alpha1 multicluster/v1 multiclusterx/v1alpha1 multiclusterx/v1beta1)
 readonly client_versions=("${client_groups[@]/#/$module/pkg/apis/}")
 # External packages whose types the API types refer to; OpenAPI must define these types too.
 readonly referenced=(

@@ -12,6 +12,7 @@ import (
 	aboutv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	multiclusterv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1alpha1"
@@ -22,6 +23,7 @@ import (
 // Install registers hub and versioned types and sets the version priorities.
 func Install(scheme *runtime.Scheme) {
 	utilruntime.Must(multicluster.AddToScheme(scheme))
+	utilruntime.Must(inventory.AddToScheme(scheme))
 	utilruntime.Must(clusterset.AddToScheme(scheme))
 	utilruntime.Must(about.AddToScheme(scheme))
 	utilruntime.Must(multiclusterxv1beta1.Install(scheme))

@@ -26,87 +26,101 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1beta1.ClusterProperty{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterProperty(ref),
-		v1beta1.ClusterPropertyList{}.OpenAPIModelName():               schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref),
-		v1beta1.ClusterPropertySpec{}.OpenAPIModelName():               schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref),
-		v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName():             schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref),
-		v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName():            schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref),
-		v1alpha1.ExportedEndpointSliceList{}.OpenAPIModelName():        schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref),
-		v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName():        schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref),
-		v1alpha1.ExportedService{}.OpenAPIModelName():                  schema_pkg_apis_clusterset_v1alpha1_ExportedService(ref),
-		v1alpha1.ExportedServiceList{}.OpenAPIModelName():              schema_pkg_apis_clusterset_v1alpha1_ExportedServiceList(ref),
-		v1alpha1.ExportedServiceSpec{}.OpenAPIModelName():              schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref),
-		v1alpha1.Member{}.OpenAPIModelName():                           schema_pkg_apis_clusterset_v1alpha1_Member(ref),
-		v1alpha1.MemberList{}.OpenAPIModelName():                       schema_pkg_apis_clusterset_v1alpha1_MemberList(ref),
-		v1alpha1.MemberStatus{}.OpenAPIModelName():                     schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref),
-		v1alpha1.ServicePort{}.OpenAPIModelName():                      schema_pkg_apis_clusterset_v1alpha1_ServicePort(ref),
-		v1.ClusterClaim{}.OpenAPIModelName():                           schema_pkg_apis_multicluster_v1_ClusterClaim(ref),
-		v1.ClusterClaimList{}.OpenAPIModelName():                       schema_pkg_apis_multicluster_v1_ClusterClaimList(ref),
-		v1.ClusterClaimSpec{}.OpenAPIModelName():                       schema_pkg_apis_multicluster_v1_ClusterClaimSpec(ref),
-		multiclusterv1alpha1.ClusterStatus{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ClusterStatus(ref),
-		multiclusterv1alpha1.ServiceExport{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref),
-		multiclusterv1alpha1.ServiceExportList{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref),
-		multiclusterv1alpha1.ServiceExportSpec{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceExportSpec(ref),
-		multiclusterv1alpha1.ServiceExportStatus{}.OpenAPIModelName():  schema_pkg_apis_multicluster_v1alpha1_ServiceExportStatus(ref),
-		multiclusterv1alpha1.ServiceImport{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref),
-		multiclusterv1alpha1.ServiceImportList{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref),
-		multiclusterv1alpha1.ServiceImportSpec{}.OpenAPIModelName():    schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref),
-		multiclusterv1alpha1.ServiceImportStatus{}.OpenAPIModelName():  schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref),
-		multiclusterv1alpha1.ServicePort{}.OpenAPIModelName():          schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref),
-		multiclusterxv1alpha1.ClusterStatus{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ClusterStatus(ref),
-		multiclusterxv1alpha1.ServiceExport{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceExport(ref),
-		multiclusterxv1alpha1.ServiceExportList{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportList(ref),
-		multiclusterxv1alpha1.ServiceExportSpec{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportSpec(ref),
-		multiclusterxv1alpha1.ServiceExportStatus{}.OpenAPIModelName(): schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportStatus(ref),
-		multiclusterxv1alpha1.ServiceImport{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceImport(ref),
-		multiclusterxv1alpha1.ServiceImportList{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportList(ref),
-		multiclusterxv1alpha1.ServiceImportSpec{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref),
-		multiclusterxv1alpha1.ServiceImportStatus{}.OpenAPIModelName(): schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportStatus(ref),
-		multiclusterxv1alpha1.ServicePort{}.OpenAPIModelName():         schema_pkg_apis_multiclusterx_v1alpha1_ServicePort(ref),
-		multiclusterxv1beta1.ClusterStatus{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ClusterStatus(ref),
-		multiclusterxv1beta1.ServiceExport{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref),
-		multiclusterxv1beta1.ServiceExportList{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref),
-		multiclusterxv1beta1.ServiceExportSpec{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceExportSpec(ref),
-		multiclusterxv1beta1.ServiceExportStatus{}.OpenAPIModelName():  schema_pkg_apis_multiclusterx_v1beta1_ServiceExportStatus(ref),
-		multiclusterxv1beta1.ServiceImport{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref),
-		multiclusterxv1beta1.ServiceImportList{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref),
-		multiclusterxv1beta1.ServiceImportSpec{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref),
-		multiclusterxv1beta1.ServiceImportStatus{}.OpenAPIModelName():  schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref),
-		multiclusterxv1beta1.ServicePort{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1beta1_ServicePort(ref),
-		corev1.ClientIPConfig{}.OpenAPIModelName():                     schema_k8sio_api_core_v1_ClientIPConfig(ref),
-		corev1.ObjectReference{}.OpenAPIModelName():                    schema_k8sio_api_core_v1_ObjectReference(ref),
-		corev1.SessionAffinityConfig{}.OpenAPIModelName():              schema_k8sio_api_core_v1_SessionAffinityConfig(ref),
-		discoveryv1.Endpoint{}.OpenAPIModelName():                      schema_k8sio_api_discovery_v1_Endpoint(ref),
-		discoveryv1.EndpointConditions{}.OpenAPIModelName():            schema_k8sio_api_discovery_v1_EndpointConditions(ref),
-		discoveryv1.EndpointHints{}.OpenAPIModelName():                 schema_k8sio_api_discovery_v1_EndpointHints(ref),
-		discoveryv1.EndpointPort{}.OpenAPIModelName():                  schema_k8sio_api_discovery_v1_EndpointPort(ref),
-		discoveryv1.ForNode{}.OpenAPIModelName():                       schema_k8sio_api_discovery_v1_ForNode(ref),
-		discoveryv1.ForZone{}.OpenAPIModelName():                       schema_k8sio_api_discovery_v1_ForZone(ref),
-		metav1.APIGroup{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroup(ref),
-		metav1.APIGroupList{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIGroupList(ref),
-		metav1.APIResource{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIResource(ref),
-		metav1.APIResourceList{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_APIResourceList(ref),
-		metav1.APIVersions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIVersions(ref),
-		metav1.Condition{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Condition(ref),
-		metav1.DeleteOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		metav1.FieldsV1{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_FieldsV1(ref),
-		metav1.GroupVersionForDiscovery{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		metav1.ListMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_ListMeta(ref),
-		metav1.ManagedFieldsEntry{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		metav1.ObjectMeta{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		metav1.OwnerReference{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_OwnerReference(ref),
-		metav1.Patch{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Patch(ref),
-		metav1.Preconditions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_Preconditions(ref),
-		metav1.ServerAddressByClientCIDR{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		metav1.ShardInfo{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_ShardInfo(ref),
-		metav1.Status{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Status(ref),
-		metav1.StatusCause{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_StatusCause(ref),
-		metav1.StatusDetails{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_StatusDetails(ref),
-		metav1.Time{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_Time(ref),
-		metav1.TypeMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TypeMeta(ref),
-		metav1.WatchEvent{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():                      schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		version.Info{}.OpenAPIModelName():                              schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1beta1.ClusterProperty{}.OpenAPIModelName():                       schema_pkg_apis_about_v1beta1_ClusterProperty(ref),
+		v1beta1.ClusterPropertyList{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref),
+		v1beta1.ClusterPropertySpec{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref),
+		v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName():                 schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref),
+		v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName():                schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref),
+		v1alpha1.ExportedEndpointSliceList{}.OpenAPIModelName():            schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref),
+		v1alpha1.ExportedEndpointSliceSpec{}.OpenAPIModelName():            schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref),
+		v1alpha1.ExportedService{}.OpenAPIModelName():                      schema_pkg_apis_clusterset_v1alpha1_ExportedService(ref),
+		v1alpha1.ExportedServiceList{}.OpenAPIModelName():                  schema_pkg_apis_clusterset_v1alpha1_ExportedServiceList(ref),
+		v1alpha1.ExportedServiceSpec{}.OpenAPIModelName():                  schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref),
+		v1alpha1.Member{}.OpenAPIModelName():                               schema_pkg_apis_clusterset_v1alpha1_Member(ref),
+		v1alpha1.MemberList{}.OpenAPIModelName():                           schema_pkg_apis_clusterset_v1alpha1_MemberList(ref),
+		v1alpha1.MemberStatus{}.OpenAPIModelName():                         schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref),
+		v1alpha1.ServicePort{}.OpenAPIModelName():                          schema_pkg_apis_clusterset_v1alpha1_ServicePort(ref),
+		v1.ClusterClaim{}.OpenAPIModelName():                               schema_pkg_apis_multicluster_v1_ClusterClaim(ref),
+		v1.ClusterClaimList{}.OpenAPIModelName():                           schema_pkg_apis_multicluster_v1_ClusterClaimList(ref),
+		v1.ClusterClaimSpec{}.OpenAPIModelName():                           schema_pkg_apis_multicluster_v1_ClusterClaimSpec(ref),
+		multiclusterv1alpha1.ClusterStatus{}.OpenAPIModelName():            schema_pkg_apis_multicluster_v1alpha1_ClusterStatus(ref),
+		multiclusterv1alpha1.ServiceExport{}.OpenAPIModelName():            schema_pkg_apis_multicluster_v1alpha1_ServiceExport(ref),
+		multiclusterv1alpha1.ServiceExportList{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceExportList(ref),
+		multiclusterv1alpha1.ServiceExportSpec{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceExportSpec(ref),
+		multiclusterv1alpha1.ServiceExportStatus{}.OpenAPIModelName():      schema_pkg_apis_multicluster_v1alpha1_ServiceExportStatus(ref),
+		multiclusterv1alpha1.ServiceImport{}.OpenAPIModelName():            schema_pkg_apis_multicluster_v1alpha1_ServiceImport(ref),
+		multiclusterv1alpha1.ServiceImportList{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceImportList(ref),
+		multiclusterv1alpha1.ServiceImportSpec{}.OpenAPIModelName():        schema_pkg_apis_multicluster_v1alpha1_ServiceImportSpec(ref),
+		multiclusterv1alpha1.ServiceImportStatus{}.OpenAPIModelName():      schema_pkg_apis_multicluster_v1alpha1_ServiceImportStatus(ref),
+		multiclusterv1alpha1.ServicePort{}.OpenAPIModelName():              schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref),
+		multiclusterxv1alpha1.AccessProvider{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1alpha1_AccessProvider(ref),
+		multiclusterxv1alpha1.Cluster{}.OpenAPIModelName():                 schema_pkg_apis_multiclusterx_v1alpha1_Cluster(ref),
+		multiclusterxv1alpha1.ClusterDecision{}.OpenAPIModelName():         schema_pkg_apis_multiclusterx_v1alpha1_ClusterDecision(ref),
+		multiclusterxv1alpha1.ClusterManager{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1alpha1_ClusterManager(ref),
+		multiclusterxv1alpha1.ClusterProfile{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfile(ref),
+		multiclusterxv1alpha1.ClusterProfileList{}.OpenAPIModelName():      schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileList(ref),
+		multiclusterxv1alpha1.ClusterProfileReference{}.OpenAPIModelName(): schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileReference(ref),
+		multiclusterxv1alpha1.ClusterProfileSpec{}.OpenAPIModelName():      schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileSpec(ref),
+		multiclusterxv1alpha1.ClusterProfileStatus{}.OpenAPIModelName():    schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileStatus(ref),
+		multiclusterxv1alpha1.ClusterStatus{}.OpenAPIModelName():           schema_pkg_apis_multiclusterx_v1alpha1_ClusterStatus(ref),
+		multiclusterxv1alpha1.ClusterVersion{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1alpha1_ClusterVersion(ref),
+		multiclusterxv1alpha1.NamedExtension{}.OpenAPIModelName():          schema_pkg_apis_multiclusterx_v1alpha1_NamedExtension(ref),
+		multiclusterxv1alpha1.PlacementDecision{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_PlacementDecision(ref),
+		multiclusterxv1alpha1.PlacementDecisionList{}.OpenAPIModelName():   schema_pkg_apis_multiclusterx_v1alpha1_PlacementDecisionList(ref),
+		multiclusterxv1alpha1.Property{}.OpenAPIModelName():                schema_pkg_apis_multiclusterx_v1alpha1_Property(ref),
+		multiclusterxv1alpha1.ServiceExport{}.OpenAPIModelName():           schema_pkg_apis_multiclusterx_v1alpha1_ServiceExport(ref),
+		multiclusterxv1alpha1.ServiceExportList{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportList(ref),
+		multiclusterxv1alpha1.ServiceExportSpec{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportSpec(ref),
+		multiclusterxv1alpha1.ServiceExportStatus{}.OpenAPIModelName():     schema_pkg_apis_multiclusterx_v1alpha1_ServiceExportStatus(ref),
+		multiclusterxv1alpha1.ServiceImport{}.OpenAPIModelName():           schema_pkg_apis_multiclusterx_v1alpha1_ServiceImport(ref),
+		multiclusterxv1alpha1.ServiceImportList{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportList(ref),
+		multiclusterxv1alpha1.ServiceImportSpec{}.OpenAPIModelName():       schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportSpec(ref),
+		multiclusterxv1alpha1.ServiceImportStatus{}.OpenAPIModelName():     schema_pkg_apis_multiclusterx_v1alpha1_ServiceImportStatus(ref),
+		multiclusterxv1alpha1.ServicePort{}.OpenAPIModelName():             schema_pkg_apis_multiclusterx_v1alpha1_ServicePort(ref),
+		multiclusterxv1beta1.ClusterStatus{}.OpenAPIModelName():            schema_pkg_apis_multiclusterx_v1beta1_ClusterStatus(ref),
+		multiclusterxv1beta1.ServiceExport{}.OpenAPIModelName():            schema_pkg_apis_multiclusterx_v1beta1_ServiceExport(ref),
+		multiclusterxv1beta1.ServiceExportList{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceExportList(ref),
+		multiclusterxv1beta1.ServiceExportSpec{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceExportSpec(ref),
+		multiclusterxv1beta1.ServiceExportStatus{}.OpenAPIModelName():      schema_pkg_apis_multiclusterx_v1beta1_ServiceExportStatus(ref),
+		multiclusterxv1beta1.ServiceImport{}.OpenAPIModelName():            schema_pkg_apis_multiclusterx_v1beta1_ServiceImport(ref),
+		multiclusterxv1beta1.ServiceImportList{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceImportList(ref),
+		multiclusterxv1beta1.ServiceImportSpec{}.OpenAPIModelName():        schema_pkg_apis_multiclusterx_v1beta1_ServiceImportSpec(ref),
+		multiclusterxv1beta1.ServiceImportStatus{}.OpenAPIModelName():      schema_pkg_apis_multiclusterx_v1beta1_ServiceImportStatus(ref),
+		multiclusterxv1beta1.ServicePort{}.OpenAPIModelName():              schema_pkg_apis_multiclusterx_v1beta1_ServicePort(ref),
+		corev1.ClientIPConfig{}.OpenAPIModelName():                         schema_k8sio_api_core_v1_ClientIPConfig(ref),
+		corev1.ObjectReference{}.OpenAPIModelName():                        schema_k8sio_api_core_v1_ObjectReference(ref),
+		corev1.SessionAffinityConfig{}.OpenAPIModelName():                  schema_k8sio_api_core_v1_SessionAffinityConfig(ref),
+		discoveryv1.Endpoint{}.OpenAPIModelName():                          schema_k8sio_api_discovery_v1_Endpoint(ref),
+		discoveryv1.EndpointConditions{}.OpenAPIModelName():                schema_k8sio_api_discovery_v1_EndpointConditions(ref),
+		discoveryv1.EndpointHints{}.OpenAPIModelName():                     schema_k8sio_api_discovery_v1_EndpointHints(ref),
+		discoveryv1.EndpointPort{}.OpenAPIModelName():                      schema_k8sio_api_discovery_v1_EndpointPort(ref),
+		discoveryv1.ForNode{}.OpenAPIModelName():                           schema_k8sio_api_discovery_v1_ForNode(ref),
+		discoveryv1.ForZone{}.OpenAPIModelName():                           schema_k8sio_api_discovery_v1_ForZone(ref),
+		metav1.APIGroup{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_APIGroup(ref),
+		metav1.APIGroupList{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroupList(ref),
+		metav1.APIResource{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_APIResource(ref),
+		metav1.APIResourceList{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIResourceList(ref),
+		metav1.APIVersions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_APIVersions(ref),
+		metav1.Condition{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Condition(ref),
+		metav1.DeleteOptions{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		metav1.FieldsV1{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_FieldsV1(ref),
+		metav1.GroupVersionForDiscovery{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		metav1.ListMeta{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_ListMeta(ref),
+		metav1.ManagedFieldsEntry{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		metav1.ObjectMeta{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		metav1.OwnerReference{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_OwnerReference(ref),
+		metav1.Patch{}.OpenAPIModelName():                                  schema_pkg_apis_meta_v1_Patch(ref),
+		metav1.Preconditions{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Preconditions(ref),
+		metav1.ServerAddressByClientCIDR{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		metav1.ShardInfo{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_ShardInfo(ref),
+		metav1.Status{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_Status(ref),
+		metav1.StatusCause{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_StatusCause(ref),
+		metav1.StatusDetails{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_StatusDetails(ref),
+		metav1.Time{}.OpenAPIModelName():                                   schema_pkg_apis_meta_v1_Time(ref),
+		metav1.TypeMeta{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_TypeMeta(ref),
+		metav1.WatchEvent{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		version.Info{}.OpenAPIModelName():                                  schema_k8sio_apimachinery_pkg_version_Info(ref),
 	}
 }
 
@@ -1801,6 +1815,453 @@ func schema_pkg_apis_multicluster_v1alpha1_ServicePort(ref common.ReferenceCallb
 	}
 }
 
+func schema_pkg_apis_multiclusterx_v1alpha1_AccessProvider(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessProvider is a way to access a cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the access provider. Clients choose a way to access the cluster by this name, and have the credentials for it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cluster is how the cluster is reached.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(multiclusterxv1alpha1.Cluster{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.Cluster{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_Cluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Cluster is how a cluster is reached: a cluster of a kubeconfig, with the same fields.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"server": {
+						SchemaProps: spec.SchemaProps{
+							Description: "server is the address of the cluster (https://hostname:port).",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"tls-server-name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tls-server-name is the name that the certificate of the server must have. It is the hostname of the server if it is empty.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"insecure-skip-tls-verify": {
+						SchemaProps: spec.SchemaProps{
+							Description: "insecure-skip-tls-verify makes clients accept any certificate of the server.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"certificate-authority": {
+						SchemaProps: spec.SchemaProps{
+							Description: "certificate-authority is the path of a file with the certificate authority of the server.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"certificate-authority-data": {
+						SchemaProps: spec.SchemaProps{
+							Description: "certificate-authority-data contains the PEM-encoded certificate authority of the server. It takes precedence over certificate-authority.",
+							Type:        []string{"string"},
+							Format:      "byte",
+						},
+					},
+					"proxy-url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "proxy-url is the URL of a proxy through which the server is reached.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"disable-compression": {
+						SchemaProps: spec.SchemaProps{
+							Description: "disable-compression makes clients ask for responses without compression.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"extensions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "extensions are additional configuration. Credential plugins get the extension with the name client.authentication.k8s.io/exec.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.NamedExtension{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"server"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.NamedExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterDecision is a cluster that was chosen.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterProfileRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterProfileRef refers to the ClusterProfile of the cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(multiclusterxv1alpha1.ClusterProfileReference{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is why the cluster was chosen.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"clusterProfileRef"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.ClusterProfileReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterManager(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterManager is what maintains a ClusterProfile.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the cluster manager. Must be a valid label value, since it is also the value of the label x-k8s.io/cluster-manager.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfile(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProfile represents a cluster of an inventory. All ClusterProfiles in a namespace are one inventory. If the namespace has the label multicluster.x-k8s.io/clusterset, they are the clusters of the ClusterSet with this name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The label x-k8s.io/cluster-manager is the name of the cluster manager. It is added if it is missing.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec describes the cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(multiclusterxv1alpha1.ClusterProfileSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what the cluster manager observed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(multiclusterxv1alpha1.ClusterProfileStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.ClusterProfileSpec{}.OpenAPIModelName(), multiclusterxv1alpha1.ClusterProfileStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProfileList is a list of ClusterProfiles.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items is the list of ClusterProfiles.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.ClusterProfile{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.ClusterProfile{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProfileReference refers to a ClusterProfile.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the ClusterProfile.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of the ClusterProfile. If it is empty, it is that of the PlacementDecision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProfileSpec describes a cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"displayName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "displayName is a name of the cluster for people.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterManager": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterManager is what maintains this ClusterProfile.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(multiclusterxv1alpha1.ClusterManager{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"clusterManager"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.ClusterManager{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterProfileStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProfileStatus is what the cluster manager observed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions describe the state of the cluster: whether its control plane is healthy (ControlPlaneHealthy), and others that the cluster manager defines.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version contains the versions of the cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(multiclusterxv1alpha1.ClusterVersion{}.OpenAPIModelName()),
+						},
+					},
+					"properties": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "name",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "properties are the ClusterProperties of the cluster (KEP-2149), and others that the cluster manager defines.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.Property{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"accessProviders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "name",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "accessProviders are ways to access the cluster.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.AccessProvider{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"credentialProviders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "name",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "credentialProviders is the former name of accessProviders. Of two entries with the same name, the one in accessProviders is used.\n\nDeprecated: use accessProviders.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.AccessProvider{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.AccessProvider{}.OpenAPIModelName(), multiclusterxv1alpha1.ClusterVersion{}.OpenAPIModelName(), multiclusterxv1alpha1.Property{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_multiclusterx_v1alpha1_ClusterStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1820,6 +2281,208 @@ func schema_pkg_apis_multiclusterx_v1alpha1_ClusterStatus(ref common.ReferenceCa
 				Required: []string{"cluster"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_ClusterVersion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterVersion contains the versions of a cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kubernetes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kubernetes is the version of Kubernetes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_NamedExtension(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NamedExtension is configuration that only those understand who know its name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the extension.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"extension": {
+						SchemaProps: spec.SchemaProps{
+							Description: "extension is any object. It is kept as it is.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name", "extension"},
+			},
+		},
+		Dependencies: []string{
+			runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_PlacementDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementDecision is a set of clusters that a scheduler chose. A decision for more than 100 clusters consists of several PlacementDecisions with the same value of the label multicluster.x-k8s.io/decision-key. If their order matters, the label multicluster.x-k8s.io/decision-index numbers them, beginning with 0.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"decisions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "decisions are the clusters that were chosen. There are at most 100; the list may be empty.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.ClusterDecision{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName is the name of the scheduler that made the decision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"decisions"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.ClusterDecision{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_PlacementDecisionList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementDecisionList is a list of PlacementDecisions.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items is the list of PlacementDecisions.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(multiclusterxv1alpha1.PlacementDecision{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			multiclusterxv1alpha1.PlacementDecision{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_multiclusterx_v1alpha1_Property(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Property is a named piece of information about a cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the property. It has 1 to 253 characters.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is the value of the property. It has 1 to 1024 characters.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"lastObservedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastObservedTime is when the property was last observed in the cluster.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name", "value"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ServiceExport declares that the Service with the same name and namespace as
@@ -67,8 +66,6 @@ type ServiceExportList struct {
 	Items []ServiceExport `json:"items"`
 }
 
-// +genclient
-// +genclient:onlyVerbs=get,list,watch
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ServiceImport describes a service of the ClusterSet as seen from this

@@ -11,6 +11,7 @@ package v1alpha1
 import (
 	unsafe "unsafe"
 
+	inventory "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
 	multicluster "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	corev1 "k8s.io/api/core/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,96 @@ func init() {
 // RegisterConversions adds conversion functions to the given scheme.
 // Public to allow building arbitrary schemes.
 func RegisterConversions(s *runtime.Scheme) error {
+	if err := s.AddGeneratedConversionFunc((*AccessProvider)(nil), (*inventory.AccessProvider)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AccessProvider_To_inventory_AccessProvider(a.(*AccessProvider), b.(*inventory.AccessProvider), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.AccessProvider)(nil), (*AccessProvider)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_AccessProvider_To_v1alpha1_AccessProvider(a.(*inventory.AccessProvider), b.(*AccessProvider), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Cluster)(nil), (*inventory.Cluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_Cluster_To_inventory_Cluster(a.(*Cluster), b.(*inventory.Cluster), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.Cluster)(nil), (*Cluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_Cluster_To_v1alpha1_Cluster(a.(*inventory.Cluster), b.(*Cluster), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterDecision)(nil), (*inventory.ClusterDecision)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterDecision_To_inventory_ClusterDecision(a.(*ClusterDecision), b.(*inventory.ClusterDecision), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterDecision)(nil), (*ClusterDecision)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterDecision_To_v1alpha1_ClusterDecision(a.(*inventory.ClusterDecision), b.(*ClusterDecision), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterManager)(nil), (*inventory.ClusterManager)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterManager_To_inventory_ClusterManager(a.(*ClusterManager), b.(*inventory.ClusterManager), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterManager)(nil), (*ClusterManager)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterManager_To_v1alpha1_ClusterManager(a.(*inventory.ClusterManager), b.(*ClusterManager), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterProfile)(nil), (*inventory.ClusterProfile)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterProfile_To_inventory_ClusterProfile(a.(*ClusterProfile), b.(*inventory.ClusterProfile), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterProfile)(nil), (*ClusterProfile)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterProfile_To_v1alpha1_ClusterProfile(a.(*inventory.ClusterProfile), b.(*ClusterProfile), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterProfileList)(nil), (*inventory.ClusterProfileList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterProfileList_To_inventory_ClusterProfileList(a.(*ClusterProfileList), b.(*inventory.ClusterProfileList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterProfileList)(nil), (*ClusterProfileList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterProfileList_To_v1alpha1_ClusterProfileList(a.(*inventory.ClusterProfileList), b.(*ClusterProfileList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterProfileReference)(nil), (*inventory.ClusterProfileReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterProfileReference_To_inventory_ClusterProfileReference(a.(*ClusterProfileReference), b.(*inventory.ClusterProfileReference), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterProfileReference)(nil), (*ClusterProfileReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterProfileReference_To_v1alpha1_ClusterProfileReference(a.(*inventory.ClusterProfileReference), b.(*ClusterProfileReference), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterProfileSpec)(nil), (*inventory.ClusterProfileSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterProfileSpec_To_inventory_ClusterProfileSpec(a.(*ClusterProfileSpec), b.(*inventory.ClusterProfileSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterProfileSpec)(nil), (*ClusterProfileSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterProfileSpec_To_v1alpha1_ClusterProfileSpec(a.(*inventory.ClusterProfileSpec), b.(*ClusterProfileSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterProfileStatus)(nil), (*inventory.ClusterProfileStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterProfileStatus_To_inventory_ClusterProfileStatus(a.(*ClusterProfileStatus), b.(*inventory.ClusterProfileStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterProfileStatus)(nil), (*ClusterProfileStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterProfileStatus_To_v1alpha1_ClusterProfileStatus(a.(*inventory.ClusterProfileStatus), b.(*ClusterProfileStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ClusterStatus)(nil), (*multicluster.ClusterStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ClusterStatus_To_multicluster_ClusterStatus(a.(*ClusterStatus), b.(*multicluster.ClusterStatus), scope)
 	}); err != nil {
@@ -32,6 +123,56 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*multicluster.ClusterStatus)(nil), (*ClusterStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_multicluster_ClusterStatus_To_v1alpha1_ClusterStatus(a.(*multicluster.ClusterStatus), b.(*ClusterStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ClusterVersion)(nil), (*inventory.ClusterVersion)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ClusterVersion_To_inventory_ClusterVersion(a.(*ClusterVersion), b.(*inventory.ClusterVersion), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.ClusterVersion)(nil), (*ClusterVersion)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_ClusterVersion_To_v1alpha1_ClusterVersion(a.(*inventory.ClusterVersion), b.(*ClusterVersion), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NamedExtension)(nil), (*inventory.NamedExtension)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NamedExtension_To_inventory_NamedExtension(a.(*NamedExtension), b.(*inventory.NamedExtension), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.NamedExtension)(nil), (*NamedExtension)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_NamedExtension_To_v1alpha1_NamedExtension(a.(*inventory.NamedExtension), b.(*NamedExtension), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlacementDecision)(nil), (*inventory.PlacementDecision)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PlacementDecision_To_inventory_PlacementDecision(a.(*PlacementDecision), b.(*inventory.PlacementDecision), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.PlacementDecision)(nil), (*PlacementDecision)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_PlacementDecision_To_v1alpha1_PlacementDecision(a.(*inventory.PlacementDecision), b.(*PlacementDecision), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlacementDecisionList)(nil), (*inventory.PlacementDecisionList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PlacementDecisionList_To_inventory_PlacementDecisionList(a.(*PlacementDecisionList), b.(*inventory.PlacementDecisionList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.PlacementDecisionList)(nil), (*PlacementDecisionList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_PlacementDecisionList_To_v1alpha1_PlacementDecisionList(a.(*inventory.PlacementDecisionList), b.(*PlacementDecisionList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Property)(nil), (*inventory.Property)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_Property_To_inventory_Property(a.(*Property), b.(*inventory.Property), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*inventory.Property)(nil), (*Property)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_inventory_Property_To_v1alpha1_Property(a.(*inventory.Property), b.(*Property), scope)
 	}); err != nil {
 		return err
 	}
@@ -128,6 +269,246 @@ func RegisterConversions(s *runtime.Scheme) error {
 	return nil
 }
 
+func autoConvert_v1alpha1_AccessProvider_To_inventory_AccessProvider(in *AccessProvider, out *inventory.AccessProvider, s conversion.Scope) error {
+	out.Name = in.Name
+	if err := Convert_v1alpha1_Cluster_To_inventory_Cluster(&in.Cluster, &out.Cluster, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_AccessProvider_To_inventory_AccessProvider is an autogenerated conversion function.
+func Convert_v1alpha1_AccessProvider_To_inventory_AccessProvider(in *AccessProvider, out *inventory.AccessProvider, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AccessProvider_To_inventory_AccessProvider(in, out, s)
+}
+
+func autoConvert_inventory_AccessProvider_To_v1alpha1_AccessProvider(in *inventory.AccessProvider, out *AccessProvider, s conversion.Scope) error {
+	out.Name = in.Name
+	if err := Convert_inventory_Cluster_To_v1alpha1_Cluster(&in.Cluster, &out.Cluster, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_inventory_AccessProvider_To_v1alpha1_AccessProvider is an autogenerated conversion function.
+func Convert_inventory_AccessProvider_To_v1alpha1_AccessProvider(in *inventory.AccessProvider, out *AccessProvider, s conversion.Scope) error {
+	return autoConvert_inventory_AccessProvider_To_v1alpha1_AccessProvider(in, out, s)
+}
+
+func autoConvert_v1alpha1_Cluster_To_inventory_Cluster(in *Cluster, out *inventory.Cluster, s conversion.Scope) error {
+	out.Server = in.Server
+	out.TLSServerName = in.TLSServerName
+	out.InsecureSkipTLSVerify = in.InsecureSkipTLSVerify
+	out.CertificateAuthority = in.CertificateAuthority
+	out.CertificateAuthorityData = *(*[]byte)(unsafe.Pointer(&in.CertificateAuthorityData))
+	out.ProxyURL = in.ProxyURL
+	out.DisableCompression = in.DisableCompression
+	out.Extensions = *(*[]inventory.NamedExtension)(unsafe.Pointer(&in.Extensions))
+	return nil
+}
+
+// Convert_v1alpha1_Cluster_To_inventory_Cluster is an autogenerated conversion function.
+func Convert_v1alpha1_Cluster_To_inventory_Cluster(in *Cluster, out *inventory.Cluster, s conversion.Scope) error {
+	return autoConvert_v1alpha1_Cluster_To_inventory_Cluster(in, out, s)
+}
+
+func autoConvert_inventory_Cluster_To_v1alpha1_Cluster(in *inventory.Cluster, out *Cluster, s conversion.Scope) error {
+	out.Server = in.Server
+	out.TLSServerName = in.TLSServerName
+	out.InsecureSkipTLSVerify = in.InsecureSkipTLSVerify
+	out.CertificateAuthority = in.CertificateAuthority
+	out.CertificateAuthorityData = *(*[]byte)(unsafe.Pointer(&in.CertificateAuthorityData))
+	out.ProxyURL = in.ProxyURL
+	out.DisableCompression = in.DisableCompression
+	out.Extensions = *(*[]NamedExtension)(unsafe.Pointer(&in.Extensions))
+	return nil
+}
+
+// Convert_inventory_Cluster_To_v1alpha1_Cluster is an autogenerated conversion function.
+func Convert_inventory_Cluster_To_v1alpha1_Cluster(in *inventory.Cluster, out *Cluster, s conversion.Scope) error {
+	return autoConvert_inventory_Cluster_To_v1alpha1_Cluster(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterDecision_To_inventory_ClusterDecision(in *ClusterDecision, out *inventory.ClusterDecision, s conversion.Scope) error {
+	if err := Convert_v1alpha1_ClusterProfileReference_To_inventory_ClusterProfileReference(&in.ClusterProfileRef, &out.ClusterProfileRef, s); err != nil {
+		return err
+	}
+	out.Reason = in.Reason
+	return nil
+}
+
+// Convert_v1alpha1_ClusterDecision_To_inventory_ClusterDecision is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterDecision_To_inventory_ClusterDecision(in *ClusterDecision, out *inventory.ClusterDecision, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterDecision_To_inventory_ClusterDecision(in, out, s)
+}
+
+func autoConvert_inventory_ClusterDecision_To_v1alpha1_ClusterDecision(in *inventory.ClusterDecision, out *ClusterDecision, s conversion.Scope) error {
+	if err := Convert_inventory_ClusterProfileReference_To_v1alpha1_ClusterProfileReference(&in.ClusterProfileRef, &out.ClusterProfileRef, s); err != nil {
+		return err
+	}
+	out.Reason = in.Reason
+	return nil
+}
+
+// Convert_inventory_ClusterDecision_To_v1alpha1_ClusterDecision is an autogenerated conversion function.
+func Convert_inventory_ClusterDecision_To_v1alpha1_ClusterDecision(in *inventory.ClusterDecision, out *ClusterDecision, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterDecision_To_v1alpha1_ClusterDecision(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterManager_To_inventory_ClusterManager(in *ClusterManager, out *inventory.ClusterManager, s conversion.Scope) error {
+	out.Name = in.Name
+	return nil
+}
+
+// Convert_v1alpha1_ClusterManager_To_inventory_ClusterManager is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterManager_To_inventory_ClusterManager(in *ClusterManager, out *inventory.ClusterManager, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterManager_To_inventory_ClusterManager(in, out, s)
+}
+
+func autoConvert_inventory_ClusterManager_To_v1alpha1_ClusterManager(in *inventory.ClusterManager, out *ClusterManager, s conversion.Scope) error {
+	out.Name = in.Name
+	return nil
+}
+
+// Convert_inventory_ClusterManager_To_v1alpha1_ClusterManager is an autogenerated conversion function.
+func Convert_inventory_ClusterManager_To_v1alpha1_ClusterManager(in *inventory.ClusterManager, out *ClusterManager, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterManager_To_v1alpha1_ClusterManager(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterProfile_To_inventory_ClusterProfile(in *ClusterProfile, out *inventory.ClusterProfile, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_ClusterProfileSpec_To_inventory_ClusterProfileSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_ClusterProfileStatus_To_inventory_ClusterProfileStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_ClusterProfile_To_inventory_ClusterProfile is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterProfile_To_inventory_ClusterProfile(in *ClusterProfile, out *inventory.ClusterProfile, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterProfile_To_inventory_ClusterProfile(in, out, s)
+}
+
+func autoConvert_inventory_ClusterProfile_To_v1alpha1_ClusterProfile(in *inventory.ClusterProfile, out *ClusterProfile, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_inventory_ClusterProfileSpec_To_v1alpha1_ClusterProfileSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_inventory_ClusterProfileStatus_To_v1alpha1_ClusterProfileStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_inventory_ClusterProfile_To_v1alpha1_ClusterProfile is an autogenerated conversion function.
+func Convert_inventory_ClusterProfile_To_v1alpha1_ClusterProfile(in *inventory.ClusterProfile, out *ClusterProfile, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterProfile_To_v1alpha1_ClusterProfile(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterProfileList_To_inventory_ClusterProfileList(in *ClusterProfileList, out *inventory.ClusterProfileList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]inventory.ClusterProfile)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_ClusterProfileList_To_inventory_ClusterProfileList is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterProfileList_To_inventory_ClusterProfileList(in *ClusterProfileList, out *inventory.ClusterProfileList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterProfileList_To_inventory_ClusterProfileList(in, out, s)
+}
+
+func autoConvert_inventory_ClusterProfileList_To_v1alpha1_ClusterProfileList(in *inventory.ClusterProfileList, out *ClusterProfileList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]ClusterProfile)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_inventory_ClusterProfileList_To_v1alpha1_ClusterProfileList is an autogenerated conversion function.
+func Convert_inventory_ClusterProfileList_To_v1alpha1_ClusterProfileList(in *inventory.ClusterProfileList, out *ClusterProfileList, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterProfileList_To_v1alpha1_ClusterProfileList(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterProfileReference_To_inventory_ClusterProfileReference(in *ClusterProfileReference, out *inventory.ClusterProfileReference, s conversion.Scope) error {
+	out.Name = in.Name
+	out.Namespace = in.Namespace
+	return nil
+}
+
+// Convert_v1alpha1_ClusterProfileReference_To_inventory_ClusterProfileReference is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterProfileReference_To_inventory_ClusterProfileReference(in *ClusterProfileReference, out *inventory.ClusterProfileReference, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterProfileReference_To_inventory_ClusterProfileReference(in, out, s)
+}
+
+func autoConvert_inventory_ClusterProfileReference_To_v1alpha1_ClusterProfileReference(in *inventory.ClusterProfileReference, out *ClusterProfileReference, s conversion.Scope) error {
+	out.Name = in.Name
+	out.Namespace = in.Namespace
+	return nil
+}
+
+// Convert_inventory_ClusterProfileReference_To_v1alpha1_ClusterProfileReference is an autogenerated conversion function.
+func Convert_inventory_ClusterProfileReference_To_v1alpha1_ClusterProfileReference(in *inventory.ClusterProfileReference, out *ClusterProfileReference, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterProfileReference_To_v1alpha1_ClusterProfileReference(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterProfileSpec_To_inventory_ClusterProfileSpec(in *ClusterProfileSpec, out *inventory.ClusterProfileSpec, s conversion.Scope) error {
+	out.DisplayName = in.DisplayName
+	if err := Convert_v1alpha1_ClusterManager_To_inventory_ClusterManager(&in.ClusterManager, &out.ClusterManager, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_ClusterProfileSpec_To_inventory_ClusterProfileSpec is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterProfileSpec_To_inventory_ClusterProfileSpec(in *ClusterProfileSpec, out *inventory.ClusterProfileSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterProfileSpec_To_inventory_ClusterProfileSpec(in, out, s)
+}
+
+func autoConvert_inventory_ClusterProfileSpec_To_v1alpha1_ClusterProfileSpec(in *inventory.ClusterProfileSpec, out *ClusterProfileSpec, s conversion.Scope) error {
+	out.DisplayName = in.DisplayName
+	if err := Convert_inventory_ClusterManager_To_v1alpha1_ClusterManager(&in.ClusterManager, &out.ClusterManager, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_inventory_ClusterProfileSpec_To_v1alpha1_ClusterProfileSpec is an autogenerated conversion function.
+func Convert_inventory_ClusterProfileSpec_To_v1alpha1_ClusterProfileSpec(in *inventory.ClusterProfileSpec, out *ClusterProfileSpec, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterProfileSpec_To_v1alpha1_ClusterProfileSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterProfileStatus_To_inventory_ClusterProfileStatus(in *ClusterProfileStatus, out *inventory.ClusterProfileStatus, s conversion.Scope) error {
+	out.Conditions = *(*[]v1.Condition)(unsafe.Pointer(&in.Conditions))
+	if err := Convert_v1alpha1_ClusterVersion_To_inventory_ClusterVersion(&in.Version, &out.Version, s); err != nil {
+		return err
+	}
+	out.Properties = *(*[]inventory.Property)(unsafe.Pointer(&in.Properties))
+	out.AccessProviders = *(*[]inventory.AccessProvider)(unsafe.Pointer(&in.AccessProviders))
+	out.CredentialProviders = *(*[]inventory.AccessProvider)(unsafe.Pointer(&in.CredentialProviders))
+	return nil
+}
+
+// Convert_v1alpha1_ClusterProfileStatus_To_inventory_ClusterProfileStatus is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterProfileStatus_To_inventory_ClusterProfileStatus(in *ClusterProfileStatus, out *inventory.ClusterProfileStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterProfileStatus_To_inventory_ClusterProfileStatus(in, out, s)
+}
+
+func autoConvert_inventory_ClusterProfileStatus_To_v1alpha1_ClusterProfileStatus(in *inventory.ClusterProfileStatus, out *ClusterProfileStatus, s conversion.Scope) error {
+	out.Conditions = *(*[]v1.Condition)(unsafe.Pointer(&in.Conditions))
+	if err := Convert_inventory_ClusterVersion_To_v1alpha1_ClusterVersion(&in.Version, &out.Version, s); err != nil {
+		return err
+	}
+	out.Properties = *(*[]Property)(unsafe.Pointer(&in.Properties))
+	out.AccessProviders = *(*[]AccessProvider)(unsafe.Pointer(&in.AccessProviders))
+	out.CredentialProviders = *(*[]AccessProvider)(unsafe.Pointer(&in.CredentialProviders))
+	return nil
+}
+
+// Convert_inventory_ClusterProfileStatus_To_v1alpha1_ClusterProfileStatus is an autogenerated conversion function.
+func Convert_inventory_ClusterProfileStatus_To_v1alpha1_ClusterProfileStatus(in *inventory.ClusterProfileStatus, out *ClusterProfileStatus, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterProfileStatus_To_v1alpha1_ClusterProfileStatus(in, out, s)
+}
+
 func autoConvert_v1alpha1_ClusterStatus_To_multicluster_ClusterStatus(in *ClusterStatus, out *multicluster.ClusterStatus, s conversion.Scope) error {
 	out.Cluster = in.Cluster
 	return nil
@@ -146,6 +527,118 @@ func autoConvert_multicluster_ClusterStatus_To_v1alpha1_ClusterStatus(in *multic
 // Convert_multicluster_ClusterStatus_To_v1alpha1_ClusterStatus is an autogenerated conversion function.
 func Convert_multicluster_ClusterStatus_To_v1alpha1_ClusterStatus(in *multicluster.ClusterStatus, out *ClusterStatus, s conversion.Scope) error {
 	return autoConvert_multicluster_ClusterStatus_To_v1alpha1_ClusterStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_ClusterVersion_To_inventory_ClusterVersion(in *ClusterVersion, out *inventory.ClusterVersion, s conversion.Scope) error {
+	out.Kubernetes = in.Kubernetes
+	return nil
+}
+
+// Convert_v1alpha1_ClusterVersion_To_inventory_ClusterVersion is an autogenerated conversion function.
+func Convert_v1alpha1_ClusterVersion_To_inventory_ClusterVersion(in *ClusterVersion, out *inventory.ClusterVersion, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ClusterVersion_To_inventory_ClusterVersion(in, out, s)
+}
+
+func autoConvert_inventory_ClusterVersion_To_v1alpha1_ClusterVersion(in *inventory.ClusterVersion, out *ClusterVersion, s conversion.Scope) error {
+	out.Kubernetes = in.Kubernetes
+	return nil
+}
+
+// Convert_inventory_ClusterVersion_To_v1alpha1_ClusterVersion is an autogenerated conversion function.
+func Convert_inventory_ClusterVersion_To_v1alpha1_ClusterVersion(in *inventory.ClusterVersion, out *ClusterVersion, s conversion.Scope) error {
+	return autoConvert_inventory_ClusterVersion_To_v1alpha1_ClusterVersion(in, out, s)
+}
+
+func autoConvert_v1alpha1_NamedExtension_To_inventory_NamedExtension(in *NamedExtension, out *inventory.NamedExtension, s conversion.Scope) error {
+	out.Name = in.Name
+	out.Extension = in.Extension
+	return nil
+}
+
+// Convert_v1alpha1_NamedExtension_To_inventory_NamedExtension is an autogenerated conversion function.
+func Convert_v1alpha1_NamedExtension_To_inventory_NamedExtension(in *NamedExtension, out *inventory.NamedExtension, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NamedExtension_To_inventory_NamedExtension(in, out, s)
+}
+
+func autoConvert_inventory_NamedExtension_To_v1alpha1_NamedExtension(in *inventory.NamedExtension, out *NamedExtension, s conversion.Scope) error {
+	out.Name = in.Name
+	out.Extension = in.Extension
+	return nil
+}
+
+// Convert_inventory_NamedExtension_To_v1alpha1_NamedExtension is an autogenerated conversion function.
+func Convert_inventory_NamedExtension_To_v1alpha1_NamedExtension(in *inventory.NamedExtension, out *NamedExtension, s conversion.Scope) error {
+	return autoConvert_inventory_NamedExtension_To_v1alpha1_NamedExtension(in, out, s)
+}
+
+func autoConvert_v1alpha1_PlacementDecision_To_inventory_PlacementDecision(in *PlacementDecision, out *inventory.PlacementDecision, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Decisions = *(*[]inventory.ClusterDecision)(unsafe.Pointer(&in.Decisions))
+	out.SchedulerName = in.SchedulerName
+	return nil
+}
+
+// Convert_v1alpha1_PlacementDecision_To_inventory_PlacementDecision is an autogenerated conversion function.
+func Convert_v1alpha1_PlacementDecision_To_inventory_PlacementDecision(in *PlacementDecision, out *inventory.PlacementDecision, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PlacementDecision_To_inventory_PlacementDecision(in, out, s)
+}
+
+func autoConvert_inventory_PlacementDecision_To_v1alpha1_PlacementDecision(in *inventory.PlacementDecision, out *PlacementDecision, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Decisions = *(*[]ClusterDecision)(unsafe.Pointer(&in.Decisions))
+	out.SchedulerName = in.SchedulerName
+	return nil
+}
+
+// Convert_inventory_PlacementDecision_To_v1alpha1_PlacementDecision is an autogenerated conversion function.
+func Convert_inventory_PlacementDecision_To_v1alpha1_PlacementDecision(in *inventory.PlacementDecision, out *PlacementDecision, s conversion.Scope) error {
+	return autoConvert_inventory_PlacementDecision_To_v1alpha1_PlacementDecision(in, out, s)
+}
+
+func autoConvert_v1alpha1_PlacementDecisionList_To_inventory_PlacementDecisionList(in *PlacementDecisionList, out *inventory.PlacementDecisionList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]inventory.PlacementDecision)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_PlacementDecisionList_To_inventory_PlacementDecisionList is an autogenerated conversion function.
+func Convert_v1alpha1_PlacementDecisionList_To_inventory_PlacementDecisionList(in *PlacementDecisionList, out *inventory.PlacementDecisionList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PlacementDecisionList_To_inventory_PlacementDecisionList(in, out, s)
+}
+
+func autoConvert_inventory_PlacementDecisionList_To_v1alpha1_PlacementDecisionList(in *inventory.PlacementDecisionList, out *PlacementDecisionList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]PlacementDecision)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_inventory_PlacementDecisionList_To_v1alpha1_PlacementDecisionList is an autogenerated conversion function.
+func Convert_inventory_PlacementDecisionList_To_v1alpha1_PlacementDecisionList(in *inventory.PlacementDecisionList, out *PlacementDecisionList, s conversion.Scope) error {
+	return autoConvert_inventory_PlacementDecisionList_To_v1alpha1_PlacementDecisionList(in, out, s)
+}
+
+func autoConvert_v1alpha1_Property_To_inventory_Property(in *Property, out *inventory.Property, s conversion.Scope) error {
+	out.Name = in.Name
+	out.Value = in.Value
+	out.LastObservedTime = (*v1.Time)(unsafe.Pointer(in.LastObservedTime))
+	return nil
+}
+
+// Convert_v1alpha1_Property_To_inventory_Property is an autogenerated conversion function.
+func Convert_v1alpha1_Property_To_inventory_Property(in *Property, out *inventory.Property, s conversion.Scope) error {
+	return autoConvert_v1alpha1_Property_To_inventory_Property(in, out, s)
+}
+
+func autoConvert_inventory_Property_To_v1alpha1_Property(in *inventory.Property, out *Property, s conversion.Scope) error {
+	out.Name = in.Name
+	out.Value = in.Value
+	out.LastObservedTime = (*v1.Time)(unsafe.Pointer(in.LastObservedTime))
+	return nil
+}
+
+// Convert_inventory_Property_To_v1alpha1_Property is an autogenerated conversion function.
+func Convert_inventory_Property_To_v1alpha1_Property(in *inventory.Property, out *Property, s conversion.Scope) error {
+	return autoConvert_inventory_Property_To_v1alpha1_Property(in, out, s)
 }
 
 func autoConvert_v1alpha1_ServiceExport_To_multicluster_ServiceExport(in *ServiceExport, out *multicluster.ServiceExport, s conversion.Scope) error {

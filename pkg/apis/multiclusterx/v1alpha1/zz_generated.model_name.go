@@ -9,8 +9,78 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessProvider) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.AccessProvider"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Cluster) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.Cluster"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterDecision) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterDecision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterManager) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterManager"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterProfile) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterProfile"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterProfileList) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterProfileList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterProfileReference) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterProfileReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterProfileSpec) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterProfileSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterProfileStatus) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterProfileStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterStatus) OpenAPIModelName() string {
 	return "io.x-k8s.multicluster.v1alpha1.ClusterStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterVersion) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.ClusterVersion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NamedExtension) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.NamedExtension"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementDecision) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.PlacementDecision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementDecisionList) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.PlacementDecisionList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Property) OpenAPIModelName() string {
+	return "io.x-k8s.multicluster.v1alpha1.Property"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -49,6 +49,10 @@ func init() {
 // Adds the list of known types to Scheme.
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
+		&ClusterProfile{},
+		&ClusterProfileList{},
+		&PlacementDecision{},
+		&PlacementDecisionList{},
 		&ServiceExport{},
 		&ServiceExportList{},
 		&ServiceImport{},

@@ -11,6 +11,7 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
@@ -21,15 +22,17 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterface
 	ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1Interface
 	MulticlusterV1() multiclusterv1.MulticlusterV1Interface
+	MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface
 	MulticlusterXV1beta1() multiclusterxv1beta1.MulticlusterXV1beta1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	clusterSetV1alpha1   *clustersetv1alpha1.ClusterSetV1alpha1Client
-	multiclusterV1       *multiclusterv1.MulticlusterV1Client
-	multiclusterXV1beta1 *multiclusterxv1beta1.MulticlusterXV1beta1Client
+	clusterSetV1alpha1    *clustersetv1alpha1.ClusterSetV1alpha1Client
+	multiclusterV1        *multiclusterv1.MulticlusterV1Client
+	multiclusterXV1alpha1 *multiclusterxv1alpha1.MulticlusterXV1alpha1Client
+	multiclusterXV1beta1  *multiclusterxv1beta1.MulticlusterXV1beta1Client
 }
 
 // ClusterSetV1alpha1 retrieves the ClusterSetV1alpha1Client
@@ -40,6 +43,11 @@ func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1In
 // MulticlusterV1 retrieves the MulticlusterV1Client
 func (c *Clientset) MulticlusterV1() multiclusterv1.MulticlusterV1Interface {
 	return c.multiclusterV1
+}
+
+// MulticlusterXV1alpha1 retrieves the MulticlusterXV1alpha1Client
+func (c *Clientset) MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface {
+	return c.multiclusterXV1alpha1
 }
 
 // MulticlusterXV1beta1 retrieves the MulticlusterXV1beta1Client
@@ -99,6 +107,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.multiclusterXV1alpha1, err = multiclusterxv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.multiclusterXV1beta1, err = multiclusterxv1beta1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -126,6 +138,7 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.clusterSetV1alpha1 = clustersetv1alpha1.New(c)
 	cs.multiclusterV1 = multiclusterv1.New(c)
+	cs.multiclusterXV1alpha1 = multiclusterxv1alpha1.New(c)
 	cs.multiclusterXV1beta1 = multiclusterxv1beta1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

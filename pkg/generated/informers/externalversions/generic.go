@@ -10,6 +10,7 @@ import (
 
 	v1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	v1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
@@ -52,6 +53,12 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=multicluster.k8s.io, Version=v1
 	case v1.SchemeGroupVersion.WithResource("clusterclaims"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Multicluster().V1().ClusterClaims().Informer()}, nil
+
+		// Group=multicluster.x-k8s.io, Version=v1alpha1
+	case multiclusterxv1alpha1.SchemeGroupVersion.WithResource("clusterprofiles"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.MulticlusterX().V1alpha1().ClusterProfiles().Informer()}, nil
+	case multiclusterxv1alpha1.SchemeGroupVersion.WithResource("placementdecisions"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.MulticlusterX().V1alpha1().PlacementDecisions().Informer()}, nil
 
 		// Group=multicluster.x-k8s.io, Version=v1beta1
 	case v1beta1.SchemeGroupVersion.WithResource("serviceexports"):

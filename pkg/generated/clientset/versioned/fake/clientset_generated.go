@@ -11,6 +11,8 @@ import (
 	fakeclustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/clusterset/v1alpha1/fake"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1"
 	fakemulticlusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multicluster/v1/fake"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1"
+	fakemulticlusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1alpha1/fake"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
 	fakemulticlusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,6 +96,11 @@ func (c *Clientset) ClusterSetV1alpha1() clustersetv1alpha1.ClusterSetV1alpha1In
 // MulticlusterV1 retrieves the MulticlusterV1Client
 func (c *Clientset) MulticlusterV1() multiclusterv1.MulticlusterV1Interface {
 	return &fakemulticlusterv1.FakeMulticlusterV1{Fake: &c.Fake}
+}
+
+// MulticlusterXV1alpha1 retrieves the MulticlusterXV1alpha1Client
+func (c *Clientset) MulticlusterXV1alpha1() multiclusterxv1alpha1.MulticlusterXV1alpha1Interface {
+	return &fakemulticlusterxv1alpha1.FakeMulticlusterXV1alpha1{Fake: &c.Fake}
 }
 
 // MulticlusterXV1beta1 retrieves the MulticlusterXV1beta1Client

@@ -7,11 +7,14 @@ package multiclusterx
 
 import (
 	internalinterfaces "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/internalinterfaces"
+	v1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/multiclusterx/v1alpha1"
 	v1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions/multiclusterx/v1beta1"
 )
 
 // Interface provides access to each of this group's versions.
 type Interface interface {
+	// V1alpha1 provides access to shared informers for resources in V1alpha1.
+	V1alpha1() v1alpha1.Interface
 	// V1beta1 provides access to shared informers for resources in V1beta1.
 	V1beta1() v1beta1.Interface
 }
@@ -25,6 +28,11 @@ type group struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &group{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// V1alpha1 returns a new v1alpha1.Interface.
+func (g *group) V1alpha1() v1alpha1.Interface {
+	return v1alpha1.New(g.factory, g.namespace, g.tweakListOptions)
 }
 
 // V1beta1 returns a new v1beta1.Interface.
