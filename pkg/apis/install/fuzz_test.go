@@ -4,6 +4,7 @@
 package install
 
 import (
+	"encoding/json"
 	"testing"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
+	inventoryvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
 )
@@ -24,6 +27,8 @@ func FuzzDecodeAndValidate(f *testing.F) {
 		`{"apiVersion":"multicluster.k8s.io/v1alpha1","kind":"ServiceExport","metadata":{"generateName":"web-","namespace":"shop"}}`,
 		`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"ServiceImport","metadata":{"name":"web"},"spec":{"ports":[{"name":"http","protocol":"TCP","port":80}],"type":"ClusterSetIP","ips":["10.0.0.1"],"sessionAffinityConfig":{"clientIP":{"timeoutSeconds":5}}},"status":{"clusters":[{"cluster":"east"}]}}`,
 		`{"apiVersion":"multicluster.k8s.io/v1","kind":"ClusterClaim","metadata":{"name":"id.k8s.io"},"spec":{"value":"east"}}`,
+		`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"ClusterProfile","metadata":{"name":"east","namespace":"fleet","labels":{"x-k8s.io/cluster-manager":"m"}},"spec":{"clusterManager":{"name":"m"}},"status":{"properties":[{"name":"a","value":"b"}],"accessProviders":[{"name":"a","cluster":{"server":"https://a","extensions":[{"name":"e","extension":{"a": "<b>"}}]}}]}}`,
+		`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"PlacementDecision","metadata":{"name":"web","namespace":"fleet"},"decisions":[{"clusterProfileRef":{"name":"east"}}],"schedulerName":"s"}`,
 		"apiVersion: multicluster.k8s.io/v1\nkind: ClusterClaim\nmetadata: {name: a}\n",
 		`{"apiVersion":"v1","kind":"Status"}`, `{}`, `[]`, `null`, ``, "\x00", "k8s\x00\n\x04",
 	} {
@@ -38,6 +43,7 @@ func FuzzDecodeAndValidate(f *testing.F) {
 		if err != nil || len(validate(object)) > 0 {
 			return
 		}
+		compactExtensions(t, object)
 		kinds, _, err := scheme.ObjectKinds(object)
 		if err != nil {
 			t.Fatal(err)
@@ -63,6 +69,28 @@ func FuzzDecodeAndValidate(f *testing.F) {
 	})
 }
 
+// compactExtensions removes white space from extensions, as every encoding does. Otherwise
+// they are kept as they are.
+func compactExtensions(t *testing.T, object runtime.Object) {
+	t.Helper()
+	profile, ok := object.(*inventory.ClusterProfile)
+	if !ok {
+		return
+	}
+	for _, providers := range [][]inventory.AccessProvider{profile.Status.AccessProviders, profile.Status.CredentialProviders} {
+		for _, provider := range providers {
+			for i := range provider.Cluster.Extensions {
+				extension := &provider.Cluster.Extensions[i].Extension
+				compact, err := json.Marshal(extension)
+				if err != nil {
+					t.Fatalf("failed to encode valid extension %q: %v", extension.Raw, err)
+				}
+				extension.Raw = compact
+			}
+		}
+	}
+}
+
 // validate runs all validation functions for the type of the object.
 func validate(object runtime.Object) field.ErrorList {
 	switch object := object.(type) {
@@ -72,6 +100,12 @@ func validate(object runtime.Object) field.ErrorList {
 		return append(errs, validation.ValidateServiceExportStatusUpdate(object, object)...)
 	case *multicluster.ClusterClaim:
 		return append(validation.ValidateClusterClaim(object), validation.ValidateClusterClaimUpdate(object, object)...)
+	case *inventory.ClusterProfile:
+		errs := inventoryvalidation.ValidateClusterProfile(object)
+		errs = append(errs, inventoryvalidation.ValidateClusterProfileUpdate(object, object)...)
+		return append(errs, inventoryvalidation.ValidateClusterProfileStatusUpdate(object, object)...)
+	case *inventory.PlacementDecision:
+		return append(inventoryvalidation.ValidatePlacementDecision(object), inventoryvalidation.ValidatePlacementDecisionUpdate(object, object)...)
 	}
 	return nil
 }
