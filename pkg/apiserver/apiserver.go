@@ -30,6 +30,8 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/openapi"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterclaim"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterprofile"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/placementdecision"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceexport"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/opener"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
@@ -236,6 +238,17 @@ func (c CompletedConfig) groups(resources []virtualResource, stores map[schema.G
 		return nil, err
 	}
 	groups.add(multiclusterv1.SchemeGroupVersion, "clusterclaims", claims)
+	profiles, err := clusterprofile.NewStorage(Scheme, options)
+	if err != nil {
+		return nil, err
+	}
+	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "clusterprofiles", profiles.Profile)
+	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "clusterprofiles/status", profiles.Status)
+	decisions, err := placementdecision.NewStorage(Scheme, options)
+	if err != nil {
+		return nil, err
+	}
+	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "placementdecisions", decisions)
 	for _, resource := range resources {
 		if err := resource.addStorage(stores[resource.Plural], groups.add); err != nil {
 			return nil, err

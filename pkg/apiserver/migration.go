@@ -17,6 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterclaim"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterprofile"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/placementdecision"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceexport"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/migrate"
@@ -184,16 +186,35 @@ func (a *StorageAccess) open() (_ migrate.Storage, destroy func(), err error) {
 
 // newStoredRegistries returns the registries of all stored resources. They are good
 // for access to their storage only.
-func newStoredRegistries(options generic.RESTOptionsGetter) ([]*genericregistry.Store, error) {
+func newStoredRegistries(options generic.RESTOptionsGetter) (stores []*genericregistry.Store, err error) {
 	options = frozenLocations{options}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, store := range stores {
+			store.Destroy()
+		}
+		stores = nil
+	}()
 	exports, err := serviceexport.NewStorage(Scheme, options, nil, nil, nil)
 	if err != nil {
-		return nil, err
+		return stores, err
 	}
+	stores = append(stores, exports.Export.Store)
 	claims, err := clusterclaim.NewStorage(Scheme, options)
 	if err != nil {
-		exports.Export.Destroy()
-		return nil, err
+		return stores, err
 	}
-	return []*genericregistry.Store{exports.Export.Store, claims.Store}, nil
+	stores = append(stores, claims.Store)
+	profiles, err := clusterprofile.NewStorage(Scheme, options)
+	if err != nil {
+		return stores, err
+	}
+	stores = append(stores, profiles.Profile)
+	decisions, err := placementdecision.NewStorage(Scheme, options)
+	if err != nil {
+		return stores, err
+	}
+	return append(stores, decisions), nil
 }

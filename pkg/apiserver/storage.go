@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
@@ -34,6 +36,16 @@ var locations = map[schema.GroupResource]location{
 		prefix:  "/multicluster.k8s.io/clusterclaims",
 		version: multiclusterv1.SchemeGroupVersion,
 		hub:     multicluster.SchemeGroupVersion,
+	},
+	inventory.Resource("clusterprofiles"): {
+		prefix:  "/multicluster.x-k8s.io/clusterprofiles",
+		version: multiclusterxv1alpha1.SchemeGroupVersion,
+		hub:     inventory.SchemeGroupVersion,
+	},
+	inventory.Resource("placementdecisions"): {
+		prefix:  "/multicluster.x-k8s.io/placementdecisions",
+		version: multiclusterxv1alpha1.SchemeGroupVersion,
+		hub:     inventory.SchemeGroupVersion,
 	},
 }
 

@@ -19,8 +19,9 @@ import (
 )
 
 const long = `mcs-apiserver extends the Kubernetes API of a cluster with the Multi-Cluster
-Services API: ServiceExports, ServiceImports and ClusterClaims. Clients access it
-through the kube-apiserver of the cluster, with which mcs-controller registers it.`
+Services API: ServiceExports, ServiceImports and ClusterClaims, and with the Cluster
+Inventory API: ClusterProfiles and PlacementDecisions. Clients access it through the
+kube-apiserver of the cluster, with which mcs-controller registers it.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {

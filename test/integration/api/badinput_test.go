@@ -26,6 +26,8 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 	}
 	exports := "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + ns + "/serviceexports"
 	claims := "/apis/multicluster.k8s.io/v1/clusterclaims"
+	profiles := "/apis/multicluster.x-k8s.io/v1alpha1/namespaces/" + ns + "/clusterprofiles"
+	decisions := "/apis/multicluster.x-k8s.io/v1alpha1/namespaces/" + ns + "/placementdecisions"
 	object := func(apiVersion, kind, name, rest string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}%s}`, apiVersion, kind, name, rest)
 	}
@@ -54,6 +56,18 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 		{name: "claim of 128,001 bytes", path: claims, code: 422, field: "spec.value", message: "128000 bytes",
 			body: object("multicluster.k8s.io/v1", "ClusterClaim", "long.example.com", `,"spec":{"value":"`+strings.Repeat("x", 128_001)+`"}`)},
 		{name: "claim name that is not a DNS subdomain", path: claims, body: object("multicluster.k8s.io/v1", "ClusterClaim", "Upper", ""), code: 422, field: "metadata.name"},
+		// R451
+		{name: "profile without a cluster manager", path: profiles, body: object("multicluster.x-k8s.io/v1alpha1", "ClusterProfile", "east", `,"spec":{}`), code: 422,
+			field: "spec.clusterManager.name", message: "must be the name of the cluster manager"},
+		{name: "profile with the label of another cluster manager", path: profiles, code: 422, field: "metadata.labels[x-k8s.io/cluster-manager]", message: `must be "example"`,
+			body: `{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"ClusterProfile","metadata":{"name":"east","labels":{"x-k8s.io/cluster-manager":"other"}},"spec":{"clusterManager":{"name":"example"}}}`},
+		{name: "profile in a version that does not have it", path: strings.Replace(profiles, "v1alpha1", "v1beta1", 1), code: 404,
+			body: object("multicluster.x-k8s.io/v1beta1", "ClusterProfile", "east", `,"spec":{"clusterManager":{"name":"example"}}`)},
+		{name: "decision without decisions", path: decisions, body: object("multicluster.x-k8s.io/v1alpha1", "PlacementDecision", "web", ""), code: 422, field: "decisions"},
+		{name: "decision without a profile", path: decisions, body: object("multicluster.x-k8s.io/v1alpha1", "PlacementDecision", "web", `,"decisions":[{"clusterProfileRef":{}}]`), code: 422,
+			field: "decisions[0].clusterProfileRef.name"},
+		{name: "decision for 101 clusters", path: decisions, code: 422, field: "decisions", message: "must have at most 100 items",
+			body: object("multicluster.x-k8s.io/v1alpha1", "PlacementDecision", "web", `,"decisions":[`+strings.Repeat(`{"clusterProfileRef":{"name":"east"}},`, 100)+`{"clusterProfileRef":{"name":"east"}}]`)},
 		{name: "malformed JSON", path: exports, body: `{"apiVersion":`, code: 400, message: "unexpected end of JSON input"},
 		{name: "not JSON", path: exports, body: `<xml/>`, code: 400, message: "invalid character"},
 		{name: "nothing", path: exports, body: ``, code: 400},

@@ -6,6 +6,7 @@ package api
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// R94, R118, R138, R140: the aggregated server serves every resource under its
+// R94, R118, R138, R140, R450: the aggregated server serves every resource under its
 // group-versions, with exactly the verbs that it implements. R466: and with its category.
 func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(adminConfig(t))
@@ -39,9 +40,15 @@ func TestDiscoveryListsTheServedVerbs(t *testing.T) {
 		"serviceexports/status": status,
 		"serviceimports":        {Verbs: "get list watch", Short: "svcim svcimport", Namespaced: true, Category: category},
 	}
+	withInventory := maps.Clone(named)
+	maps.Copy(withInventory, map[string]resource{
+		"clusterprofiles":        {Verbs: written, Namespaced: true, Category: category},
+		"clusterprofiles/status": status,
+		"placementdecisions":     {Verbs: written, Namespaced: true, Category: category},
+	})
 	for groupVersion, want := range map[string]map[string]resource{
 		"multicluster.x-k8s.io/v1beta1":  named,
-		"multicluster.x-k8s.io/v1alpha1": named,
+		"multicluster.x-k8s.io/v1alpha1": withInventory,
 		"multicluster.k8s.io/v1alpha1": {
 			"serviceexports":        {Verbs: written, Namespaced: true},
 			"serviceexports/status": status,
@@ -102,6 +109,9 @@ func TestExplainDocumentsEveryField(t *testing.T) {
 		{[]string{"members.status.state"}, []string{"Connected", "Stale", "Lost", "Refused"}},
 		{[]string{"exportedservices.spec.effectiveAt"}, []string{"effect first takes precedence"}},
 		{[]string{"clusterproperties"}, []string{"GROUP:      about.k8s.io", "id.k8s.io"}},
+		{[]string{"clusterprofiles.status"}, []string{"VERSION:    v1alpha1", "accessProviders\t<[]AccessProvider>", "credentialProviders is the former name"}},
+		{[]string{"clusterprofiles.status.accessProviders.cluster"}, []string{"certificate-authority-data\t<string>", "server\t<string> -required-"}},
+		{[]string{"placementdecisions.decisions.clusterProfileRef"}, []string{"name\t<string> -required-"}},
 		{[]string{"clusterclaims.spec"}, []string{"value\t<string> -required-", "128000 bytes"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -121,10 +131,12 @@ func TestOpenAPIDescribesOurTypesInBothVersions(t *testing.T) {
 			"io.x-k8s.multicluster.v1beta1.ServiceExport", "io.x-k8s.multicluster.v1alpha1.ServiceImport",
 			"io.k8s.multicluster.v1alpha1.ServiceExport", "io.k8s.multicluster.v1.ClusterClaim",
 		},
-		"/openapi/v3/apis/multicluster.x-k8s.io/v1beta1":  {"io.x-k8s.multicluster.v1beta1.ServiceExport", "io.x-k8s.multicluster.v1beta1.ServiceImport"},
-		"/openapi/v3/apis/multicluster.x-k8s.io/v1alpha1": {"io.x-k8s.multicluster.v1alpha1.ServiceExport"},
-		"/openapi/v3/apis/multicluster.k8s.io/v1alpha1":   {"io.k8s.multicluster.v1alpha1.ServiceImport"},
-		"/openapi/v3/apis/multicluster.k8s.io/v1":         {"io.k8s.multicluster.v1.ClusterClaim"},
+		"/openapi/v3/apis/multicluster.x-k8s.io/v1beta1": {"io.x-k8s.multicluster.v1beta1.ServiceExport", "io.x-k8s.multicluster.v1beta1.ServiceImport"},
+		"/openapi/v3/apis/multicluster.x-k8s.io/v1alpha1": {
+			"io.x-k8s.multicluster.v1alpha1.ServiceExport", "io.x-k8s.multicluster.v1alpha1.ClusterProfile", "io.x-k8s.multicluster.v1alpha1.PlacementDecision",
+		},
+		"/openapi/v3/apis/multicluster.k8s.io/v1alpha1": {"io.k8s.multicluster.v1alpha1.ServiceImport"},
+		"/openapi/v3/apis/multicluster.k8s.io/v1":       {"io.k8s.multicluster.v1.ClusterClaim"},
 		"/openapi/v3/apis/clusterset.mcs-apiserver.io/v1alpha1": {
 			"io.mcs-apiserver.clusterset.v1alpha1.ExportedService", "io.mcs-apiserver.clusterset.v1alpha1.Member",
 		},
@@ -195,6 +207,7 @@ func TestProtobufIsNeverNegotiated(t *testing.T) {
 	for _, path := range []string{
 		"/apis/multicluster.x-k8s.io/v1alpha1/serviceimports",
 		"/apis/multicluster.x-k8s.io/v1beta1/serviceexports",
+		"/apis/multicluster.x-k8s.io/v1alpha1/clusterprofiles",
 		"/apis/multicluster.k8s.io/v1alpha1/serviceexports",
 		"/apis/multicluster.k8s.io/v1/clusterclaims",
 		"/apis/clusterset.mcs-apiserver.io/v1alpha1/exportedservices",

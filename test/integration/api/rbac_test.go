@@ -75,6 +75,40 @@ func TestDefaultRolesIncludeTheResources(t *testing.T) {
 	}
 }
 
+// R454: the default roles include inventories, but not the status of profiles, which cluster managers write.
+func TestDefaultRolesIncludeInventories(t *testing.T) {
+	manifest := func(ns, name string) string {
+		return expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ClusterProfile\nmetadata: {name: %[2]s, namespace: %[1]s}\nspec: {clusterManager: {name: example}}\n---\n"+
+			"apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: PlacementDecision\nmetadata: {name: %[2]s, namespace: %[1]s}\ndecisions: []\n", ns, name)
+	}
+	for _, role := range []string{"", "view", "edit", "admin"} {
+		t.Run(role, func(t *testing.T) {
+			ns := namespace(t)
+			run := kubectlAs(t, role, ns)
+			kubectl(t, "create", "-f", manifest(ns, "there"))
+			reads, writes := role != "", role == "edit" || role == "admin"
+			for _, step := range []struct {
+				allowed bool
+				args    []string
+			}{
+				{reads, []string{"get", "clusterprofiles"}},
+				{reads, []string{"get", "placementdecisions"}},
+				{reads, []string{"get", "clusterprofiles", "there", "--subresource=status"}},
+				{writes, []string{"create", "-f", manifest(ns, "new")}},
+				{writes, []string{"label", "clusterprofiles", "there", "a=b"}},
+				{writes, []string{"label", "placementdecisions", "there", "a=b"}},
+				{false, []string{"patch", "clusterprofiles", "there", "--subresource=status", "--type=merge", "-p", `{"status":{}}`}},
+				{writes, []string{"delete", "clusterprofiles,placementdecisions", "--all"}},
+			} {
+				output, err := run(step.args...)
+				if step.allowed != (err == nil) || !step.allowed && !strings.Contains(output, "Forbidden") {
+					t.Errorf("role %q: kubectl %s, allowed %t: %v\n%s", role, strings.Join(step.args, " "), step.allowed, err, output)
+				}
+			}
+		})
+	}
+}
+
 // R260: the installation has only the permissions that it uses. In its own namespace RBAC
 // lets it write all Secrets; a policy restricts that to member Secrets.
 func TestServiceAccountIsConfined(t *testing.T) {

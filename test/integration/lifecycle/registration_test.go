@@ -44,6 +44,27 @@ func createUpstreamCRDs(t *testing.T, installed *installation.Installation) {
 	})
 }
 
+// createInventoryCRDs creates CRDs of the Cluster Inventory API and an object of each, until
+// the test ends.
+func createInventoryCRDs(t *testing.T, installed *installation.Installation) {
+	t.Helper()
+	for plural, kind := range map[string]string{"clusterprofiles": "ClusterProfile", "placementdecisions": "PlacementDecision"} {
+		name := plural + ".multicluster.x-k8s.io"
+		t.Cleanup(func() {
+			if output, err := installed.Kubectl(context.Background(), "delete", "crd", name, "--ignore-not-found", "--timeout=60s"); err != nil {
+				t.Errorf("delete the CRD: %v\n%s", err, output)
+			}
+		})
+		kubectl(t, installed, "apply", "-f", expect.Manifest(t, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n"+
+			"spec: {group: multicluster.x-k8s.io, scope: Namespaced, names: {plural: %s, kind: %s}, versions: [{name: v1alpha1, served: true, storage: true, "+
+			"schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n", name, plural, kind))
+		kubectl(t, installed, "wait", "crd/"+name, "--for=condition=Established", "--timeout=60s")
+	}
+	kubectl(t, installed, "create", "-f", expect.Manifest(t, "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ClusterProfile\n"+
+		"metadata: {name: east, namespace: default}\nspec: {clusterManager: {name: example}}\nstatus: {version: {kubernetes: v1.36.3}}\n---\n"+
+		"apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: PlacementDecision\nmetadata: {name: web, namespace: default}\ndecisions: [{clusterProfileRef: {name: east}}]\n"))
+}
+
 // readiness returns what the controller reports at /readyz.
 func readiness(ctx context.Context, installed *installation.Installation) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, installed.HealthURL()+"/readyz", nil)
@@ -94,8 +115,10 @@ func TestRegistrationOverACRDIsRefused(t *testing.T) {
 func TestGroupVersionsAreTakenOverFromCRDs(t *testing.T) {
 	installed := applied(t)
 	createUpstreamCRDs(t, installed)
+	createInventoryCRDs(t, installed)
 	expect.NoError(t, installed.StartController(t.Context()))
 	saved := expect.Manifest(t, "%s", kubectl(t, installed, "get", "serviceexports", "-A", "-o", "yaml"))
+	inventory := expect.Manifest(t, "%s", kubectl(t, installed, "get", "clusterprofiles,placementdecisions", "-A", "-o", "yaml"))
 	kubectl(t, installed, "label", "apiservice", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io", "kube-aggregator.kubernetes.io/automanaged-")
 	expect.NoError(t, installed.StartAPIServers())
 	expect.NoError(t, installed.AwaitAvailable(t.Context()))
@@ -105,7 +128,13 @@ func TestGroupVersionsAreTakenOverFromCRDs(t *testing.T) {
 	if list := kubectl(t, installed, "get", "serviceexports", "-A"); !strings.Contains(list, "No resources found") {
 		t.Errorf("ServiceExports exist before any was applied:\n%s", list)
 	}
-	kubectl(t, installed, "apply", "-f", saved)
+	kubectl(t, installed, "apply", "-f", saved, "-f", inventory)
+	if manager := kubectl(t, installed, "get", "clusterprofile", "east", "-n", "default", "-o", "jsonpath={.spec.clusterManager.name} {.status.version.kubernetes}"); manager != "example " {
+		t.Errorf("migrated ClusterProfile has cluster manager and version %q, want example and none", manager)
+	}
+	if cluster := kubectl(t, installed, "get", "placementdecision", "web", "-n", "default", "-o", "jsonpath={.decisions[*].clusterProfileRef.name}"); cluster != "east" {
+		t.Errorf("migrated PlacementDecision has clusters %q, want east", cluster)
+	}
 	if label := kubectl(t, installed, "get", "serviceexport", "migrated", "-n", "default", "-o", "jsonpath={.spec.exportedLabels.from}"); label != "crd" {
 		t.Errorf("migrated ServiceExport has the label %q, want crd", label)
 	}

@@ -21,11 +21,13 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
@@ -126,13 +128,15 @@ type state struct {
 	exports map[string]multiclusterxv1beta1.ServiceExport
 	claims  map[string]multiclusterv1.ClusterClaim
 	imports map[string]string
+	// inventory has ClusterProfiles and PlacementDecisions.
+	inventory map[string]any
 }
 
 func read(t *testing.T) *state {
 	t.Helper()
 	s := &state{}
 	expect.Eventually(t, "state of east", func(ctx context.Context) error {
-		*s = state{exports: map[string]multiclusterxv1beta1.ServiceExport{}, claims: map[string]multiclusterv1.ClusterClaim{}, imports: map[string]string{}}
+		*s = state{exports: map[string]multiclusterxv1beta1.ServiceExport{}, claims: map[string]multiclusterv1.ClusterClaim{}, imports: map[string]string{}, inventory: map[string]any{}}
 		list, err := east().Clientset.MulticlusterXV1beta1().ServiceExports(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -148,6 +152,22 @@ func read(t *testing.T) *state {
 		for _, item := range claims.Items {
 			item.ResourceVersion = ""
 			s.claims[item.Name] = item
+		}
+		profiles, err := east().Clientset.MulticlusterXV1alpha1().ClusterProfiles(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, item := range profiles.Items {
+			item.ResourceVersion = ""
+			s.inventory["ClusterProfile "+item.Name] = item
+		}
+		decisions, err := east().Clientset.MulticlusterXV1alpha1().PlacementDecisions(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, item := range decisions.Items {
+			item.ResourceVersion = ""
+			s.inventory["PlacementDecision "+item.Name] = item
 		}
 		imports, err := west().Clientset.MulticlusterXV1beta1().ServiceImports(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -174,6 +194,9 @@ func (s *state) expectSame(t *testing.T, after string) {
 			!apiequality.Semantic.DeepEqual(got.Annotations, before.Annotations) || !apiequality.Semantic.DeepEqual(got.Status, before.Status) {
 			t.Fatalf("%s: ServiceExport %s is\n%+v, was\n%+v", after, name, got, before)
 		}
+	}
+	if !apiequality.Semantic.DeepEqual(now.inventory, s.inventory) {
+		t.Errorf("%s: inventory is\n%+v, was\n%+v", after, now.inventory, s.inventory)
 	}
 	if len(now.exports) != len(s.exports) || !apiequality.Semantic.DeepEqual(now.claims, s.claims) || !apiequality.Semantic.DeepEqual(now.imports, s.imports) {
 		t.Errorf("%s: %d ServiceExports, claims %+v, imports %v; want %d, %+v, %v", after, len(now.exports), now.claims, now.imports, len(s.exports), s.claims, s.imports)
@@ -225,6 +248,24 @@ func awaitConditions(t *testing.T) {
 	})
 }
 
+// createInventory creates a ClusterProfile with a status, and a PlacementDecision.
+func createInventory(t *testing.T) {
+	t.Helper()
+	inventory := east().Clientset.MulticlusterXV1alpha1()
+	profile := expect.Must(inventory.ClusterProfiles(ns).Create(t.Context(), &multiclusterxv1alpha1.ClusterProfile{
+		ObjectMeta: metav1.ObjectMeta{Name: "east"},
+		Spec:       multiclusterxv1alpha1.ClusterProfileSpec{ClusterManager: multiclusterxv1alpha1.ClusterManager{Name: "example"}},
+	}, metav1.CreateOptions{}))(t)
+	profile.Status.AccessProviders = []multiclusterxv1alpha1.AccessProvider{{Name: "example", Cluster: multiclusterxv1alpha1.Cluster{
+		Server: "https://east.example.com", Extensions: []multiclusterxv1alpha1.NamedExtension{{Name: "e", Extension: runtime.RawExtension{Raw: []byte(`{"a":1}`)}}},
+	}}}
+	expect.Must(inventory.ClusterProfiles(ns).UpdateStatus(t.Context(), profile, metav1.UpdateOptions{}))(t)
+	expect.Must(inventory.PlacementDecisions(ns).Create(t.Context(), &multiclusterxv1alpha1.PlacementDecision{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Decisions:  []multiclusterxv1alpha1.ClusterDecision{{ClusterProfileRef: multiclusterxv1alpha1.ClusterProfileReference{Name: "east"}}},
+	}, metav1.CreateOptions{}))(t)
+}
+
 // countWithdrawals counts imports, derived Services and imported EndpointSlices that are
 // deleted in clusters, or that lose a cluster or an endpoint.
 func countWithdrawals(t *testing.T, in ...*fleet.Cluster) *atomic.Int64 {
@@ -266,10 +307,14 @@ func size(object any) int {
 	return 0
 }
 
-// R175 to R178
+// R175 to R178, R450
 func TestObjectsAreMovedBetweenStorages(t *testing.T) {
 	exportAll(t)
+	createInventory(t)
 	before := read(t)
+	if len(before.inventory) != 2 {
+		t.Fatalf("inventory is %+v", before.inventory)
+	}
 	withdrawals := countWithdrawals(t, east(), west())
 	first, second := east().APIServers[0], east().APIServers[1]
 	moved := func(what string, begun time.Time) {

@@ -66,7 +66,7 @@ func newStorageOptions(etcd *genericoptions.EtcdOptions) *StorageOptions {
 func (o *StorageOptions) AddFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringVar(&o.Type, "storage", o.Type,
-		"Where ServiceExports and ClusterClaims are stored: cluster stores them in ConfigMaps of the host cluster, in the namespace "+
+		"Where ServiceExports, ClusterClaims and other objects are stored: cluster stores them in ConfigMaps of the host cluster, in the namespace "+
 			"--storage-namespace; etcd in an external etcd, --etcd-servers; embedded in an etcd of this process, in --data-dir. "+
 			"embedded allows only one replica.")
 	flags.StringVar(&o.Namespace, "storage-namespace", o.Namespace,
