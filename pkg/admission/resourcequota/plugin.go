@@ -1,14 +1,16 @@
 // Copyright The mcs-apiserver Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resourcequota enforces the ResourceQuotas of the cluster for ServiceExports, which
-// kube-apiserver cannot: it forwards requests for them without admission. The quota
-// controller of the cluster counts them as it counts all resources.
+// Package resourcequota enforces the ResourceQuotas of the cluster for the stored objects in
+// namespaces, such as ServiceExports, which kube-apiserver cannot: it forwards requests for
+// them without admission. The quota controller of the cluster counts them as it counts all
+// resources.
 package resourcequota
 
 import (
 	"context"
 	"io"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -16,6 +18,7 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
@@ -29,10 +32,13 @@ var (
 	alias   = schema.GroupResource{Group: multicluster.GroupName, Resource: exports.Resource}
 )
 
+// others have one API group.
+var others = []schema.GroupResource{inventory.Resource("clusterprofiles"), inventory.Resource("placementdecisions")}
+
 // evaluators is how many namespaces are evaluated at a time, as in kube-apiserver.
 const evaluators = 5
 
-// Plugin is the plugin of kube-apiserver for ServiceExports.
+// Plugin is the plugin of kube-apiserver for our objects.
 type Plugin struct {
 	*resourcequota.QuotaAdmission
 }
@@ -57,20 +63,26 @@ func Register(plugins *admission.Plugins) {
 	})
 }
 
-// Configuration returns how exports are counted: once for both names, so that a request that one
-// of the names does not allow is not counted for the other one.
+// Configuration returns how objects are counted: exports once for both names, so that a request
+// that one of the names does not allow is not counted for the other one.
 func Configuration() quota.Configuration {
-	return generic.NewConfiguration([]quota.Evaluator{
-		generic.NewObjectCountEvaluator(exports, nil, generic.ObjectCountQuotaResourceNameFor(alias)), // without a list: usage is only added to
-	}, nil)
+	// Without lists: usage is only added to.
+	counts := []quota.Evaluator{generic.NewObjectCountEvaluator(exports, nil, generic.ObjectCountQuotaResourceNameFor(alias))}
+	for _, resource := range others {
+		counts = append(counts, generic.NewObjectCountEvaluator(resource, nil, ""))
+	}
+	return generic.NewConfiguration(counts, nil)
 }
 
 // Validate implements admission.ValidationInterface.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, objects admission.ObjectInterfaces) error {
-	if resource := attributes.GetResource().GroupResource(); resource != exports && resource != alias {
-		return nil
+	switch resource := attributes.GetResource().GroupResource(); {
+	case resource == exports, resource == alias:
+		return p.QuotaAdmission.Validate(ctx, canonical{attributes}, objects)
+	case slices.Contains(others, resource):
+		return p.QuotaAdmission.Validate(ctx, attributes, objects)
 	}
-	return p.QuotaAdmission.Validate(ctx, canonical{attributes}, objects)
+	return nil
 }
 
 // canonical is a request as if it had been sent for the group of exports.

@@ -143,6 +143,31 @@ func TestRefusedExportsDoNotCount(t *testing.T) {
 	}
 }
 
+// R455: objects of the Cluster Inventory API are counted, each kind for itself.
+func TestInventoryIsLimited(t *testing.T) {
+	for _, kind := range []string{"clusterprofiles", "placementdecisions"} {
+		limited := corev1.ResourceName("count/" + kind + ".multicluster.x-k8s.io")
+		c := newCluster(t, noConfig, map[corev1.ResourceName]string{limited: "1", countX: "9"})
+		for _, request := range []struct {
+			group, resource, subresource string
+			refused                      bool
+		}{
+			{group: "multicluster.x-k8s.io", resource: kind},
+			{group: "multicluster.x-k8s.io", resource: kind, refused: true},
+			{group: "multicluster.x-k8s.io", resource: kind, subresource: "status"},
+			{group: "multicluster.x-k8s.io", resource: "serviceexports"},
+		} {
+			err := c.create(t, "shop", request.group, request.resource, request.subresource)
+			if (err != nil) != request.refused || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "limited: "+string(limited)+"=1")) {
+				t.Errorf("%s: %+v: %v", kind, request, err)
+			}
+		}
+		if got, want := c.used(t), fmt.Sprintf("1 as %s, 0 as %s", countX, count); got != want {
+			t.Errorf("quota has %s, want %s", got, want)
+		}
+	}
+}
+
 // documented returns the configuration of the plugin in the file that docs/operations.md
 // contains.
 func documented(t *testing.T) string {

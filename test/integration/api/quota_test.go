@@ -18,17 +18,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
-// limited returns a new namespace that has a quota for ServiceExports, once the cluster
-// enforces it. The quota controller discovers new APIs every 30 seconds, and does not look
+// limited returns a new namespace that has a quota for a resource, once the cluster enforces
+// it. The quota controller discovers new APIs every 30 seconds, and does not look
 // again at quotas that it saw before: they are replaced until it knows the API.
-func limited(t *testing.T, group apischema.GroupVersion, exports string) string {
+func limited(t *testing.T, counted corev1.ResourceName, limit string) string {
 	t.Helper()
 	const patience = 5 * time.Second
 	ns := namespace(t)
-	counted := corev1.ResourceName("count/serviceexports." + group.Group)
 	quotas := suite.Kubernetes.CoreV1().ResourceQuotas(ns)
 	var created time.Time
 	expect.Eventually(t, "quota", func(ctx context.Context) error {
@@ -42,12 +42,17 @@ func limited(t *testing.T, group apischema.GroupVersion, exports string) string 
 		case apierrors.IsNotFound(err):
 			created = time.Now()
 			_, err = quotas.Create(ctx, &corev1.ResourceQuota{
-				ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse(exports)}},
+				ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse(limit)}},
 			}, metav1.CreateOptions{})
 		}
 		return errors.Join(errors.New("usage is not known yet"), err)
 	})
 	return ns
+}
+
+// countOf is the name in quotas of the ServiceExports of a group.
+func countOf(group apischema.GroupVersion) corev1.ResourceName {
+	return corev1.ResourceName("count/serviceexports." + group.Group)
 }
 
 func createExport(ctx context.Context, t *testing.T, group apischema.GroupVersion, namespace, name string) error {
@@ -65,7 +70,7 @@ func exceedsQuota(err error) bool {
 func TestQuotaLimitsServiceExports(t *testing.T) {
 	for _, in := range []apischema.GroupVersion{xGroup, kepGroup} {
 		t.Run(in.Group, func(t *testing.T) {
-			ns := limited(t, in, "2")
+			ns := limited(t, countOf(in), "2")
 			expect.NoError(t, createExport(t.Context(), t, xGroup, ns, "one"))
 			expect.NoError(t, createExport(t.Context(), t, kepGroup, ns, "two"))
 			for _, through := range []apischema.GroupVersion{xGroup, kepGroup} {
@@ -81,7 +86,7 @@ func TestQuotaLimitsServiceExports(t *testing.T) {
 
 // R264: a quota holds for exports that are created at the same time.
 func TestQuotaHoldsForConcurrentCreations(t *testing.T) {
-	ns := limited(t, xGroup, "3")
+	ns := limited(t, countOf(xGroup), "3")
 	var creations sync.WaitGroup
 	errs := make([]error, 12)
 	for i := range errs {
@@ -99,5 +104,30 @@ func TestQuotaHoldsForConcurrentCreations(t *testing.T) {
 	}
 	if created != 3 {
 		t.Errorf("%d exports were created, want 3", created)
+	}
+}
+
+// R455
+func TestQuotaLimitsInventories(t *testing.T) {
+	clients := client(t).MulticlusterXV1alpha1()
+	for resource, create := range map[string]func(namespace, name string) error{
+		"clusterprofiles": func(namespace, name string) error {
+			_, err := clients.ClusterProfiles(namespace).Create(t.Context(), profile(name, "example"), metav1.CreateOptions{})
+			return err
+		},
+		"placementdecisions": func(namespace, name string) error {
+			_, err := clients.PlacementDecisions(namespace).Create(t.Context(), &v1alpha1.PlacementDecision{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Decisions: []v1alpha1.ClusterDecision{},
+			}, metav1.CreateOptions{})
+			return err
+		},
+	} {
+		t.Run(resource, func(t *testing.T) {
+			ns := limited(t, corev1.ResourceName("count/"+resource+".multicluster.x-k8s.io"), "1")
+			expect.NoError(t, create(ns, "one"))
+			if err := create(ns, "two"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+				t.Errorf("second object: %v, want a refusal", err)
+			}
+		})
 	}
 }

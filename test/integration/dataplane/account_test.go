@@ -388,6 +388,8 @@ func TestAccountMayWriteItsOwnObjects(t *testing.T) {
 		"renew a peer credential":       create(core.Secrets(installation.Namespace), renewedCredential("east")),
 		"take a replica out of service": intruder.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"count an export":               intruder.changeQuota(uses("count/serviceexports.multicluster.x-k8s.io")),
+		"count a profile":               intruder.changeQuota(uses("count/clusterprofiles.multicluster.x-k8s.io")),
+		"count a decision":              intruder.changeQuota(uses("count/placementdecisions.multicluster.x-k8s.io")),
 		"report an Event":               create(intruder.EventsV1().Events(ns), intruder.event("mcs-controller")),
 	} {
 		t.Run(what, func(t *testing.T) { expect.NoError(t, write(t.Context())) })
