@@ -19,6 +19,7 @@ import (
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 )
@@ -93,6 +94,48 @@ func TestLeftoversAreDeletedOnTheWordOfTheClusterOnly(t *testing.T) {
 			}
 			if deleted := len(left.Items) == 0; deleted != test.deleted {
 				t.Errorf("deleted %t, want %t", deleted, test.deleted)
+			}
+		})
+	}
+}
+
+// R456: ClusterProfiles and PlacementDecisions are deleted if their namespace does not exist.
+func TestInventoriesOfDeletedNamespacesAreDeleted(t *testing.T) {
+	metadata := metav1.ObjectMeta{Namespace: "shop", Name: "east", UID: "1", CreationTimestamp: at(10)}
+	profile, decision := &multiclusterxv1alpha1.ClusterProfile{ObjectMeta: metadata}, &multiclusterxv1alpha1.PlacementDecision{ObjectMeta: metadata}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: here}}
+	for name, test := range map[string]struct {
+		live []runtime.Object
+		left int
+	}{
+		"gone":          {[]runtime.Object{system}, 0},
+		"kept":          {[]runtime.Object{system, namespace("old", 5)}, 2},
+		"created again": {[]runtime.Object{system, namespace("new", 15)}, 2}, // where they were created is not recorded
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, own := kubernetesfake.NewClientset(test.live...), mcsfake.NewSimpleClientset(profile, decision)
+			ownInformers := mcsinformers.NewSharedInformerFactory(own, 0)
+			c, err := New(host.CoreV1(), informers.NewSharedInformerFactory(kubernetesfake.NewClientset(), 0), own, ownInformers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cached := ownInformers.MulticlusterX().V1alpha1()
+			if err := errors.Join(cached.ClusterProfiles().Informer().GetIndexer().Add(profile), cached.PlacementDecisions().Informer().GetIndexer().Add(decision)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.sync(t.Context(), types.NamespacedName{Name: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			profiles, err := own.MulticlusterXV1alpha1().ClusterProfiles("shop").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			decisions, err := own.MulticlusterXV1alpha1().PlacementDecisions("shop").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := len(profiles.Items) + len(decisions.Items); left != test.left {
+				t.Errorf("%d objects are left, want %d", left, test.left)
 			}
 		})
 	}

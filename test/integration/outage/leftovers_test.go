@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 )
 
@@ -37,7 +38,37 @@ func awaitExports(t *testing.T, namespaces []string, want ...string) {
 	})
 }
 
-// R184, R185: whether mcs-apiserver was running in the meantime or not.
+// createProfile creates a ClusterProfile.
+func createProfile(t *testing.T, namespace string) {
+	t.Helper()
+	expect.Must(west().Clientset.MulticlusterXV1alpha1().ClusterProfiles(namespace).Create(t.Context(), &v1alpha1.ClusterProfile{
+		ObjectMeta: metav1.ObjectMeta{Name: "west"}, Spec: v1alpha1.ClusterProfileSpec{ClusterManager: v1alpha1.ClusterManager{Name: "example"}},
+	}, metav1.CreateOptions{}))(t)
+}
+
+// awaitProfiles waits until exactly these of the namespaces have ClusterProfiles.
+func awaitProfiles(t *testing.T, namespaces []string, want ...string) {
+	t.Helper()
+	expect.Eventually(t, "ClusterProfiles", func(ctx context.Context) error {
+		list, err := west().Clientset.MulticlusterXV1alpha1().ClusterProfiles("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var found []string
+		for _, item := range list.Items {
+			if slices.Contains(namespaces, item.Namespace) {
+				found = append(found, item.Namespace)
+			}
+		}
+		slices.Sort(found)
+		if !slices.Equal(found, want) {
+			return fmt.Errorf("found in %v, want %v", found, want)
+		}
+		return nil
+	})
+}
+
+// R184, R185, R456: whether mcs-apiserver was running in the meantime or not.
 func TestExportsOfNamespacesDeletedWhileDetachedAreDeleted(t *testing.T) {
 	for name, down := range map[string]bool{"running": false, "down": true} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +76,7 @@ func TestExportsOfNamespacesDeletedWhileDetachedAreDeleted(t *testing.T) {
 			for _, ns := range names {
 				createNamespace(t, ns)
 				west().ExportService(t, ns, "web", []string{"10.9.0.1"})
+				createProfile(t, ns)
 			}
 			if down {
 				stop(t)
@@ -61,6 +93,7 @@ func TestExportsOfNamespacesDeletedWhileDetachedAreDeleted(t *testing.T) {
 			}
 			attach(t)
 			awaitExports(t, names, "kept-"+name+"/web")
+			awaitProfiles(t, []string{names[0], names[2]}, names[2]) // the second existed again, perhaps before it was missed
 			// An export of the new namespace is no leftover.
 			west().ExportService(t, names[1], "web", []string{"10.9.0.1"})
 			west().APIServers[0].Kill()
