@@ -41,7 +41,8 @@ certificate of mcs-apiserver, registers its API with the cluster, and creates th
 namespace in which mcs-apiserver stores its objects. It materializes
 every ServiceImport as a derived Service and EndpointSlices for kube-proxy and DNS, and
 reports the state of ServiceExports in conditions and Events. It sets a default
-cluster ID, and renews the peer credentials of the members.`
+cluster ID, renews the peer credentials of the members, and shows the members as
+ClusterProfiles.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {

@@ -23,6 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/dataplane"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/endpointprobe"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/exportstatus"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/inventory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberlease"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberrefusals"
@@ -42,8 +43,9 @@ type materializer struct {
 	// host are caches of the cluster, installed those of the namespace of the
 	// installation, members those of its member Secrets, and renewed those of renewed credentials.
 	host, installed, members, renewed informers.SharedInformerFactory
-	// own are caches of the mcs-apiserver in the same Pod.
-	own mcsinformers.SharedInformerFactory
+	// own are caches of the mcs-apiserver in the same Pod, and ownInstalled those of the namespace
+	// of the installation in it.
+	own, ownInstalled mcsinformers.SharedInformerFactory
 	// outlook is what that mcs-apiserver knows of members.
 	outlook *leadership.Outlook
 }
@@ -79,7 +81,9 @@ func newMaterializer(opts *Options, client kubernetes.Interface, config *rest.Co
 		members:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyMembers, trimmed),
 		renewed:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyRenewed, trimmed),
 		own:       own,
-		outlook:   leadership.NewOutlook(own.ClusterSet().V1alpha1().Members().Lister()),
+		ownInstalled: mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithNamespace(opts.Namespace),
+			mcsinformers.WithTransform(withoutManagedFields)),
+		outlook: leadership.NewOutlook(own.ClusterSet().V1alpha1().Members().Lister()),
 	}, nil
 }
 
@@ -90,7 +94,7 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 		return err
 	}
 	sightings := memberlease.New(m.client.CoordinationV1(), clock.RealClock{}, m.opts.Namespace, m.installed, m.own, candidate.Health.Healthy)
-	factories := []informerFactory{m.host, m.installed, m.members, m.renewed, m.own}
+	factories := []informerFactory{m.host, m.installed, m.members, m.renewed, m.own, m.ownInstalled}
 	for _, factory := range factories {
 		defer factory.Shutdown()
 	}
@@ -149,6 +153,7 @@ func (m *materializer) controllers() ([]controller, error) {
 		statuses,
 		clusterid.New(m.client, m.computed, m.opts.ClusterID, m.own),
 		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets(), m.renewed.Core().V1().Secrets()),
+		inventory.New(m.client.CoreV1(), m.computed, clock.RealClock{}, m.opts.Namespace, m.own, m.ownInstalled),
 		memberrefusals.New(clock.RealClock{}, m.recorder, m.own, m.members.Core().V1().Secrets()),
 		memberstate.New(m.client.CoordinationV1(), clock.RealClock{}, m.recorder, m.opts.Namespace, m.installed, m.own, m.members.Core().V1().Secrets()),
 	}, nil

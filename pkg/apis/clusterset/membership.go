@@ -71,6 +71,9 @@ const (
 	// ReportedStateAnnotation on the Lease of a member is its state that an Event last
 	// reported.
 	ReportedStateAnnotation = GroupName + "/reported-state"
+	// RelayedByAnnotation on the ClusterProfile of a member is the cluster ID of the hub that
+	// relays the member. It is absent if the member is read directly.
+	RelayedByAnnotation = GroupName + "/relayed-by"
 )
 
 // The renewed credential of a member is in a Secret of its own: the member Secret is

@@ -30,6 +30,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
+	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
@@ -200,6 +201,23 @@ func (i *intruder) installationObjects() map[string]attempt {
 		"change the status of a Pod": i.patchPod("of-the-administrator", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"move a Pod of ours":         i.patchPod("ours", `{"status":{"podIPs":[{"ip":"192.0.2.1"}],"podIP":"192.0.2.1"}}`),
 		"mark a Pod as ready":        i.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+		"let Pods of its namespace do anything": func(ctx context.Context) error {
+			_, err := i.CoreV1().Namespaces().Patch(ctx, installation.Namespace, types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`), metav1.PatchOptions{DryRun: dryRun})
+			return err
+		},
+		"show a cluster of another manager": create(i.own.MulticlusterXV1alpha1().ClusterProfiles(installation.Namespace), &multiclusterxv1alpha1.ClusterProfile{
+			ObjectMeta: named("other"), Spec: multiclusterxv1alpha1.ClusterProfileSpec{ClusterManager: multiclusterxv1alpha1.ClusterManager{Name: "other"}},
+		}),
+		"redirect clients of a member": func(ctx context.Context) error {
+			profile, err := west().Clientset.MulticlusterXV1alpha1().ClusterProfiles(installation.Namespace).Get(ctx, "east", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			profile.Status.AccessProviders = []multiclusterxv1alpha1.AccessProvider{{Name: "other", Cluster: multiclusterxv1alpha1.Cluster{Server: "https://192.0.2.1"}}}
+			_, err = i.own.MulticlusterXV1alpha1().ClusterProfiles(installation.Namespace).UpdateStatus(ctx, profile, metav1.UpdateOptions{DryRun: dryRun})
+			return err
+		},
 		// The kube-apiserver itself keeps the owners of a Pod.
 		"label a Pod of ours":    i.patchPod("ours", `{"metadata":{"labels":{"a":"b"}}}`),
 		"annotate a Pod of ours": i.patchPod("ours", `{"metadata":{"annotations":{"a":"b"}}}`),
