@@ -55,6 +55,8 @@ type computation struct {
 	// leftovers is nil while storage is accepted: the namespaces of the exports in it
 	// may not have been restored yet.
 	leftovers *leftovers.Collector
+	// host is the cluster that this server extends.
+	host hostCluster
 	// records are closed after the projection has ended.
 	records *records
 	// storage is closed until the records can be read.
@@ -86,6 +88,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 			options.LabelSelector = sighting.Selector
 		}),
 		accounts: coreinformers.NewServiceAccountInformer(c.client, c.Namespace, 0, cache.Indexers{}),
+		host:     hostCluster{c.client, c.Namespace},
 		records:  &records{options: c.Records},
 		storage:  c.Storage.Gate(),
 	}
@@ -180,6 +183,7 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.running.Go(func() { c.renewed.RunWithContext(ctx) })
 	c.running.Go(func() { c.leases.RunWithContext(ctx) })
 	c.running.Go(func() { c.accounts.RunWithContext(ctx) })
+	c.running.Go(func() { c.host.followVersion(ctx, c.projection.Members().SetKubernetesVersion) })
 	if c.leftovers != nil {
 		c.running.Go(func() { c.leftovers.Run(ctx) })
 	}

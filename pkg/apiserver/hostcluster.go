@@ -5,13 +5,19 @@ package apiserver
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
@@ -38,6 +44,38 @@ func (h hostCluster) UID(ctx context.Context) (types.UID, error) {
 		return "", err
 	}
 	return system.UID, nil
+}
+
+// versionPeriod is the time between two looks at the version of the cluster, which changes
+// while this server is running, and versionTimeout limits one.
+const (
+	versionPeriod  = time.Minute
+	versionTimeout = 10 * time.Second
+)
+
+// followVersion reports the version of Kubernetes until the context is canceled. While it is
+// not known, the last one stays.
+func (h hostCluster) followVersion(ctx context.Context, report func(string)) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		known, err := h.version(ctx)
+		if err != nil {
+			klog.FromContext(ctx).V(1).Info("Failed to get the version of Kubernetes, retrying", "err", err)
+			return
+		}
+		report(known)
+	}, versionPeriod)
+}
+
+func (h hostCluster) version(ctx context.Context) (string, error) {
+	body, err := h.client.Discovery().RESTClient().Get().AbsPath("/version").Timeout(versionTimeout).Do(ctx).Raw()
+	if err != nil {
+		return "", err
+	}
+	var info version.Info
+	if err := json.Unmarshal(body, &info); err != nil {
+		return "", fmt.Errorf("decode the version of Kubernetes: %w", err)
+	}
+	return info.GitVersion, nil
 }
 
 // Marker implements opener.Cluster.

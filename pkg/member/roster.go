@@ -30,6 +30,10 @@ type roster struct {
 	config   *Config
 	identity identity.Cluster
 	local    localCounts
+	// kubernetesVersion and properties are what this cluster tells about itself. The latter are
+	// replaced, never modified.
+	kubernetesVersion string
+	properties        []clusterset.ClusterProperty
 	// entries are replaced, never modified. changed are the names of those that
 	// were replaced since the lock was taken.
 	entries map[string]*clusterset.Member
@@ -278,7 +282,7 @@ func lastSeenLocked(to route.Route[*peer]) time.Time {
 
 func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
 	local := view.Local{
-		Identity: r.identity, Version: r.config.Version, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
+		Identity: r.identity, Version: r.config.Version, KubernetesVersion: r.kubernetesVersion, Properties: r.properties, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
 		Previous: r.ownConditions,
 	}
 	claim := allocation.Claim{Cluster: r.identity.ID, CIDRs: clusterset.SplitList(r.identity.CIDRs)}

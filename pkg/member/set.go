@@ -335,6 +335,26 @@ func (s *Set) SetLocal(exports, endpoints int32) {
 	})()
 }
 
+// SetKubernetesVersion changes the version of Kubernetes that this cluster reports.
+func (s *Set) SetKubernetesVersion(version string) {
+	s.locked(func() {
+		if s.roster.kubernetesVersion != version {
+			s.roster.kubernetesVersion = version
+			s.roster.refreshOwnLocked(s.config.Clock.Now())
+		}
+	})()
+}
+
+// SetProperties changes the ClusterProperties that this cluster reports.
+func (s *Set) SetProperties(properties []clusterset.ClusterProperty) {
+	s.locked(func() {
+		if !slices.Equal(s.roster.properties, properties) {
+			s.roster.properties = properties
+			s.roster.refreshOwnLocked(s.config.Clock.Now())
+		}
+	})()
+}
+
 // ObserveReader records that the cluster with the given ID reads from this one.
 func (s *Set) ObserveReader(id string) {
 	s.locked(func() {

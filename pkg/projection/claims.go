@@ -4,8 +4,10 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +53,7 @@ func (p *Projection) syncClaims(ctx context.Context) error {
 			p.enqueueService(service)
 		}
 	}
+	p.members.SetProperties(reported(claims))
 	current := sets.New[string]()
 	for _, property := range properties(claims) {
 		current.Insert(property.Name)
@@ -132,6 +135,24 @@ func properties(claims []*multiclusterv1.ClusterClaim) []*about.ClusterProperty 
 		property(claim, claim.Name, claim.UID)
 	}
 	return properties
+}
+
+// reported returns the ClusterProperties that other clusters see in the Member of this one:
+// those that fit, sorted by name. The ID and the ClusterSet have fields of their own.
+func reported(claims []*multiclusterv1.ClusterClaim) []clusterset.ClusterProperty {
+	var reported []clusterset.ClusterProperty
+	for _, claim := range claims {
+		property := clusterset.ClusterProperty{Name: claim.Name, Value: claim.Spec.Value}
+		switch claim.Name {
+		case multicluster.ClusterIDClaim, multicluster.ClusterSetClaim, about.ClusterIDProperty:
+		default:
+			if property.Fits() {
+				reported = append(reported, property)
+			}
+		}
+	}
+	slices.SortFunc(reported, func(a, b clusterset.ClusterProperty) int { return cmp.Compare(a.Name, b.Name) })
+	return reported[:min(len(reported), clusterset.MaxProperties)]
 }
 
 // derivedUID returns a UID that is a function of another one.

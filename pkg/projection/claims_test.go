@@ -4,6 +4,9 @@
 package projection
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
@@ -61,5 +66,23 @@ func TestUIDOfTheClusterIDPropertyIsStable(t *testing.T) {
 	other.UID = "another"
 	if uid(one) == "" || uid(one) != uid(one.DeepCopy()) || uid(one) == uid(other) {
 		t.Errorf("the UIDs are %s, %s, %s", uid(one), uid(one.DeepCopy()), uid(other))
+	}
+}
+
+// R461: what other clusters see of the ClusterClaims is limited.
+func TestReportedProperties(t *testing.T) {
+	claims := []*multiclusterv1.ClusterClaim{
+		claim(multicluster.ClusterIDClaim, "a"), claim(multicluster.ClusterSetClaim, "fleet"), claim("b.example.com", "2"), claim("a.example.com", "1"),
+		claim("empty.example.com", ""), claim("long.example.com", strings.Repeat("x", clusterset.MaxPropertyValue+1)),
+	}
+	want := []clusterset.ClusterProperty{{Name: "a.example.com", Value: "1"}, {Name: "b.example.com", Value: "2"}}
+	if got := reported(claims); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for i := range clusterset.MaxProperties {
+		claims = append(claims, claim(fmt.Sprintf("c%d.example.com", i), "3"))
+	}
+	if got := reported(claims); len(got) != clusterset.MaxProperties || got[0] != want[0] {
+		t.Errorf("got %d properties, the first is %v", len(got), got[0])
 	}
 }

@@ -4,6 +4,8 @@
 package clusterset
 
 import (
+	"unicode/utf8"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -258,6 +260,26 @@ const (
 	ReasonResponseTooLarge = "ResponseTooLarge"
 )
 
+// Limits of the ClusterProperties of a Member: other clusters read them every few seconds.
+const (
+	MaxProperties = 16
+	// MaxPropertyName and MaxPropertyValue are in characters, as those of ClusterProfiles.
+	MaxPropertyName  = 253
+	MaxPropertyValue = 1024
+)
+
+// ClusterProperty is a ClusterProperty of a cluster.
+type ClusterProperty struct {
+	Name  string
+	Value string
+}
+
+// Fits reports whether the ClusterProperty is within the limits.
+func (p ClusterProperty) Fits() bool {
+	return p.Name != "" && utf8.RuneCountInString(p.Name) <= MaxPropertyName && p.Value != "" && utf8.RuneCountInString(p.Value) <= MaxPropertyValue &&
+		utf8.ValidString(p.Name) && utf8.ValidString(p.Value)
+}
+
 // MemberStatus describes the observed state of a member.
 type MemberStatus struct {
 	// ClusterID is the cluster ID in the member Secret. For this cluster, the
@@ -271,7 +293,13 @@ type MemberStatus struct {
 	// Version is the version of mcs-apiserver in the cluster. Empty if the cluster
 	// does not report it.
 	Version string
-	State   MemberState
+	// KubernetesVersion is the version of Kubernetes in the cluster. Empty if the cluster
+	// does not report it.
+	KubernetesVersion string
+	// Properties are ClusterProperties of the cluster besides its ID and its ClusterSet, at
+	// most one per name. Set only if the cluster is this one or is read directly.
+	Properties []ClusterProperty
+	State      MemberState
 	// LastSeen is the time of the last successful response to any replica of
 	// mcs-apiserver, or the start of the first replica after all of them were down.
 	LastSeen *metav1.Time

@@ -169,6 +169,34 @@ func TestMembersHaveProfiles(t *testing.T) {
 	}
 }
 
+// R457: what a member reported stays while it is unknown, as after a restart.
+func TestVersionAndPropertiesOfMembersAreShown(t *testing.T) {
+	f := newFixture(t)
+	reported := member("east", clustersetv1alpha1.MemberConnected, "fleet")
+	reported.Status.KubernetesVersion = "v1.36.3"
+	reported.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "east"}, {Name: multicluster.ClusterSetClaim, Value: "other"}}
+	want := []multiclusterxv1alpha1.Property{
+		{Name: "cluster.clusterset.k8s.io", Value: "east"}, {Name: "clusterset.k8s.io", Value: "fleet"}, {Name: "region.example.com", Value: "east"},
+	}
+	withdrawn := member("east", clustersetv1alpha1.MemberConnected, "fleet")
+	withdrawn.Status.KubernetesVersion = "v1.37.0"
+	for _, test := range []struct {
+		name    string
+		entry   *clustersetv1alpha1.Member
+		version string
+		want    []multiclusterxv1alpha1.Property
+	}{
+		{"reported", reported, "v1.36.3", want},
+		{"unknown after a restart", member("east", clustersetv1alpha1.MemberStale, "fleet"), "v1.36.3", want},
+		{"withdrawn", withdrawn, "v1.37.0", want[:2]},
+	} {
+		f.mustSync("east", local("fleet"), test.entry)
+		if status := f.profile("east").Status; status.Version.Kubernetes != test.version || !slices.Equal(status.Properties, test.want) {
+			t.Errorf("%s: got %+v", test.name, status)
+		}
+	}
+}
+
 // R457: what others wrote stays, and what is not theirs is restored.
 func TestForeignFieldsAreKept(t *testing.T) {
 	f := newFixture(t)

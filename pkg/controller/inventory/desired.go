@@ -11,6 +11,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -55,6 +56,9 @@ func desired(entry *clustersetv1alpha1.Member, existing *multiclusterxv1alpha1.C
 		DisplayName:    entry.Status.ClusterID,
 		ClusterManager: multiclusterxv1alpha1.ClusterManager{Name: multicluster.ManagedBy},
 	}
+	if known := entry.Status.KubernetesVersion; known != "" {
+		profile.Status.Version.Kubernetes = known
+	}
 	profile.Status.Properties = properties(entry, profile.Status.Properties)
 	condition := health(entry.Status.State)
 	condition.LastTransitionTime = now
@@ -71,6 +75,19 @@ func properties(entry *clustersetv1alpha1.Member, before []multiclusterxv1alpha1
 	known := []multiclusterxv1alpha1.Property{{Name: about.ClusterIDProperty, Value: entry.Status.ClusterID}}
 	if utf8.RuneCountInString(entry.Status.ClusterSet) <= validation.MaxPropertyValueLength {
 		known = append(known, multiclusterxv1alpha1.Property{Name: multicluster.ClusterSetClaim, Value: entry.Status.ClusterSet})
+	}
+	reported := sets.New(about.ClusterIDProperty, multicluster.ClusterSetClaim)
+	for _, property := range entry.Status.Properties {
+		if !reported.Has(property.Name) {
+			known = append(known, multiclusterxv1alpha1.Property{Name: property.Name, Value: property.Value})
+		}
+	}
+	if entry.Status.KubernetesVersion == "" && len(entry.Status.Path) == 0 { // not read since a restart: keep what was known
+		for _, property := range before {
+			if !reported.Has(property.Name) {
+				known = append(known, property)
+			}
+		}
 	}
 	return known
 }

@@ -29,6 +29,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.ClusterProperty{}.OpenAPIModelName():                       schema_pkg_apis_about_v1beta1_ClusterProperty(ref),
 		v1beta1.ClusterPropertyList{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref),
 		v1beta1.ClusterPropertySpec{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref),
+		v1alpha1.ClusterProperty{}.OpenAPIModelName():                      schema_pkg_apis_clusterset_v1alpha1_ClusterProperty(ref),
 		v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName():                 schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref),
 		v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName():                schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref),
 		v1alpha1.ExportedEndpointSliceList{}.OpenAPIModelName():            schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceList(ref),
@@ -240,6 +241,36 @@ func schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref common.ReferenceCallb
 					},
 				},
 				Required: []string{"value"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_ClusterProperty(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterProperty is a ClusterProperty of a cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the ClusterProperty.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is its value.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "value"},
 			},
 		},
 	}
@@ -933,6 +964,35 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"kubernetesVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kubernetesVersion is the version of Kubernetes in the cluster. Empty if the cluster does not report it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"properties": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "properties are ClusterProperties of the cluster besides its ID and its ClusterSet, the first 16 by name with a value of at most 1024 characters. Set only if the cluster is this one or is read directly.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1alpha1.ClusterProperty{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
 							Description: "state summarizes the connection to the member. The conditions contain the reasons.\n\nPossible enum values:\n - `\"Connected\"` means that the member was seen recently.\n - `\"Connecting\"` means that the member has not been reached yet.\n - `\"Local\"` is the state of this cluster itself.\n - `\"Lost\"` means that the member has not been seen for longer than its TTL, and its endpoints do not answer either or cannot be asked.\n - `\"Refused\"` means that the member is not accepted, because its Secret is invalid or its identity does not match the Secret.\n - `\"Stale\"` means that the member has not been seen recently, or only by another replica of mcs-apiserver. Its exports are unchanged, and so are its endpoints, unless it has been silent for its TTL and they do not answer.\n - `\"Unavailable\"` is like MemberStale, but the Kubernetes API of the member responds: only mcs-apiserver there does not.",
@@ -1116,7 +1176,7 @@ func schema_pkg_apis_clusterset_v1alpha1_MemberStatus(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.ClusterProperty{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -105,6 +106,18 @@ func (e *Entries) add(member *clusterset.Member) {
 // nothing is used: other clusters could not tell which of them the cluster allocates from.
 func CIDRsFit(list []string) bool { return len(list) <= MaxCIDRs && !slices.ContainsFunc(list, long) }
 
+// propertiesFit reports whether a list of ClusterProperties is within the limits.
+func propertiesFit(list []clusterset.ClusterProperty) bool {
+	if len(list) > clusterset.MaxProperties {
+		return false
+	}
+	names := sets.New[string]()
+	for _, property := range list {
+		names.Insert(property.Name)
+	}
+	return names.Len() == len(list) && !slices.ContainsFunc(list, func(p clusterset.ClusterProperty) bool { return !p.Fits() })
+}
+
 func long(text string) bool { return len(text) > maxText }
 
 func notClusterID(text string) bool { return len(validation.IsDNS1123Label(text)) > 0 }
@@ -142,11 +155,17 @@ func limit(member *clusterset.Member) (problems []string) {
 			*at = nil
 		}
 	}
-	if long(status.Version) {
-		problems = append(problems, fmt.Sprintf("status.version has %d bytes, at most %d are allowed: it is not used", len(status.Version), maxText))
-		status.Version = ""
+	for name, version := range map[string]*string{"version": &status.Version, "kubernetesVersion": &status.KubernetesVersion} {
+		if long(*version) {
+			problems = append(problems, fmt.Sprintf("status.%s has %d bytes, at most %d are allowed: it is not used", name, len(*version), maxText))
+			*version = ""
+		}
+		*version = truncate.Message(*version, maxText)
 	}
-	status.Version = truncate.Message(status.Version, maxText)
+	if !propertiesFit(status.Properties) {
+		problems = append(problems, fmt.Sprintf("status.properties has %d items, at most %d short ones with different names are allowed: none is used", len(status.Properties), clusterset.MaxProperties))
+		status.Properties = nil
+	}
 	if status.State == clusterset.MemberLocal {
 		status.Conditions = nil // how the cluster sees itself
 	}

@@ -49,7 +49,7 @@ func Relayed(r Relay, now time.Time) *clusterset.Member {
 	entry := &clusterset.Member{ObjectMeta: metav1.ObjectMeta{Name: r.ClusterID, Labels: map[string]string{managedByLabel: managedBy}}}
 	entry.Status = clusterset.MemberStatus{
 		ClusterID: r.ClusterID, ClusterUID: reported.ClusterUID, ClusterSet: reported.ClusterSet, IDClaimedAt: reported.IDClaimedAt,
-		State: r.State, Path: r.Path, LastSeen: Timestamp(r.LastSeen), TTLSeconds: int32(r.TTL / time.Second), LostPolicy: r.LostPolicy,
+		KubernetesVersion: reported.KubernetesVersion, State: r.State, Path: r.Path, LastSeen: Timestamp(r.LastSeen), TTLSeconds: int32(r.TTL / time.Second), LostPolicy: r.LostPolicy,
 		Exports: r.Exports, Endpoints: r.Endpoints, Synced: reported.Synced && r.Complete && !r.ReachedElsewhere,
 	}
 	if _, err := clustersetip.ParseCIDRs(reported.ClusterSetIPCIDRs); err == nil {

@@ -125,7 +125,9 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	status.Exports, status.Endpoints, status.Synced = p.Exports, p.Endpoints, p.Feed.Complete()
 	status.ClusterSetIPCIDRs = p.AllocationCIDRs
 	if p.Entry != nil {
-		status.ClusterSetIPRanges, status.Version = p.Entry.Status.ClusterSetIPRanges, p.Entry.Status.Version
+		reported := &p.Entry.Status
+		status.ClusterSetIPRanges, status.Version = reported.ClusterSetIPRanges, reported.Version
+		status.KubernetesVersion, status.Properties = reported.KubernetesVersion, reported.Properties
 	}
 	status.Conditions = slices.Clone(p.Previous)
 	setCondition(&status.Conditions, now, accepted(p))
@@ -152,7 +154,10 @@ func Timestamp(at time.Time) *metav1.Time {
 type Local struct {
 	Identity identity.Cluster
 	// Version is that of this program.
-	Version            string
+	Version string
+	// KubernetesVersion and Properties are what this cluster tells about itself.
+	KubernetesVersion  string
+	Properties         []clusterset.ClusterProperty
 	Exports, Endpoints int32
 	// Peers are the IDs of all members, sorted.
 	Peers []string
@@ -178,6 +183,7 @@ func Own(l Local, now time.Time) *clusterset.Member {
 	}}
 	own.Status = clusterset.MemberStatus{
 		ClusterID: self.ID, ClusterUID: self.UID, ClusterSet: self.ClusterSet, IDClaimedAt: Timestamp(self.IDClaimedAt), Version: l.Version,
+		KubernetesVersion: l.KubernetesVersion, Properties: l.Properties,
 		State: clusterset.MemberLocal, Exports: l.Exports, Endpoints: l.Endpoints, Synced: true,
 		Peers: l.Peers, ClusterSetIPCIDRs: l.AllocationCIDRs, ClusterSetIPRanges: l.Ranges, Conditions: slices.Clone(l.Previous),
 	}

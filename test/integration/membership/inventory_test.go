@@ -6,7 +6,9 @@ package membership
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +90,13 @@ func checkProfile(profile *unstructured.Unstructured, clusterSet string) error {
 	if found["cluster.clusterset.k8s.io"] != profile.GetName() || found[multicluster.ClusterSetClaim] != clusterSet {
 		return fmt.Errorf("has properties %v", found)
 	}
+	version, _, err := unstructured.NestedString(profile.Object, "status", "version", "kubernetes")
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(version, "v1.") {
+		return fmt.Errorf("has version %q of Kubernetes", version)
+	}
 	conditions, _, err := unstructured.NestedSlice(profile.Object, "status", "conditions")
 	if err != nil {
 		return err
@@ -106,6 +115,25 @@ func TestMembersAreFoundByTheClusterInventoryAPI(t *testing.T) {
 	awaitProfiles(t, east(), lister, "")
 	join(t, "east", "west", "north")
 	awaitProfiles(t, east(), lister, clusterSet, "east", "north", "west")
+	kubectl(t, "--context", "west", "apply", "-f", manifest(t, "region.example.com", "somewhere")) // R461
+	t.Cleanup(func() {
+		expect.NoError(t, west().Clientset.MulticlusterV1().ClusterClaims().Delete(context.Background(), "region.example.com", metav1.DeleteOptions{}))
+	})
+	expect.Eventually(t, "property of west in east", func(context.Context) error {
+		object, err := lister.Get("west")
+		if err != nil {
+			return err
+		}
+		properties, _, err := unstructured.NestedSlice(object.(*unstructured.Unstructured).Object, "status", "properties")
+		if err != nil {
+			return err
+		}
+		region := map[string]any{"name": "region.example.com", "value": "somewhere"}
+		if !slices.ContainsFunc(properties, func(property any) bool { return reflect.DeepEqual(property, region) }) {
+			return fmt.Errorf("got properties %v", properties)
+		}
+		return nil
+	})
 	kubectl(t, "mcs", "leave", "north", "--from", "east,west")
 	awaitProfiles(t, east(), lister, clusterSet, "east", "west")
 	kubectl(t, "mcs", "leave", "east", "--from", "west")

@@ -276,6 +276,14 @@ const (
 	LostPolicyKeep LostPolicy = "Keep"
 )
 
+// ClusterProperty is a ClusterProperty of a cluster.
+type ClusterProperty struct {
+	// name is the name of the ClusterProperty.
+	Name string `json:"name"`
+	// value is its value.
+	Value string `json:"value"`
+}
+
 // MemberStatus describes the observed state of a member.
 type MemberStatus struct {
 	// clusterID is the cluster ID in the member Secret. For this cluster, the
@@ -293,6 +301,17 @@ type MemberStatus struct {
 	// does not report it.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// kubernetesVersion is the version of Kubernetes in the cluster. Empty if the
+	// cluster does not report it.
+	// +optional
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// properties are ClusterProperties of the cluster besides its ID and its
+	// ClusterSet, the first 16 by name with a value of at most 1024 characters. Set
+	// only if the cluster is this one or is read directly.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Properties []ClusterProperty `json:"properties,omitempty"`
 	// state summarizes the connection to the member. The conditions contain the
 	// reasons.
 	State MemberState `json:"state"`

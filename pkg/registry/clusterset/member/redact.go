@@ -30,6 +30,9 @@ func redact(view peerview.View, object runtime.Object) runtime.Object {
 		return &redacted
 	}
 	redacted.Status.State = stateForPeers(member.Status)
+	if member.Status.State != clusterset.MemberLocal {
+		redacted.Status.Properties = nil // they would be read from a hub for all its members, every few seconds
+	}
 	redacted.Status.Conditions = slices.DeleteFunc(slices.Clone(member.Status.Conditions), func(condition metav1.Condition) bool {
 		return condition.Type == clusterset.MemberEndpointsReachable
 	})

@@ -23,7 +23,7 @@ func fullEntry(id string, state clusterset.MemberState) *clusterset.Member {
 			Name: id, UID: "secret", ResourceVersion: "7", CreationTimestamp: *seen, Labels: map[string]string{"app.kubernetes.io/managed-by": "mcs-apiserver"},
 		},
 		Status: clusterset.MemberStatus{
-			ClusterID: id, ClusterUID: "uid", ClusterSet: "everywhere", Version: "v1.2.3", State: state, LastSeen: seen, TTLSeconds: 60,
+			ClusterID: id, ClusterUID: "uid", ClusterSet: "everywhere", Version: "v1.2.3", KubernetesVersion: "v1.36.0", State: state, LastSeen: seen, TTLSeconds: 60,
 			LostPolicy: clusterset.LostPolicyKeep, Exports: 3, Endpoints: 4, Synced: true, IDClaimedAt: seen,
 			ClusterSetIPCIDRs: []string{"243.1.0.0/16"}, ClusterSetIPRanges: []string{"243.0.0.0/8"}, Peers: []string{"north"}, Path: []string{id},
 			Conditions: []metav1.Condition{{Type: clusterset.MemberReachable, Status: metav1.ConditionFalse, Reason: "Unreachable", Message: "Get https://10.0.0.1:6443"}},
@@ -49,6 +49,10 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 		member.Status.Conditions = append(member.Status.Conditions, metav1.Condition{Type: clusterset.MemberEndpointsReachable, Status: metav1.ConditionTrue, Reason: clusterset.ReasonEndpointsAnswer})
 		return member
 	}
+	withProperties := func(member *clusterset.Member) *clusterset.Member {
+		member.Status.Properties = []clusterset.ClusterProperty{{Name: "region.example.com", Value: "here"}}
+		return member
+	}
 	accepted := clusterset.MemberStatus{ClusterID: "north", ClusterUID: "uid", ClusterSet: "everywhere"}
 	for _, test := range []struct {
 		name    string
@@ -57,6 +61,8 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 		want    *clusterset.Member
 	}{
 		{"this cluster", false, fullEntry("east", clusterset.MemberLocal), withoutMessage(fullEntry("east", clusterset.MemberLocal))},
+		{"properties of this cluster", false, withProperties(fullEntry("east", clusterset.MemberLocal)), withProperties(withoutMessage(fullEntry("east", clusterset.MemberLocal)))},
+		{"properties of a relayed member", true, withProperties(fullEntry("north", clusterset.MemberLost)), withoutMessage(fullEntry("north", clusterset.MemberLost))}, // R461
 		{"the peer itself", false, fullEntry("west", clusterset.MemberStale), only(fullEntry("west", ""), clusterset.MemberStatus{ClusterID: "west", ClusterUID: "uid", ClusterSet: "everywhere"})},
 		{"connected member", false, fullEntry("north", clusterset.MemberConnected), only(fullEntry("north", ""), accepted)},
 		{"lost member", false, fullEntry("north", clusterset.MemberLost), only(fullEntry("north", ""), accepted)},
