@@ -35,6 +35,7 @@ func ValidateClusterProfile(profile *inventory.ClusterProfile) field.ErrorList {
 // ValidateClusterProfileUpdate validates an update of metadata or spec.
 func ValidateClusterProfileUpdate(profile, old *inventory.ClusterProfile) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&profile.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, apivalidation.ValidateImmutableField(profile.Spec.ClusterManager.Name, old.Spec.ClusterManager.Name, field.NewPath("spec", "clusterManager", "name"))...)
 	return append(errs, validateClusterManager(profile)...)
 }
 

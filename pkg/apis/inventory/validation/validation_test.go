@@ -74,14 +74,14 @@ func TestValidateClusterProfile(t *testing.T) {
 	}
 }
 
-// A cluster manager can be renamed, if the label is.
-func TestClusterManagerCanBeRenamed(t *testing.T) {
+// R451: as upstream, a profile does not change its cluster manager, nor its namespace.
+func TestClusterManagerIsImmutable(t *testing.T) {
 	renamed := profile(func(p *inventory.ClusterProfile) {
 		p.Spec.ClusterManager.Name, p.Labels = "new", map[string]string{inventory.ClusterManagerLabel: "new"}
 	})
-	expectErrors(t, ValidateClusterProfileUpdate(renamed, profile(nil)), nil)
+	expectErrors(t, ValidateClusterProfileUpdate(renamed, profile(nil)), []string{"spec.clusterManager.name"})
 	renamed.Namespace = "other"
-	expectErrors(t, ValidateClusterProfileUpdate(renamed, profile(nil)), []string{"metadata.namespace"})
+	expectErrors(t, ValidateClusterProfileUpdate(renamed, profile(nil)), []string{"metadata.namespace", "spec.clusterManager.name"})
 }
 
 // R451
