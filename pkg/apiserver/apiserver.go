@@ -30,6 +30,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/openapi"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterclaim"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/categorized"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterprofile"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/placementdecision"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceexport"
@@ -242,13 +243,13 @@ func (c CompletedConfig) groups(resources []virtualResource, stores map[schema.G
 	if err != nil {
 		return nil, err
 	}
-	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "clusterprofiles", profiles.Profile)
+	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "clusterprofiles", categorized.REST{Store: profiles.Profile})
 	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "clusterprofiles/status", profiles.Status)
 	decisions, err := placementdecision.NewStorage(Scheme, options)
 	if err != nil {
 		return nil, err
 	}
-	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "placementdecisions", decisions)
+	groups.add(multiclusterxv1alpha1.SchemeGroupVersion, "placementdecisions", categorized.REST{Store: decisions})
 	for _, resource := range resources {
 		if err := resource.addStorage(stores[resource.Plural], groups.add); err != nil {
 			return nil, err
