@@ -64,6 +64,9 @@ type Attachment struct {
 	Published []string
 	// Detached is true if mcs-controller must not register the API.
 	Detached bool
+	// NamespaceGone is true if the namespace is being deleted, or does not exist: no ConfigMap
+	// can be created in it, and nothing is left in it that registers the API.
+	NamespaceGone bool
 
 	aggregator  aggregator.Interface
 	definitions metadata.ResourceInterface
@@ -111,6 +114,9 @@ func Observe(ctx context.Context, f *cluster.Factory, name string) (*Attachment,
 		a.Detached, a.Namespace = true, marks.Items[i].Namespace
 	}
 	a.Namespace = cmp.Or(a.Namespace, defaultNamespace)
+	namespace, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, a.Namespace, metav1.GetOptions{})
+	// A user who may not read namespaces may still create the ConfigMap.
+	a.NamespaceGone = cluster.IsObjectNotFound(err) || err == nil && namespace.DeletionTimestamp != nil
 	return a, nil
 }
 

@@ -85,6 +85,12 @@ func (o *options) run(ctx context.Context, name string) error {
 		fmt.Fprintf(o.Streams.Out, "  %s: %s\n", name, printer.Escape(step.description))
 	}
 	fmt.Fprintf(o.Streams.Out, "\n%s", consequences)
+	again := fmt.Sprintf("run `kubectl mcs attach %s`", name)
+	if unmarked(observed) {
+		again = "install mcs-apiserver again"
+		fmt.Fprintf(o.Streams.Out, "\nNamespace %s is being deleted or does not exist, so ConfigMap %s is not created:\n"+
+			"when the Pods in it have ended, nothing registers the API again. If mcs-controller does\nbefore, run detach again.\n", observed.Namespace, observed.Mark())
+	}
 	if o.dryRun {
 		return nil
 	}
@@ -94,12 +100,16 @@ func (o *options) run(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	for _, step := range steps {
-		if err := o.Progress.Run(name+": "+step.description, func() error { return step.do(ctx) }); err != nil {
+	for i, step := range steps {
+		err := o.Progress.Run(name+": "+step.description, func() error { return step.do(ctx) })
+		switch {
+		case err != nil && i == 0:
+			return err // no step was completed
+		case err != nil:
 			return fmt.Errorf("%w\ncompleted steps are not rolled back: run detach again to complete the others", err)
 		}
 	}
-	fmt.Fprintf(o.Streams.Out, "API of mcs-apiserver is detached from the cluster of context %q. To register it again, run `kubectl mcs attach %s`.\n", name, name)
+	fmt.Fprintf(o.Streams.Out, "API of mcs-apiserver is detached from the cluster of context %q. To register it again, %s.\n", name, again)
 	return nil
 }
 
@@ -113,7 +123,7 @@ type step struct {
 // mcs-controller does not restore the APIServices.
 func planned(observed *attachment.Attachment) []step {
 	var steps []step
-	if !observed.Detached {
+	if !observed.Detached && !unmarked(observed) {
 		steps = append(steps, step{"create ConfigMap " + observed.Mark() + ", so that the API is not registered again", observed.SetMark})
 	}
 	if len(observed.Published) > 0 { // or the kube-apiserver would serve them
@@ -123,4 +133,10 @@ func planned(observed *attachment.Attachment) []step {
 		steps = append(steps, step{"delete APIServices " + strings.Join(observed.Registered, ", "), observed.Unregister})
 	}
 	return steps
+}
+
+// unmarked reports whether APIServices and CustomResourceDefinitions are deleted without the
+// mark, because there is no namespace for it, and nothing in it that would restore them.
+func unmarked(observed *attachment.Attachment) bool {
+	return observed.NamespaceGone && !observed.Detached && len(observed.Registered)+len(observed.Published) > 0
 }

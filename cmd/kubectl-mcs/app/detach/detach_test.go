@@ -4,13 +4,16 @@
 package detach_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apiconflict"
 )
 
 const apiServices = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -105,6 +108,48 @@ func TestDetachCanBeRepeated(t *testing.T) {
 	}
 }
 
+// A namespace that is being deleted waits for its APIs, and takes no ConfigMap: nothing is
+// left in it that registers the API again.
+func TestDetachWithoutTheNamespace(t *testing.T) {
+	gone := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}
+	for name, namespace := range map[string]any{
+		"terminating": map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": "mcs-system", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+		"deleted":     gone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			west := commandtest.NewAPIServer(t, "west", registered, func(objects map[string]any) { objects["/api/v1/namespaces/mcs-system"] = namespace })
+			out, _, err := commandtest.Run(t.Context(), "detach", "west", "--yes", "--kubeconfig", commandtest.Kubeconfig(t, map[string]string{"west": west.URL}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"Plan:\n  west: delete APIServices v1.", "Namespace mcs-system is being deleted or does not exist", "To register it again, install mcs-apiserver again."} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing in:\n%s", want, out)
+				}
+			}
+			if diff := cmp.Diff([]string{"DELETE apiservices", "DELETE apiservices"}, west.Written()); diff != "" {
+				t.Errorf("unexpected writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What mcs-controller published is left behind as well.
+func TestDetachOfPublishedDefinitionsWithoutTheNamespace(t *testing.T) {
+	west := commandtest.NewAPIServer(t, "west", func(objects map[string]any) {
+		objects[apiServices] = commandtest.List("apiregistration.k8s.io/v1", "APIService")
+		objects["/api/v1/configmaps"] = commandtest.List("v1", "ConfigMap")
+		objects["/api/v1/namespaces/mcs-system"] = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": "mcs-system", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+		objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] = commandtest.List("apiextensions.k8s.io/v1", "CustomResourceDefinition", map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": apiconflict.PublishedCRDs[0], "labels": apiconflict.RegisteredLabels},
+		})
+	})
+	out, _, err := commandtest.Run(t.Context(), "detach", "west", "--dry-run", "--kubeconfig", commandtest.Kubeconfig(t, map[string]string{"west": west.URL}))
+	if err != nil || !strings.HasPrefix(out, "Plan:\n  west: delete CustomResourceDefinitions "+apiconflict.PublishedCRDs[0]) {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
 func TestFailuresOfDetachSayWhatToDo(t *testing.T) {
 	for write, want := range map[string]string{
 		"POST configmaps":    "detach and attach require permission",
@@ -114,5 +159,8 @@ func TestFailuresOfDetachSayWhatToDo(t *testing.T) {
 		west.Refuse = commandtest.Failing(write)
 		_, _, err := commandtest.Run(t.Context(), "detach", "west", "--yes", "--kubeconfig", commandtest.Kubeconfig(t, map[string]string{"west": west.URL}))
 		expect.Error(t, err, `context "west": permission denied`, want)
+		if completed := write != "POST configmaps"; strings.Contains(err.Error(), "completed steps") != completed {
+			t.Errorf("%s: %v", write, err)
+		}
 	}
 }
