@@ -53,6 +53,9 @@ func (o *options) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if observed.NamespaceGone && len(observed.Registered) == 0 && !observed.Detached {
+		return fmt.Errorf("context %q: mcs-apiserver is not installed: namespace %q is being deleted or does not exist, and no API was detached; to install mcs-apiserver, apply its manifests, and mcs-controller registers the API", name, observed.Namespace)
+	}
 	if observed.Detached {
 		if err := o.Progress.Run(name+": delete ConfigMap "+observed.Mark(), func() error { return observed.RemoveMark(ctx) }); err != nil {
 			return err

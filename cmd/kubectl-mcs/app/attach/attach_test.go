@@ -4,8 +4,11 @@
 package attach_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
@@ -47,4 +50,16 @@ func TestAttachOfAnAttachedClusterChangesNothing(t *testing.T) {
 	if writes := west.Written(); len(writes) > 0 {
 		t.Errorf("unexpected writes: %v", writes)
 	}
+}
+
+func TestAttachWithoutAnInstallation(t *testing.T) {
+	west := commandtest.NewAPIServer(t, "west", func(objects map[string]any) {
+		objects["/apis/apiregistration.k8s.io/v1/apiservices"] = commandtest.List("apiregistration.k8s.io/v1", "APIService")
+		objects["/api/v1/configmaps"] = commandtest.List("v1", "ConfigMap")
+		objects["/api/v1/namespaces/mcs-system"] = metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		}
+	})
+	_, _, err := commandtest.Run(t.Context(), "attach", "west", "--timeout", "1s", "--kubeconfig", commandtest.Kubeconfig(t, map[string]string{"west": west.URL}))
+	expect.Error(t, err, `context "west": mcs-apiserver is not installed: namespace "mcs-system"`)
 }
