@@ -171,8 +171,8 @@ func parsePrefixes(list string) []netip.Prefix {
 
 // unaskable returns a note about the members whose endpoints cannot be asked while they are
 // silent, because no cluster was told where these may be.
-func unaskable(clusterSet string, clusters []Cluster) []string {
-	var members, contexts, flags []string
+func unaskable(clusterSet string, clusters []Cluster, ids map[string]string) []string {
+	var members, contexts, given, flags []string
 	needed := map[string]bool{} // the contexts whose CIDRs are needed
 	for _, peer := range clusters {
 		var contexts []string
@@ -198,8 +198,12 @@ func unaskable(clusterSet string, clusters []Cluster) []string {
 	}
 	for _, c := range clusters {
 		contexts = append(contexts, c.Context)
+		if id := ids[c.Context]; id != "" { // clusters must not join under other IDs
+			given = append(given, fmt.Sprintf("--id %s=%s", c.Context, id))
+		}
+		given = append(given, c.Flags...)
 		if c.Hub {
-			flags = append([]string{"--hub " + c.Context}, flags...)
+			given = append(given, "--hub "+c.Context)
 		}
 		if needed[c.Context] {
 			flags = append(flags, fmt.Sprintf("--allowed-cidrs %s=%s", c.Context, cmp.Or(c.AllowedCIDRs, "CIDR,...")))
@@ -207,5 +211,5 @@ func unaskable(clusterSet string, clusters []Cluster) []string {
 	}
 	return []string{fmt.Sprintf("member Secrets have no %s of %s: while such a member is silent, its endpoints are not asked whether they answer, and all of them are withdrawn after its TTL (60s by default). "+
 		"To change that, run join with the CIDRs of its Pods: `kubectl mcs join --clusterset %s %s %s`",
-		clusterset.MemberSecretAllowedCIDRs, strings.Join(members, ", "), clusterSet, strings.Join(contexts, " "), strings.Join(flags, " "))}
+		clusterset.MemberSecretAllowedCIDRs, strings.Join(members, ", "), clusterSet, strings.Join(contexts, " "), strings.Join(append(given, flags...), " "))}
 }

@@ -53,16 +53,17 @@ func TestAllowedCIDRsAreWrittenIfTheyAreGiven(t *testing.T) {
 	}
 }
 
-// R335: the note says what is missing where, and the command that sets it.
+// R335: the note says what is missing where, and the command that sets it, with all that the user gave.
 func TestMembersThatCannotBeAskedAreNoted(t *testing.T) {
-	plan, err := Join("set", []Cluster{newCluster("east"), newCluster("west", named("w"))}, nil)
+	given := func(c *Cluster) { c.Flags = []string{"--server east=https://10.0.0.1:6443", "--output-dir clusters"} }
+	plan, err := Join("set", []Cluster{newCluster("east", given), newCluster("west", named("west"))}, map[string]string{"west": "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(plan.Notes) != 1 {
 		t.Fatalf("notes are %q", plan.Notes)
 	}
-	for _, want := range []string{"no allowed-cidrs of east (in west), w (in east)", "withdrawn after its TTL", "`kubectl mcs join --clusterset set east west --allowed-cidrs east=CIDR,... --allowed-cidrs west=CIDR,...`"} {
+	for _, want := range []string{"no allowed-cidrs of east (in west), w (in east)", "withdrawn after its TTL", "`kubectl mcs join --clusterset set east west --server east=https://10.0.0.1:6443 --output-dir clusters --id west=w --allowed-cidrs east=CIDR,... --allowed-cidrs west=CIDR,...`"} {
 		if !strings.Contains(plan.Notes[0], want) {
 			t.Errorf("note %q lacks %q", plan.Notes[0], want)
 		}

@@ -81,7 +81,7 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 		}
 	}
 	plan.Warnings = slices.Concat(generated, unnamedMembers(clusters), overlappingPodCIDRs(clusters), outside, warnings, unrecorded)
-	plan.Notes = unaskable(clusterSet, clusters)
+	plan.Notes = unaskable(clusterSet, clusters, ids)
 	return plan, nil
 }
 

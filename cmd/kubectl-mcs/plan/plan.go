@@ -64,6 +64,8 @@ type Cluster struct {
 	AllowedCIDRs string
 	// Hub is true if the user makes the cluster the hub of the others.
 	Hub bool
+	// Flags are all other flags that the user gave, for commands that repeat them.
+	Flags []string
 	// Relaying has the IDs of the clusters that the cluster is the hub of.
 	Relaying map[string]bool
 	// Granted has the IDs of the clusters that have any access to the cluster. The

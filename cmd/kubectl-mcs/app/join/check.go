@@ -29,7 +29,7 @@ func (o *options) checkOnly(ctx context.Context, contexts []string, allowed map[
 	for i := range facts {
 		facts[i].Hub = facts[i].Context == o.hub
 		if cluster := facts[i].Membership; cluster != nil {
-			cluster.Hub, cluster.AllowedCIDRs = facts[i].Hub, strings.Join(allowed[cluster.Context], ",")
+			cluster.Hub, cluster.AllowedCIDRs, cluster.Flags = facts[i].Hub, strings.Join(allowed[cluster.Context], ","), o.given(cluster.Context, i == 0)
 		}
 	}
 	findings := plan.Check(plan.Joining{

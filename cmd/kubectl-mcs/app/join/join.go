@@ -167,7 +167,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	observed := membership.Observed(clusters)
 	for i := range observed {
 		observed[i].AllowedCIDRs = strings.Join(allowed[observed[i].Context], ",")
-		observed[i].Hub = observed[i].Context == o.hub
+		observed[i].Hub, observed[i].Flags = observed[i].Context == o.hub, o.given(observed[i].Context, i == 0)
 	}
 	planned, err := plan.Join(o.clusterSet, observed, o.ids)
 	if err == nil && !o.repoint {
@@ -197,6 +197,18 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	fmt.Fprintf(o.Streams.Out, "All %d clusters are members of ClusterSet %q.\n", len(clusters), o.clusterSet)
 	membership.PrintNotes(o.Factory, planned)
 	return nil
+}
+
+// given returns flags that the user gave for a context, and those for all, once.
+func (o *options) given(context string, first bool) []string {
+	var flags []string
+	if server := o.servers[context]; server != "" {
+		flags = append(flags, fmt.Sprintf("--server %s=%s", context, server))
+	}
+	if first && o.outputDir != "" {
+		flags = append(flags, "--output-dir "+o.outputDir)
+	}
+	return flags
 }
 
 func (o *options) validate(contexts []string) error {
