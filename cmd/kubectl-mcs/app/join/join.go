@@ -192,7 +192,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	if err := execution.Run(ctx, planned.Steps[waits:]); err != nil {
 		return fmt.Errorf("the clusters joined ClusterSet %q, but are not connected yet: %w\n"+
 			"nothing was rolled back: `kubectl mcs status` shows the state of the members; "+
-			"if a cluster is not reachable at the server in its kubeconfig, run join again with --server", o.clusterSet, err)
+			"if a cluster is not reachable at the address that it was given, run join again with the right one, --server CONTEXT=URL, and --repoint", o.clusterSet, err)
 	}
 	fmt.Fprintf(o.Streams.Out, "All %d clusters are members of ClusterSet %q.\n", len(clusters), o.clusterSet)
 	membership.PrintNotes(o.Factory, planned)

@@ -250,6 +250,13 @@ func TestFailedJoinIsRolledBack(t *testing.T) {
 	}
 }
 
+// Members exist by then, and get another address only with --repoint.
+func TestJoinThatDoesNotConnectSaysHowToChangeTheAddress(t *testing.T) {
+	east, west := commandtest.NewAPIServer(t, "east"), commandtest.NewAPIServer(t, "west")
+	_, _, err := commandtest.Run(t.Context(), commandtest.Joining(t, east, west, "--timeout", "100ms")...)
+	expect.Error(t, err, `the clusters joined ClusterSet "production", but are not connected yet`, "run join again with the right one, --server CONTEXT=URL, and --repoint")
+}
+
 // R99: an interrupted join leaves nothing behind.
 func TestInterruptedJoinIsRolledBack(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
