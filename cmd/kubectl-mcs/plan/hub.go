@@ -63,3 +63,14 @@ func relayFor(clusters []Cluster, c Cluster, before string) string {
 	}
 	return strings.Join(ids, ",")
 }
+
+// RelayDelay says that clusters which a hub begins to relay are not shown at once. It is empty
+// if a plan changes nothing of that.
+func RelayDelay(planned Plan) string {
+	for _, step := range planned.Steps {
+		if step.Action == GrantRelay || step.Action == AllowRelay {
+			return "It takes up to 30 seconds until clusters that the hub relays are shown as members: see `kubectl mcs status`."
+		}
+	}
+	return ""
+}

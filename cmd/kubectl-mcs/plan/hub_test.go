@@ -171,6 +171,12 @@ func TestNoteOfHub(t *testing.T) {
 	if len(planned.Notes) != 1 || !strings.Contains(planned.Notes[0], "no allowed-cidrs of east (in west, north), north (in east)") || !strings.Contains(planned.Notes[0], command) {
 		t.Errorf("got notes %q", planned.Notes)
 	}
+	if got := RelayDelay(planned); !strings.Contains(got, "30 seconds") {
+		t.Errorf("got delay %q", got)
+	}
+	if planned, err = Join("production", []Cluster{newCluster("west"), newCluster("east")}, nil); err != nil || RelayDelay(planned) != "" {
+		t.Errorf("got delay %q without a hub, error %v", RelayDelay(planned), err)
+	}
 }
 
 // R424: a cluster that leaves can still be relayed.
@@ -182,5 +188,36 @@ func TestLeaveWithHub(t *testing.T) {
 	const want = `in context "west", hub "east" may relay "north", also another cluster that gets this ID: remove it from relay-for in its member Secret`
 	if len(planned.Warnings) != 1 || planned.Warnings[0] != want {
 		t.Errorf("got warnings %q", planned.Warnings)
+	}
+}
+
+// The other clusters know each other by the hub alone, unless they are members of each other or
+// have another hub.
+func TestLeaveOfHub(t *testing.T) {
+	for name, test := range map[string]struct {
+		west Cluster
+		want string
+	}{
+		"relays two":      {with(member("west", "east"), lets("*"), knows("far", "uid-far"), knows("north", "uid-north")), "relays far, north, and"},
+		"relays one":      {with(member("west", "east"), lets("north, far"), knows("north", "uid-north")), "relays north, and"},
+		"direct":          {with(member("west", "east", "north"), lets("north")), ""},
+		"of no other":     {with(member("west", "east"), lets("*")), ""},
+		"another hub":     {with(member("west", "east", "center"), lets("*"), knows("north", "uid-north"), func(c *Cluster) { m := c.Members["center"]; m.RelayFor = "north"; c.Members["center"] = m }), ""},
+		"not by this one": {with(member("west", "east"), knows("north", "uid-north")), ""},
+	} {
+		planned, err := Leave(member("east", "west"), []Cluster{test.west})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, forgotten, err := Forget("east", Access{}, []Cluster{with(test.west, func(c *Cluster) { c.Connected = nil })})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, planned := range []Plan{planned, forgotten} {
+			got := strings.Join(planned.Warnings, "\n")
+			if test.want == "" && strings.Contains(got, "withdrawn") || !strings.Contains(got, test.want) {
+				t.Errorf("%s: got warnings %q", name, got)
+			}
+		}
 	}
 }

@@ -30,6 +30,7 @@ func Leave(leaving Cluster, peers []Cluster) (Plan, error) {
 	}
 	for _, peer := range peers {
 		plan.dropLeaving(peer, leaving)
+		plan.Warnings = append(plan.Warnings, lostWithHub(peer, leaving.ID)...)
 	}
 	plan.drop(leaving, slices.Sorted(maps.Keys(sets.KeySet(leaving.Members).Union(sets.KeySet(leaving.Granted))))...)
 	remaining := sets.KeySet(leaving.Members).Union(sets.KeySet(leaving.Granted))
@@ -79,6 +80,7 @@ func Forget(name string, access Access, peers []Cluster) (string, Plan, error) {
 			return id, Plan{}, fmt.Errorf("context %q refers to the cluster %q that is leaving: name only the other clusters in --from", peer.Context, id)
 		}
 		plan.drop(peer, id)
+		plan.Warnings = append(plan.Warnings, lostWithHub(peer, id)...)
 	}
 	if len(peers) == 0 {
 		return id, Plan{}, fmt.Errorf("cluster %q can only be removed from other clusters: name their contexts with --from", id)
@@ -125,4 +127,29 @@ func stillRelayed(c Cluster, leaving []string) []string {
 		}
 	}
 	return warnings
+}
+
+// lostWithHub warns about clusters that are known by a hub that leaves, and by no other way.
+func lostWithHub(c Cluster, hub string) []string {
+	var lost []string
+	for _, id := range slices.Sorted(maps.Keys(c.Known)) {
+		if _, direct := c.Members[id]; direct || !c.lets(hub, id) {
+			continue
+		}
+		others := slices.DeleteFunc(slices.Collect(maps.Keys(c.Members)), func(other string) bool { return other == hub || !c.lets(other, id) })
+		if len(others) == 0 {
+			lost = append(lost, id)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in context %q, hub %q relays %s, and what these export is withdrawn when it leaves: to keep it, join the remaining clusters first, with each other or with another hub (kubectl mcs join)",
+		c.Context, hub, strings.Join(lost, ", "))}
+}
+
+// lets reports whether a member may relay a cluster.
+func (c Cluster) lets(member, id string) bool {
+	allowed := clusterset.SplitList(c.Members[member].RelayFor)
+	return id != member && (slices.Contains(allowed, "*") || slices.Contains(allowed, id))
 }

@@ -195,6 +195,9 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 			"if a cluster is not reachable at the address that it was given, run join again with the right one, --server CONTEXT=URL, and --repoint", o.clusterSet, err)
 	}
 	fmt.Fprintf(o.Streams.Out, "All %d clusters are members of ClusterSet %q.\n", len(clusters), o.clusterSet)
+	if delay := plan.RelayDelay(planned); delay != "" {
+		fmt.Fprintln(o.Streams.Out, delay)
+	}
 	membership.PrintNotes(o.Factory, planned)
 	return nil
 }
