@@ -42,6 +42,8 @@ type Finding struct {
 
 	// err is set if a request failed.
 	err error
+	// unserved is true if a Pod does not serve the zone.
+	unserved bool
 }
 
 func (f Finding) String() string {
@@ -105,7 +107,16 @@ func (o *options) findings(ctx context.Context, c *cluster.Cluster) ([]Finding, 
 			return nil, err
 		}
 	}
-	return append(o.configuration(ctx, c, s), o.askPods(ctx, c, s)...), nil
+	pods := o.askPods(ctx, c, s)
+	if !mayHaveServerBlock(s) {
+		pods = slices.DeleteFunc(pods, func(f Finding) bool { return f.unserved }) // which needs no other remedy
+	}
+	return append(o.configuration(ctx, c, s), pods...), nil
+}
+
+// mayHaveServerBlock reports whether CoreDNS is configured to serve the zone, or nobody knows.
+func mayHaveServerBlock(s *coredns.Setup) bool {
+	return s.Misplaced != "" || s.Served != "" || s.Doubt != ""
 }
 
 // configuration checks what CoreDNS is configured to do.
@@ -208,7 +219,7 @@ func (o *options) askPod(ctx context.Context, c *cluster.Cluster, s *coredns.Set
 	case err != nil:
 		return failed(err)
 	case !serves(answer):
-		return Finding{Message: fmt.Sprintf("%s does not serve %s (%s)", prefix, coredns.Zone, codeName(answer.Code)), Remedy: "CoreDNS has not loaded the server block yet, or rejects the Corefile; " + logs}
+		return Finding{Message: fmt.Sprintf("%s does not serve %s (%s)", prefix, coredns.Zone, codeName(answer.Code)), Remedy: "CoreDNS has not loaded the server block yet, or rejects the Corefile; " + logs, unserved: true}
 	}
 	if answer, err = ask("no-such-name.default.svc."+coredns.Zone, dnsmessage.TypeA); err != nil {
 		return failed(err)
