@@ -5,11 +5,13 @@ package member
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -79,6 +81,14 @@ func TestBackdatedExportsAreReported(t *testing.T) {
 	now := w.clock.Now()
 	joined := now.Add(-10 * time.Hour)
 	b := w.join("b", joinedAt(joined))
+	// Prometheus notices an increase only of what it has read before.
+	if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(`
+# HELP mcs_apiserver_member_backdated_exports_total [ALPHA] New exports that claim to be older than their arrival allows, by member.
+# TYPE mcs_apiserver_member_backdated_exports_total counter
+mcs_apiserver_member_backdated_exports_total{cluster="b"} 0
+`), "mcs_apiserver_member_backdated_exports_total"); err != nil {
+		t.Error(err)
+	}
 	w.replace(t, b, exports.Services, since(epoch, "old"))
 	w.replace(t, b, exports.EndpointSlices)
 	w.upsert(t, b, since(now.Add(-time.Minute), "new")) // a change takes a moment

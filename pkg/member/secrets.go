@@ -127,6 +127,9 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 // addLocked adds a peer. Another replica may already have heard from its cluster.
 func (s *Set) addLocked(p *peer) {
 	s.peers[p.spec.Name] = p
+	if p.id != "" {
+		backdatedExports.WithLabelValues(p.id) // 0, so that Prometheus notices the first increase
+	}
 	if !s.sharesIDLocked(p) {
 		s.recorder.Doubt(p.id)
 	}

@@ -51,6 +51,7 @@ func NewFairQueue[K comparable](name string, limit int, source func(K) string) T
 }
 
 func newQueue[K comparable](name string, keys workqueue.TypedInterface[K]) TypedQueue[K] {
+	CountPanics(name)
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{Name: name, Queue: keys})
 	return TypedQueue[K]{name: name, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetry, maxRetry),

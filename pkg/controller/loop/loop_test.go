@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -205,6 +206,26 @@ func TestFailureInTerminatingNamespaceIsNotRetried(t *testing.T) {
 			t.Errorf("%d calls, want 1; log: %s", calls.Load(), log())
 		}
 	})
+}
+
+// Prometheus notices an increase only of what it has read before.
+func TestPanicsAreCountedFromTheStart(t *testing.T) {
+	NewQueue("quiet").ShutDown()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "mcs_controller_reconcile_panics_total" && metric.GetLabel()[0].GetValue() == "quiet" {
+				if count := metric.GetCounter().GetValue(); count != 0 {
+					t.Errorf("counted %v panics", count)
+				}
+				return
+			}
+		}
+	}
+	t.Error("there is no metric before the first panic")
 }
 
 // A panic while one key is reconciled is a failure of that key: the process goes on,

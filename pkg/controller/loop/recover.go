@@ -21,6 +21,13 @@ var panics = metrics.NewCounterVec(&metrics.CounterOpts{
 
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(panics) })
 
+// CountPanics makes the number of panics of a controller a metric from the start: an increase
+// from nothing to one is none to Prometheus. [NewQueue] and [NewFairQueue] do so.
+func CountPanics(controller string) {
+	registerMetrics()
+	panics.WithLabelValues(controller)
+}
+
 // Recover calls a function and turns a panic into an error, so that one key cannot
 // end the process. The panic is counted, and logged with the key and its stack.
 // k8s.io/apimachinery/pkg/util/runtime.HandleCrash would panic again by default.

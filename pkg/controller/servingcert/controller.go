@@ -40,6 +40,8 @@ const (
 	// authoritySigningKey is stored with the certificate, so that the certificate can be
 	// renewed without distributing a new CA.
 	authoritySigningKey = "ca.key"
+	// controllerName is that of the controller in metrics and logs.
+	controllerName = "servingcert"
 	// retry is the delay after a failure. A renewal is due months before the expiry.
 	retry = 5 * time.Second
 )
@@ -73,6 +75,7 @@ type Controller struct {
 // New returns a controller that writes the serving certificate of a Service to a
 // directory. onAuthority must not block.
 func New(client kubernetes.Interface, namespace, service, dir string, clock clock.WithTicker, onAuthority func(ca []byte)) *Controller {
+	loop.CountPanics(controllerName)
 	return &Controller{
 		client:      client,
 		namespace:   namespace,
@@ -85,14 +88,14 @@ func New(client kubernetes.Interface, namespace, service, dir string, clock cloc
 		}),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemFastSlowRateLimiter[string](retry/10, retry, 5),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "servingcert", Clock: clock}),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: controllerName, Clock: clock}),
 	}
 }
 
 // Run runs the controller until the context is canceled. Every replica runs it, not only
 // the leader.
 func (c *Controller) Run(ctx context.Context) error {
-	logger := klog.LoggerWithName(klog.FromContext(ctx), "servingcert")
+	logger := klog.LoggerWithName(klog.FromContext(ctx), controllerName)
 	ctx = klog.NewContext(ctx, logger)
 	enqueue := func(any) { c.queue.Add(SecretName) }
 	if _, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -114,7 +117,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return nil
 		}
 		var next time.Time
-		err := loop.Recover(ctx, "servingcert", types.NamespacedName{Namespace: c.namespace, Name: key}, func() (err error) {
+		err := loop.Recover(ctx, controllerName, types.NamespacedName{Namespace: c.namespace, Name: key}, func() (err error) {
 			next, err = c.sync(ctx)
 			return err
 		})
