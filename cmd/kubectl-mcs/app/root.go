@@ -83,19 +83,31 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		}
 	}
 	cmd.AddCommand(
-		join.NewCommand(f),
+		withoutNamespace(f, join.NewCommand(f)),
 		invite.NewCommand(f),
-		accept.NewCommand(f),
-		leave.NewCommand(f),
-		expel.NewCommand(f),
+		withoutNamespace(f, accept.NewCommand(f)),
+		withoutNamespace(f, leave.NewCommand(f)),
+		withoutNamespace(f, expel.NewCommand(f)),
 		status.NewCommand(f),
 		export.NewCommand(f),
 		unexport.NewCommand(f),
 		explain.NewCommand(f),
-		detach.NewCommand(f),
-		attach.NewCommand(f),
-		dns.NewCommand(f),
+		withoutNamespace(f, detach.NewCommand(f)),
+		withoutNamespace(f, attach.NewCommand(f)),
+		withoutNamespace(f, dns.NewCommand(f)),
 		version.NewCommand(f),
 	)
+	return cmd
+}
+
+// withoutNamespace makes a command that changes clusters, and its subcommands, refuse a namespace,
+// which would have no effect: the command finds the namespaces that it changes.
+func withoutNamespace(f *cluster.Factory, cmd *cobra.Command) *cobra.Command {
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if f.Changed("namespace") {
+			return fmt.Errorf("--namespace has no effect on %s, which finds where mcs-apiserver or CoreDNS is installed: remove it", cmd.CommandPath())
+		}
+		return nil
+	}
 	return cmd
 }

@@ -46,6 +46,9 @@ accept. The invited cluster replaces the token in it by another one at first con
 is not written anywhere but to that cluster. Invite again if it expired: existing service
 accounts are kept.
 
+If mcs-apiserver is installed in another namespace in the invited cluster than in this one,
+name that with --namespace: it is the namespace of the Secret in the invitation.
+
 The token is valid for --duration at most, also after first contact. Until it expires, anyone
 who has the invitation reads what the invited cluster reads, and can request further tokens:
 only deleting the service account ends that. So keep the invitation secret, and its
