@@ -511,6 +511,10 @@ func TestForgetPlan(t *testing.T) {
 			want: []string{"east RevokeAccess north"},
 		},
 		{
+			name: "invitation that was not accepted", forget: "north", peers: []Cluster{newCluster("east", in("production"), grants("north"))}, wantID: "north",
+			want: []string{"east RevokeAccess north"},
+		},
+		{
 			name: "context whose name is not the cluster ID", forget: "ctx", access: accessOf("north"), peers: []Cluster{member("east", "north")}, wantID: "north",
 			want: []string{"east RemoveMembers north", "east RevokeAccess north"},
 		},

@@ -52,7 +52,9 @@ name that with --namespace: it is the namespace of the Secret in the invitation.
 The token is valid for --duration at most, also after first contact. Until it expires, anyone
 who has the invitation reads what the invited cluster reads, and can request further tokens:
 only deleting the service account ends that. So keep the invitation secret, and its
---duration short.`
+--duration short. To withdraw an invitation that was not accepted, with all tokens that were
+requested with it, run kubectl mcs leave --id CLUSTER_ID --from CONTEXT with the ID of the
+invited cluster and the context of this one.`
 
 const example = `  # Found ClusterSet production in the cluster of context east, and invite west
   kubectl mcs invite west --context east --clusterset production --allowed-cidrs 10.100.0.0/16 --output-dir .
@@ -160,7 +162,7 @@ func (o *options) run(ctx context.Context, peer string) error {
 	if err != nil {
 		return execution.RollBack(ctx, err)
 	}
-	o.explain(out, file, invitation, own.Namespace)
+	o.explain(out, file, invitation, own)
 	membership.PrintNotes(o.Factory, planned)
 	return nil
 }
@@ -210,7 +212,7 @@ func (o *options) write(file manifest.File) error {
 }
 
 // explain says what was written, for how long it is valid, and what to do with it.
-func (o *options) explain(out io.Writer, file manifest.File, invitation plan.Invitation, namespace string) {
+func (o *options) explain(out io.Writer, file manifest.File, invitation plan.Invitation, own *membership.Cluster) {
 	where := "FILE"
 	if o.outputDir != "" {
 		where = file.Path
@@ -219,6 +221,7 @@ func (o *options) explain(out io.Writer, file manifest.File, invitation plan.Inv
 	fmt.Fprintf(out, "Invitation of cluster %s for cluster %s:\n", invitation.ID, invitation.Invited)
 	_ = printer.WriteTable(out, "  ", invitation.Facts())
 	fmt.Fprintf(out, "It contains a credential: send it to the administrators of %s so that nobody else can read or change it. There, run `kubectl mcs accept -f %s`. "+
-		"Until it expires, also after it was accepted, who has it reads what %s reads, and can get further credentials: to end that, delete the service account %s in namespace %s of this cluster.\n",
-		invitation.Invited, where, invitation.Invited, clusterset.PeerAccountName(invitation.Invited), namespace)
+		"Until it expires, also after it was accepted, who has it reads what %s reads, and can get further credentials: to end that, delete the service account %s in namespace %s of this cluster. "+
+		"To withdraw the invitation before it is accepted, run `kubectl mcs leave --id %s --from %s`.\n",
+		invitation.Invited, where, invitation.Invited, clusterset.PeerAccountName(invitation.Invited), own.Namespace, invitation.Invited, own.Context)
 }

@@ -57,6 +57,7 @@ func TestInvitationIsPrinted(t *testing.T) {
 	for _, want := range []string{
 		"✓ east: grant read access to west\n", "✓ east: join ClusterSet \"production\"\n", "Invitation of cluster east for cluster west:\n", "Server:", "https://east.example:6443", "valid until " + invitation.Expires.UTC().Format(time.RFC3339),
 		"It contains a credential", "There, run `kubectl mcs accept -f FILE`.", "Until it expires, also after it was accepted, who has it reads what west reads", "delete the service account peer-west in namespace mcs-system",
+		"To withdraw the invitation before it is accepted, run `kubectl mcs leave --id west --from east`.",
 	} {
 		if !strings.Contains(messages, want) {
 			t.Errorf("messages do not contain %q:\n%s", want, messages)
