@@ -30,8 +30,9 @@ When they have changed in all clusters, the member Secrets are deleted.
 If a step fails in one cluster, the others are changed nevertheless, but the Secrets are
 kept: they are what expels the cluster. Correct the cause, and repeat expel.
 
-Name all other clusters of the ClusterSet after --from. Expel requires cluster-admin
-permissions in all clusters of --from.`
+Name all other clusters of the ClusterSet after --from. Expel prints its plan and carries it
+out without asking for confirmation, as kubectl delete does: --dry-run only prints the plan.
+It requires cluster-admin permissions in all clusters of --from.`
 
 const example = `  # Expel the cluster with the ID north from the ClusterSet of east and west
   kubectl mcs expel north --from east,west

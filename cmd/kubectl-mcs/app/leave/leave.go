@@ -33,8 +33,9 @@ A cluster that no longer exists, or is unreachable, is removed from the clusters
 --from only. Refer to it by its context, or by its cluster ID with --id. A cluster that
 others are still connected to is not removed this way.
 
-Leave can be repeated if a step fails. It requires cluster-admin permissions in all
-clusters.`
+Leave prints its plan and carries it out without asking for confirmation, as kubectl delete
+does: --dry-run only prints the plan. Leave can be repeated if a step fails. It requires
+cluster-admin permissions in all clusters.`
 
 const example = `  # Remove north from the ClusterSet that it forms with east and west
   kubectl mcs leave north --from east,west
