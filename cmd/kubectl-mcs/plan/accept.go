@@ -131,7 +131,7 @@ func (i Invitation) kept(own Cluster, recorded Membership) []string {
 func (i Invitation) checkAddress(own Cluster, namespace string, now time.Time) error {
 	var errs []error
 	if own.ID != i.Invited {
-		errs = append(errs, fmt.Errorf("the invitation is for cluster %q, but the ID of this one is %q: ask for another one", i.Invited, own.ID))
+		errs = append(errs, fmt.Errorf("the invitation is for cluster %q, but the ID of this one is %q: %s", i.Invited, own.ID, i.rename(own)))
 	}
 	if !i.Expires.After(now) {
 		errs = append(errs, fmt.Errorf("the invitation expired at %s, and it is %s: ask for another one", i.Expires.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
@@ -146,6 +146,15 @@ func (i Invitation) checkAddress(own Cluster, namespace string, now time.Time) e
 		errs = append(errs, fmt.Errorf("the invitation is to ClusterSet %q, but this cluster is in ClusterSet %q: run `kubectl mcs leave %s` first", i.ClusterSet(), own.ClusterSet, own.Context))
 	}
 	return errors.Join(errs...)
+}
+
+// rename describes what to do about an invitation for another cluster ID than that of this
+// cluster. An ID that nobody chose is likely not the one that was meant.
+func (i Invitation) rename(own Cluster) string {
+	if !own.GeneratedID || own.ClusterSet != "" || !isName(i.Invited) {
+		return "ask for another one"
+	}
+	return fmt.Sprintf("this ID was generated; to set the other one, run `%s`, and accept the invitation again", setIDCommand(own.Context, i.Invited))
 }
 
 // checkIdentity checks that the cluster ID of the inviting cluster is not that of another one.

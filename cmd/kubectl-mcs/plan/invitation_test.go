@@ -340,6 +340,15 @@ func TestAcceptIsRefused(t *testing.T) {
 		want    []string
 	}{
 		{name: "for another cluster", own: newCluster("north"), want: []string{`the invitation is for cluster "west", but the ID of this one is "north": ask for another one`}},
+		{
+			name: "for a chosen ID", own: newCluster("west", named("uid-west"), func(c *Cluster) { c.GeneratedID = true }),
+			want: []string{`the invitation is for cluster "west", but the ID of this one is "uid-west": this ID was generated; to set the other one, run ` +
+				"`kubectl patch clusterclaim id.k8s.io --context west --type=merge --patch '{\"spec\":{\"value\":\"west\"}}'`, and accept the invitation again"},
+		},
+		{
+			name: "for a chosen ID, too late", own: newCluster("west", in("production"), named("uid-west"), func(c *Cluster) { c.GeneratedID = true }),
+			want: []string{`the invitation is for cluster "west", but the ID of this one is "uid-west": ask for another one`},
+		},
 		{name: "expired", own: newCluster("west"), later: time.Hour, want: []string{"the invitation expired at 2026-03-01T13:00:00Z, and it is 2026-03-01T13:00:00Z: ask for another one"}},
 		{name: "another ClusterSet", own: newCluster("west", in("staging")), want: []string{`the invitation is to ClusterSet "production", but this cluster is in ClusterSet "staging"`}},
 		{name: "itself", own: newCluster("east"), want: []string{`the invitation is of this cluster, "east", itself`}},

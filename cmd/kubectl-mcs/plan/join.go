@@ -105,8 +105,12 @@ func choosing(c Cluster, clusters []Cluster) (first, another string) {
 		flag := fmt.Sprintf("with --id %s=ID", c.Context)
 		return "set one " + flag, "choose one " + flag
 	}
-	return "create the ClusterClaim " + multicluster.ClusterIDClaim,
-		fmt.Sprintf(`choose one with: kubectl patch clusterclaim %s --context %s --type=merge --patch '{"spec":{"value":"ID"}}'`, multicluster.ClusterIDClaim, c.Context)
+	return "create the ClusterClaim " + multicluster.ClusterIDClaim, "choose one with: " + setIDCommand(c.Context, "ID")
+}
+
+// setIDCommand returns the command that sets the ID of a cluster that is not a member of a ClusterSet.
+func setIDCommand(context, id string) string {
+	return fmt.Sprintf(`kubectl patch clusterclaim %s --context %s --type=merge --patch '{"spec":{"value":%q}}'`, multicluster.ClusterIDClaim, context, id)
 }
 
 // checkJoining checks one cluster on its own. The remedy is for one without an ID.
