@@ -196,7 +196,7 @@ func (i Invitation) checkAllocation(own Cluster) error {
 	theirs := parseAll(i.value(clusterset.MemberSecretAllocationCIDRs))
 	if mine, err := clustersetip.ParseCIDRs(own.CIDRs); err == nil {
 		if a, b, overlaps := clustersetip.Overlap(mine, theirs); overlaps {
-			return fmt.Errorf("allocation CIDR %s of this cluster overlaps %s of %s: delete the ClusterClaim %s here, or change the flag --clusterset-ip-cidr; then accept the invitation. `kubectl mcs invite` assigns another one",
+			return fmt.Errorf("allocation CIDR %s of this cluster overlaps %s of %s: delete the ClusterClaim %s here, or change the flag --clusterset-ip-cidr of mcs-apiserver; then accept the invitation. `kubectl mcs invite` assigns another one",
 				a, b, i.ID, multicluster.ClusterSetIPCIDRClaim)
 		}
 	}

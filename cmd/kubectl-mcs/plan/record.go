@@ -35,7 +35,8 @@ func recordCIDRs(clusters []Cluster, assigned []Step) (steps []Step, warnings []
 			unclear[i] = true
 		case overlaps:
 			warnings = append(warnings, fmt.Sprintf("context %q: allocation CIDR %s overlaps that of context %q and is not recorded in member Secrets: "+
-				"assign another one with --clusterset-ip-cidr or ClusterClaim %s, and run join again", peer.Context, own.value, clusters[other].Context, multicluster.ClusterSetIPCIDRClaim))
+				"assign another one with `kubectl --context %s patch clusterclaim %s --type=merge -p '{\"spec\":{\"value\":\"CIDR\"}}'`, or with the flag --clusterset-ip-cidr of mcs-apiserver if it is set there, and run join again",
+				peer.Context, own.value, clusters[other].Context, peer.Context, multicluster.ClusterSetIPCIDRClaim))
 			unclear[i] = true
 		case own.refused:
 			warnings = append(warnings, refusal(clusters, peer, holdings.named[i], peer.final(assigned)))
@@ -114,7 +115,7 @@ func refusal(clusters []Cluster, peer Cluster, recorded *holding, final string) 
 		value = final
 	}
 	return fmt.Sprintf("context %q: cluster %q claims allocation CIDR %s, but member Secrets of other contexts have another one (%s), and its claim is refused there: "+
-		"correct its ClusterClaim %s or its flag --clusterset-ip-cidr, or, if it should have it, correct %s in the Secrets%s",
+		"correct its ClusterClaim %s or the flag --clusterset-ip-cidr of its mcs-apiserver, or, if it should have it, correct %s in the Secrets%s",
 		peer.Context, peer.ID, final, recorded.describe(), multicluster.ClusterSetIPCIDRClaim, clusterset.MemberSecretAllocationCIDRs, corrections(clusters, peer, recorded, value))
 }
 

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,10 +20,14 @@ func TestRecordedCIDRsAreThoseThatMembersAgreeOn(t *testing.T) {
 	// refused is the warning about a claim that is not the recorded one.
 	refused := func(context, claim, recorded string, patches ...string) string {
 		return `context "` + context + `": cluster "` + context + `" claims allocation CIDR ` + claim + ", but member Secrets of other contexts have another one (" + recorded +
-			"), and its claim is refused there: correct its ClusterClaim clusterset-ip-cidr.mcs-apiserver.io or its flag --clusterset-ip-cidr, " +
+			"), and its claim is refused there: correct its ClusterClaim clusterset-ip-cidr.mcs-apiserver.io or the flag --clusterset-ip-cidr of its mcs-apiserver, " +
 			"or, if it should have it, correct allocation-cidrs in the Secrets (" + strings.Join(patches, ", ") + ")"
 	}
-	const advice = " and is not recorded in member Secrets: assign another one with --clusterset-ip-cidr or ClusterClaim clusterset-ip-cidr.mcs-apiserver.io, and run join again"
+	// overlapping is the warning about a claim that overlaps another one.
+	overlapping := func(context, claim, other string) string {
+		return fmt.Sprintf("context %q: allocation CIDR %s overlaps that of context %q and is not recorded in member Secrets: assign another one with `kubectl --context %s patch clusterclaim "+
+			`clusterset-ip-cidr.mcs-apiserver.io --type=merge -p '{"spec":{"value":"CIDR"}}'`+"`, or with the flag --clusterset-ip-cidr of mcs-apiserver if it is set there, and run join again", context, claim, other, context)
+	}
 	for _, test := range []struct {
 		name     string
 		clusters []Cluster
@@ -36,8 +41,8 @@ func TestRecordedCIDRsAreThoseThatMembersAgreeOn(t *testing.T) {
 				with(member("east", "west"), owns("243.1.0.0/16")), with(member("west", "east"), owns("243.1.1.0/24")),
 			},
 			warnings: []string{
-				`context "east": allocation CIDR 243.1.0.0/16 overlaps that of context "west"` + advice,
-				`context "west": allocation CIDR 243.1.1.0/24 overlaps that of context "east"` + advice,
+				overlapping("east", "243.1.0.0/16", "west"),
+				overlapping("west", "243.1.1.0/24", "east"),
 			},
 		},
 		{
@@ -47,7 +52,7 @@ func TestRecordedCIDRsAreThoseThatMembersAgreeOn(t *testing.T) {
 				with(member("mallory", "east", "west"), owns("243.2.0.0/16"), records("east", "243.1.0.0/16")),
 			},
 			want:     []string{"mallory RecordCIDRs 243.2.0.0/16west"},
-			warnings: []string{`context "mallory": allocation CIDR 243.2.0.0/16 overlaps that of context "west"` + advice},
+			warnings: []string{overlapping("mallory", "243.2.0.0/16", "west")},
 		},
 		{
 			name: "a member claims those of another instead of its own", clusters: []Cluster{
@@ -108,7 +113,7 @@ func TestRecordedCIDRsAreThoseThatMembersAgreeOn(t *testing.T) {
 				newCluster("north"),
 			},
 			warnings: []string{
-				`context "mallory": allocation CIDR 243.2.0.0/16 overlaps that of context "west"` + advice,
+				overlapping("mallory", "243.2.0.0/16", "west"),
 				`context "west": member Secrets of other contexts have different allocation CIDRs of cluster "west" (243.2.0.0/16 in east, south; 243.9.0.0/16 in mallory), ` +
 					"and none is recorded in further ones: correct allocation-cidrs in the Secrets that are wrong (" +
 					patch("mallory", "west", "CIDRS") + ", " + patch("east", "west", "CIDRS") + ", " + patch("south", "west", "CIDRS") +

@@ -382,11 +382,11 @@ func allocationFailure(err error, wait time.Duration) Result {
 			exhausted.CIDR, clustersetip.PropagationDelay)
 	case errors.As(err, &exhausted):
 		return Result{Problem: &export.Problem{Reason: "ClusterSetIPExhausted", Message: fmt.Sprintf(
-			"allocation CIDR %s of this cluster is exhausted; assign a larger one (--clusterset-ip-cidr) or withdraw other exports", exhausted.CIDR)}}
+			"allocation CIDR %s of this cluster is exhausted; assign a larger one (ClusterClaim %s, or the flag --clusterset-ip-cidr of mcs-apiserver) or withdraw other exports", exhausted.CIDR, multicluster.ClusterSetIPCIDRClaim)}}
 	}
 	return Result{Problem: &export.Problem{Reason: "NoClusterSetIP", Message: fmt.Sprintf(
-		"%v; add a CIDR of that IP family to the ClusterSet IP range (--clusterset-ip-range) and to the allocation CIDRs of this cluster (--clusterset-ip-cidr), "+
-			"or opt out with annotation %s=false", err, multicluster.UseClusterSetIPAnnotation)}}
+		"%v; add a CIDR of that IP family to the ClusterSet IP range (the flag --clusterset-ip-range of mcs-apiserver in all clusters) and to the allocation CIDRs of this cluster (ClusterClaim %s, or the flag --clusterset-ip-cidr), "+
+			"or opt out with annotation %s=false", err, multicluster.ClusterSetIPCIDRClaim, multicluster.UseClusterSetIPAnnotation)}}
 }
 
 func latest(a, b time.Time) time.Time {

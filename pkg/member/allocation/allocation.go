@@ -214,7 +214,7 @@ func Unassigned(claim Claim, assigned []netip.Prefix) string {
 	}
 	return fmt.Sprintf("cluster %q claims allocation CIDRs %v that its member Secret does not assign to it, and has no allocation CIDR in the view of this cluster: "+
 		"shared ClusterSet IPs of it in the allocation CIDRs of other clusters are not believed, those in no allocation CIDR are; "+
-		"correct its ClusterClaim %s or its flag --clusterset-ip-cidr, or, if it should have them, %s %s in the member Secret",
+		"correct its ClusterClaim %s or the flag --clusterset-ip-cidr of its mcs-apiserver, or, if it should have them, %s %s in the member Secret",
 		claim.Cluster, outside, multicluster.ClusterSetIPCIDRClaim, change, clusterset.MemberSecretAllocationCIDRs)
 }
 
@@ -266,7 +266,8 @@ func describe(claim Claim) string {
 func resolution(claim, winner Claim) string {
 	switch {
 	case !claim.Relayed():
-		return fmt.Sprintf("joined earlier: choose other CIDRs with --clusterset-ip-cidr or ClusterClaim %s", multicluster.ClusterSetIPCIDRClaim)
+		return fmt.Sprintf("joined earlier: choose another CIDR in cluster %q, with `kubectl patch clusterclaim %s --type=merge -p '{\"spec\":{\"value\":\"CIDR\"}}'`, or with the flag --clusterset-ip-cidr of mcs-apiserver if it is set there",
+			claim.Cluster, multicluster.ClusterSetIPCIDRClaim)
 	case !winner.Relayed():
 		return "takes precedence because it is not relayed: " + correction(claim, winner)
 	}

@@ -159,3 +159,17 @@ func TestRefusedClaimSaysWhatIsBelieved(t *testing.T) {
 		}
 	}
 }
+
+// The flag is one of mcs-apiserver, and not of the command that shows the condition.
+func TestAdviceForOverlappingCIDRs(t *testing.T) {
+	own, older := Claim{Cluster: "west", CIDRs: []string{"243.1.0.0/16"}}, Claim{Cluster: "east", CIDRs: []string{"243.1.0.0/16"}}
+	message := Condition(own, Conflict{Lost: &older}, "").Message
+	for _, want := range []string{
+		`choose another CIDR in cluster "west", with ` + "`kubectl patch clusterclaim clusterset-ip-cidr.mcs-apiserver.io --type=merge -p '{\"spec\":{\"value\":\"CIDR\"}}'`",
+		"the flag --clusterset-ip-cidr of mcs-apiserver",
+	} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%q is missing in %q", want, message)
+		}
+	}
+}
