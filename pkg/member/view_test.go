@@ -223,8 +223,8 @@ func TestMutual(t *testing.T) {
 		status                metav1.ConditionStatus
 	}{
 		{"both list each other", "Mutual", "", []string{"a", "c"}, metav1.ConditionTrue},
-		{"the member does not list this cluster", "NotListed", `member does not list this cluster, "a": run kubectl mcs join with this cluster and the member, or create a Secret for this cluster there`, []string{"c"}, metav1.ConditionFalse},
-		{"the member lists an unknown cluster", "ListsOthers", "member lists clusters that are not members here: y, z; run kubectl mcs join with all clusters, or create Secrets for them in this cluster; or, if the member is a hub for them, list them in relay-for of its Secret here, and bind service account peer-a there to ClusterRole mcs-apiserver:relay", []string{"a", "z", "y"}, metav1.ConditionFalse},
+		{"the member does not list this cluster", "NotListed", `member does not list this cluster, "a": run kubectl mcs join with this cluster and the member; or invite the member (kubectl mcs invite b), which accepts; or create a Secret for this cluster there`, []string{"c"}, metav1.ConditionFalse},
+		{"the member lists an unknown cluster", "ListsOthers", "member lists clusters that are not members here: y, z; run kubectl mcs join with all clusters, exchange invitations with them (kubectl mcs invite), or create Secrets for them in this cluster; or, if the member is a hub for them, list them in relay-for of its Secret here, and bind service account peer-a there to ClusterRole mcs-apiserver:relay", []string{"a", "z", "y"}, metav1.ConditionFalse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t, nil)
@@ -247,7 +247,7 @@ func TestUnlistedReaderIsReported(t *testing.T) {
 	for range 2 { // also when it comes back
 		w.ObserveReader("z")
 		w.ObserveReader("y")
-		expectCondition(t, w.Entry("a"), clusterset.MemberMutual, metav1.ConditionFalse, "UnlistedReader", "read by clusters that are not members here: y, z;")
+		expectCondition(t, w.Entry("a"), clusterset.MemberMutual, metav1.ConditionFalse, "UnlistedReader", "read by clusters that are not members here: y, z; let them invite this cluster, and accept (kubectl mcs invite, kubectl mcs accept)")
 		w.clock.Step(readerWindow)
 		w.tick()
 		expectCondition(t, w.Entry("a"), clusterset.MemberMutual, metav1.ConditionTrue, "Mutual", "")

@@ -211,10 +211,11 @@ func Mutual(listing *Listing, accepted bool, entry *clusterset.Member, relayed m
 		condition.Message = fmt.Sprintf("member and this cluster know different clusters by the same ID: %s; give the cluster of each pair that joined last another ID", strings.Join(namesakes, ", "))
 	case !listed:
 		condition.Status, condition.Reason = metav1.ConditionFalse, "NotListed"
-		condition.Message = fmt.Sprintf("member does not list this cluster, %q: run kubectl mcs join with this cluster and the member, or create a Secret for this cluster there", listing.Self.ID)
+		condition.Message = fmt.Sprintf("member does not list this cluster, %q: run kubectl mcs join with this cluster and the member; or invite the member (kubectl mcs invite %s), which accepts; or create a Secret for this cluster there",
+			listing.Self.ID, entry.Status.ClusterID)
 	case len(unknown) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonListsOthers
-		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; run kubectl mcs join with all clusters, or create Secrets for them in this cluster; "+
+		condition.Message = fmt.Sprintf("member lists clusters that are not members here: %s; run kubectl mcs join with all clusters, exchange invitations with them (kubectl mcs invite), or create Secrets for them in this cluster; "+
 			"or, if the member is a hub for them, list them in %s of its Secret here, and bind service account %s there to ClusterRole mcs-apiserver:relay",
 			strings.Join(slices.Compact(unknown), ", "), clusterset.MemberSecretRelayFor, clusterset.PeerAccountName(listing.Self.ID))
 	default:

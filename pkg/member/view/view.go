@@ -190,7 +190,8 @@ func Own(l Local, now time.Time) *clusterset.Member {
 	mutual := metav1.Condition{Type: clusterset.MemberMutual, Status: metav1.ConditionTrue, Reason: "Mutual", Message: "all clusters reading from this one are members"}
 	if len(l.UnlistedReaders) > 0 {
 		mutual.Status, mutual.Reason = metav1.ConditionFalse, "UnlistedReader"
-		mutual.Message = fmt.Sprintf("exports of this cluster are read by clusters that are not members here: %s; create Secrets for them, or revoke their read access", strings.Join(l.UnlistedReaders, ", "))
+		mutual.Message = fmt.Sprintf("exports of this cluster are read by clusters that are not members here: %s; let them invite this cluster, and accept (kubectl mcs invite, kubectl mcs accept), run kubectl mcs join with them, or create Secrets for them; or revoke their read access",
+			strings.Join(l.UnlistedReaders, ", "))
 	}
 	setCondition(&own.Status.Conditions, now, mutual)
 	setOrRemove(&own.Status.Conditions, now, clusterset.MemberClusterSetIP, l.Allocation)
