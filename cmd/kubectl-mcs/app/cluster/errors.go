@@ -34,7 +34,7 @@ const DescribeInstallation = "describe deployments -A -l app.kubernetes.io/name=
 
 const (
 	userPermissions       = "ask for a role with this permission, such as view or edit in the namespace, or view in the whole cluster to read its members"
-	adminPermissions      = "join and leave require cluster-admin permissions, because they change Secrets, service accounts and roles"
+	adminPermissions      = "commands that change the members of a cluster require cluster-admin permissions in it, because they change Secrets, service accounts and roles"
 	mcsServerError        = "mcs-apiserver is installed but not available: `kubectl --context %s " + DescribeInstallation + "` shows its state"
 	kubernetesServerError = "the kube-apiserver failed: try again; `kubectl --context %s get --raw '/readyz?verbose'` shows its state"
 )

@@ -24,8 +24,8 @@ func TestAdviceDependsOnTheRequest(t *testing.T) {
 		err  *apierrors.StatusError
 		want string
 	}{
-		{"/api/v1/namespaces/mcs-system/secrets", forbidden, "join and leave require cluster-admin permissions"},
-		{commandtest.ClusterSetPath + "members", forbidden, "join and leave require cluster-admin permissions"},
+		{"/api/v1/namespaces/mcs-system/secrets", forbidden, "commands that change the members of a cluster require cluster-admin permissions"},
+		{commandtest.ClusterSetPath + "members", forbidden, "commands that change the members of a cluster require cluster-admin permissions"},
 		{"/api/v1/namespaces/mcs-system/secrets", unavailable, "the kube-apiserver failed: try again; `kubectl --context east get --raw '/readyz?verbose'` shows its state"},
 		{"/api/v1/namespaces/kube-system", unavailable, "the kube-apiserver failed"},
 		{"/apis/multicluster.k8s.io/v1/clusterclaims", unavailable, "mcs-apiserver is installed but not available: `kubectl --context east describe deployment"},
