@@ -50,12 +50,13 @@ func (f File) Encode() ([]byte, error) {
 // wrote or encrypted, or because its directory cannot be created, which this does. Commands check before
 // they change clusters.
 func Check(files []File) error {
+	for _, file := range files {
+		if err := os.MkdirAll(filepath.Dir(file.Path), 0o700); err != nil { // likely for all of them
+			return fmt.Errorf("directory %s cannot be created: choose another one with --output-dir, or correct its permissions (%w)", filepath.Dir(file.Path), err)
+		}
+	}
 	var errs []error
 	for _, file := range files {
-		if err := os.MkdirAll(filepath.Dir(file.Path), 0o700); err != nil {
-			errs = append(errs, err)
-			continue
-		}
 		errs = append(errs, file.check())
 	}
 	return errors.Join(errs...)

@@ -179,5 +179,9 @@ func TestDirectoriesThatCannotBeCreatedAreReported(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect.Error(t, Check([]File{claimFile(filepath.Join(file, "east", "claims.yaml"), "one")}), file, "not a directory")
+	err := Check([]File{claimFile(filepath.Join(file, "east", "claims.yaml"), "one"), claimFile(filepath.Join(file, "west", "claims.yaml"), "two")})
+	expect.Error(t, err, file, "not a directory", "choose another one with --output-dir")
+	if count := strings.Count(err.Error(), "not a directory"); count != 1 {
+		t.Errorf("the error is repeated %d times: %v", count, err)
+	}
 }
