@@ -94,7 +94,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	invitation, err := o.read()
 	if err != nil {
-		return fmt.Errorf("--filename %s: not a valid invitation: %w", o.filename, printer.EscapeError(err))
+		return err
 	}
 	name, err := o.CurrentContext()
 	if err != nil {
@@ -162,19 +162,25 @@ func (o *options) read() (plan.Invitation, error) {
 	if o.filename != "-" {
 		file, err := os.Open(o.filename)
 		if err != nil {
-			return plan.Invitation{}, err
+			return plan.Invitation{}, fmt.Errorf("--filename: the invitation cannot be read: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
 	content, err := io.ReadAll(io.LimitReader(in, maxSize+1))
 	if err != nil {
-		return plan.Invitation{}, err
+		return plan.Invitation{}, fmt.Errorf("--filename: the invitation cannot be read: %w", err)
 	}
+	var invitation plan.Invitation
 	if len(content) > maxSize {
-		return plan.Invitation{}, fmt.Errorf("larger than %d bytes", maxSize)
+		err = fmt.Errorf("larger than %d bytes", maxSize)
+	} else {
+		invitation, err = plan.ReadInvitation(content)
 	}
-	return plan.ReadInvitation(content)
+	if err != nil {
+		return plan.Invitation{}, fmt.Errorf("--filename %s: not a valid invitation: %w", o.filename, printer.EscapeError(err))
+	}
+	return invitation, nil
 }
 
 // explain says what is still to be done.

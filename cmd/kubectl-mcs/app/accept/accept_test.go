@@ -129,7 +129,7 @@ func TestInvitationIsRefused(t *testing.T) {
 		{"expired", "", []string{"-f", expired, "--yes"}, []string{"the invitation expired at "}},
 		{"not an invitation", "", []string{"-f", foreign}, []string{"--filename " + foreign + ": not a valid invitation: "}},
 		{"too large", "", []string{"-f", empty}, []string{"larger than 1048576 bytes"}},
-		{"no file", "", []string{"-f", file + ".missing"}, []string{"no such file"}},
+		{"no file", "", []string{"-f", file + ".missing"}, []string{"--filename: the invitation cannot be read: open " + file + ".missing: no such file"}},
 		{"no flag", "", nil, []string{`required flag(s) "filename" not set`}},
 		{"question from standard input", "", []string{"-f", "-", "--timeout", "0s"}, []string{"--filename -: the question whether to trust the cluster cannot be answered from standard input: add --yes", "--timeout 0s: must be greater than zero"}},
 	} {
