@@ -68,8 +68,12 @@ func Invite(clusterSet string, own Cluster, peer string) (Plan, error) {
 // withoutAllowedCIDRs returns a note about an invitation that does not say where Pods are.
 func withoutAllowedCIDRs(own Cluster) string {
 	nodes := ""
-	if len(own.PodCIDRs) > 0 {
-		nodes = fmt.Sprintf(" (its nodes have %s)", strings.Join(own.PodCIDRs[:min(3, len(own.PodCIDRs))], ", "))
+	if cidrs := parsePrefixes(strings.Join(own.PodCIDRs, ",")); len(cidrs) > 0 {
+		var texts []string
+		for _, cidr := range cidrs[:min(3, len(cidrs))] {
+			texts = append(texts, cidr.String()) // nodes may have another notation
+		}
+		nodes = fmt.Sprintf(" (its nodes have %s)", strings.Join(texts, ", "))
 	}
 	return fmt.Sprintf("the invitation has no %s: while %s is silent, its endpoints are not asked whether they answer, and all of them are withdrawn after its TTL (60s by default). "+
 		"To change that, add --allowed-cidrs with the CIDRs of the Pods of all nodes, also of future ones%s", clusterset.MemberSecretAllowedCIDRs, own.ID, nodes)

@@ -109,16 +109,16 @@ func TestInviteIsRefused(t *testing.T) {
 
 // R416, R335: what the invitation lacks is said.
 func TestInviteWithoutAllowedCIDRs(t *testing.T) {
-	own := newCluster("east", in("production"), func(c *Cluster) { c.PodCIDRs = []string{"10.1.0.0/24", "10.1.1.0/24"} })
+	own := newCluster("east", in("production"), func(c *Cluster) { c.PodCIDRs = []string{"10.1.0.0/24", "fd00:100:0:0:0::/80"} })
 	planned, err := Invite("", own, "west")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(planned.Notes) != 1 || !strings.Contains(planned.Notes[0], "add --allowed-cidrs with the CIDRs of the Pods of all nodes, also of future ones (its nodes have 10.1.0.0/24, 10.1.1.0/24)") {
+	if len(planned.Notes) != 1 || !strings.Contains(planned.Notes[0], "add --allowed-cidrs with the CIDRs of the Pods of all nodes, also of future ones (its nodes have 10.1.0.0/24, fd00:100::/80)") {
 		t.Errorf("got notes %q", planned.Notes)
 	}
 	planned, err = Invite("", with(own, allows("10.1.0.0/24")), "west")
-	if err != nil || len(planned.Notes) > 0 || len(planned.Warnings) != 1 || !strings.Contains(planned.Warnings[0], "Pod CIDR 10.1.1.0/24 of its nodes is not in --allowed-cidrs 10.1.0.0/24") {
+	if err != nil || len(planned.Notes) > 0 || len(planned.Warnings) != 1 || !strings.Contains(planned.Warnings[0], "Pod CIDR fd00:100::/80 of its nodes is not in --allowed-cidrs 10.1.0.0/24") {
 		t.Errorf("got %+v, %v", planned, err)
 	}
 }
