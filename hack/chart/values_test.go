@@ -95,6 +95,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"storage: {mode: etcd}":                                     "storage.mode etcd requires the URLs of the etcd in storage.etcd.servers",
 		"storage: {namespace: mcs-system}":                          `storage.namespace "mcs-system" is the namespace of the release`,
 		"storage: {namespace: No_Name}":                             "at '/storage/namespace': 'No_Name' does not match pattern",
+		"storage: {namespace: kube-system}":                         "at '/storage/namespace': 'not' failed",
+		"clusterSetIPRange: [243.0.0.0/33]":                         "at '/clusterSetIPRange/0': '243.0.0.0/33' does not match pattern",
+		"clusterSetIPRange: [243.0.0/8]":                            "at '/clusterSetIPRange/0': '243.0.0/8' does not match pattern",
+		"clusterSetIPRange: ['fd00::/129']":                         "at '/clusterSetIPRange/0': 'fd00::/129' does not match pattern",
+		"image: {registry: 'https://registry.example'}":             "at '/image/registry': 'https://registry.example' does not match pattern",
 		"hostNetwork: yes please":                                   "at '/hostNetwork': got string, want boolean",
 		"ports: {https: 70000}":                                     "at '/ports/https': maximum: got 70,000, want 65,535",
 		"ports: {https: 8443}":                                      "ports.https 8443, ports.health 8081 and ports.metrics 8443 must differ",
@@ -111,6 +116,18 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	} {
 		if _, err := Render(source, "mcs-system", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", values, err, want)
+		}
+	}
+}
+
+// Patterns refuse nothing that is right.
+func TestRightValuesAreNotRefused(t *testing.T) {
+	for _, values := range []string{
+		"clusterSetIPRange: [243.0.0.0/8, 'fd00:243::/48']", "clusterSetIPRange: ['::/0']", "clusterSetIPRange: [10.255.249.0/32, 'FD00::1.2.3.0/120']", "storage: {namespace: default-storage}",
+		"image: {registry: ''}", "image: {registry: registry.example.com/team}", "image: {registry: 'localhost:5000'}", "image: {registry: 'registry.example.com:5000/team/mcs'}", "image: {registry: '[fd00::1]:5000/mcs'}",
+	} {
+		if _, err := Render(source, "mcs-system", values); err != nil {
+			t.Errorf("%s: %v", values, err)
 		}
 	}
 }
