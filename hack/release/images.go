@@ -30,6 +30,9 @@ func (r *release) images(ctx context.Context) error {
 		return err
 	}
 	labels := image.Labels{Version: r.version, Revision: r.revision, Source: source, Licenses: license, Created: r.time}
+	if err := r.checkPush(); err != nil {
+		return err
+	}
 	var built []image.Named
 	for _, name := range servers {
 		named := image.Named{Images: map[string]v1.Image{}}
@@ -50,6 +53,24 @@ func (r *release) images(ctx context.Context) error {
 		return err
 	}
 	return r.publish(ctx, built)
+}
+
+// checkPush checks that images can be pushed, if that is asked for.
+func (r *release) checkPush() error {
+	for _, name := range servers {
+		tag, err := image.Tag(r.prefix, name, r.version)
+		if err != nil {
+			return err
+		}
+		if !r.push {
+			continue
+		}
+		r.say("Checking that %s can be pushed", tag)
+		if err := image.CheckPush(tag); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // image builds the image of a program for one platform.
@@ -81,6 +102,7 @@ func (r *release) build(ctx context.Context, name string, platform v1.Platform, 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, name)
+	r.say("Building %s for %s, which takes minutes if Go has not compiled it for this platform before", name, platform)
 	if err := (program.Builder{Dir: r.root, LDFlags: r.ldflags}).Build(ctx, "./cmd/"+name, platform, file); err != nil {
 		return err
 	}
@@ -120,6 +142,7 @@ func (r *release) title(name, platform string) string {
 }
 
 func (r *release) write(built []image.Named) error {
+	r.say("Packing images")
 	if err := image.WriteLayout(filepath.Join(r.dist, "images"), built); err != nil {
 		return err
 	}
@@ -135,6 +158,7 @@ func (r *release) write(built []image.Named) error {
 func (r *release) publish(ctx context.Context, built []image.Named) error {
 	for _, named := range built {
 		if r.push {
+			r.say("Pushing %s", named.Tag)
 			if err := image.Push(ctx, named); err != nil {
 				return err
 			}

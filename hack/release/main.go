@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/signal"
@@ -38,7 +39,12 @@ type release struct {
 	push   bool
 	// platforms are those of images.
 	platforms []string
+	// progress is where is said what is going on.
+	progress io.Writer
 }
+
+// say says what is going on: a build takes minutes.
+func (r *release) say(format string, args ...any) { fmt.Fprintf(r.progress, format+"\n", args...) }
 
 // parts are the parts of a release by the name of their command.
 var parts = map[string]func(*release, context.Context) error{
@@ -61,7 +67,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	r := &release{}
+	r := &release{progress: os.Stderr}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.root, "root", ".", "directory of the repository")
 	flags.StringVar(&r.dist, "dist", "dist", "directory of the results")

@@ -25,7 +25,7 @@ func newRelease(t *testing.T) *release {
 	if err := os.WriteFile(filepath.Join(dist, thirdParty), []byte("licenses of others"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return &release{root: "../..", dist: dist, version: "v1.2.3", revision: "HEAD", time: time.Unix(1700000000, 0)}
+	return &release{root: "../..", dist: dist, version: "v1.2.3", revision: "HEAD", time: time.Unix(1700000000, 0), progress: t.Output()}
 }
 
 // The rules of Krew for manifests (pkg/index and internal/index/validation of Krew 0.4).
@@ -146,5 +146,29 @@ func TestFlagsAreValidated(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "now")
 	if err := run(t.Context(), []string{dist, "-version=v1.2.3", "checksums"}); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Builds take minutes, so that each of them is announced.
+func TestBuildsAreAnnounced(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "cmd", "hello"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"go.mod": "module example.com/hello\n\ngo 1.26\n", "cmd/hello/main.go": "package main\n\nfunc main() {}\n"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, progress := newRelease(t), &strings.Builder{}
+	r.root, r.progress = root, progress
+	err := r.build(t.Context(), "hello", v1.Platform{OS: "linux", Architecture: "amd64"}, func(string) error {
+		if !strings.HasPrefix(progress.String(), "Building hello for linux/amd64, ") {
+			t.Errorf("said %q", progress)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -294,6 +295,9 @@ func TestImagesArePushedToARegistry(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	for _, image := range build(t, strings.TrimPrefix(server.URL, "http://")+"/team") {
+		if err := CheckPush(image.Tag); err != nil {
+			t.Fatal(err)
+		}
 		if err := Push(t.Context(), image); err != nil {
 			t.Fatal(err)
 		}
@@ -308,6 +312,23 @@ func TestImagesArePushedToARegistry(t *testing.T) {
 		if want, _ := image.Index.Digest(); got != want {
 			t.Errorf("pushed %s, want %s", got, want)
 		}
+	}
+}
+
+// Nothing is built for a registry that refuses it.
+func TestRegistryIsCheckedBefore(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Error(w, "denied", http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	tag, err := Tag(strings.TrimPrefix(server.URL, "http://")+"/team", "hello", "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckPush(tag); err == nil || !strings.Contains(err.Error(), "cannot be pushed to "+tag.Repository.String()) || !strings.Contains(err.Error(), "log in") {
+		t.Errorf("got %v", err)
 	}
 }
 
