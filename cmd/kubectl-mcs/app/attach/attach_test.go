@@ -32,7 +32,7 @@ func TestAttachRemovesTheMark(t *testing.T) {
 
 func TestAttachOfAnAttachedClusterChangesNothing(t *testing.T) {
 	var items []any
-	for _, name := range []string{"v1.multicluster.k8s.io", "v1alpha1.clusterset.mcs-apiserver.io", "v1beta1.multicluster.x-k8s.io"} {
+	for _, name := range []string{"v1.multicluster.k8s.io", "v1alpha1.clusterset.mcs-apiserver.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io"} {
 		items = append(items, map[string]any{
 			"metadata": map[string]string{"name": name}, "spec": map[string]any{"service": map[string]string{"namespace": "mcs-system", "name": "mcs-apiserver"}},
 			"status": map[string]any{"conditions": []map[string]string{{"type": "Available", "status": "True"}}},

@@ -36,7 +36,7 @@ func TestAPIIsAvailableWhenAllItsAPIServicesAre(t *testing.T) {
 }
 
 func TestRequiredAPIServicesAreThoseOfTheClients(t *testing.T) {
-	if want := []string{"v1.multicluster.k8s.io", "v1alpha1.clusterset.mcs-apiserver.io", "v1beta1.multicluster.x-k8s.io"}; !slices.Equal(required(), want) {
+	if want := []string{"v1.multicluster.k8s.io", "v1alpha1.clusterset.mcs-apiserver.io", "v1alpha1.multicluster.x-k8s.io", "v1beta1.multicluster.x-k8s.io"}; !slices.Equal(required(), want) {
 		t.Errorf("got %v, want %v", required(), want)
 	}
 }

@@ -35,7 +35,7 @@ func checkable(cidr string, changes ...func(map[string]any)) func(map[string]any
 		address, _, _ := strings.Cut(cidr, "/")
 		objects["/version"] = map[string]string{"gitVersion": "v1.36.0"}
 		objects[apiServices] = commandtest.List("apiregistration.k8s.io/v1", "APIService",
-			registered("v1.multicluster.k8s.io", "mcs-apiserver"), registered("v1alpha1.clusterset.mcs-apiserver.io", "mcs-apiserver"), registered("v1beta1.multicluster.x-k8s.io", "mcs-apiserver"),
+			registered("v1.multicluster.k8s.io", "mcs-apiserver"), registered("v1alpha1.clusterset.mcs-apiserver.io", "mcs-apiserver"), registered("v1alpha1.multicluster.x-k8s.io", "mcs-apiserver"), registered("v1beta1.multicluster.x-k8s.io", "mcs-apiserver"),
 			registered("v1alpha1.multicluster.x-k8s.io", "mcs-apiserver"))
 		objects[crds] = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "items": []any{}}
 		objects["/api/v1/namespaces/mcs-system/configmaps"] = commandtest.List("v1", "ConfigMap")
