@@ -24,6 +24,7 @@ func AddTo(options *genericoptions.AdmissionOptions) {
 	clusterclaim.Register(options.Plugins)
 	resourcequota.Register(options.Plugins)
 	options.RecommendedPluginOrder = append(slices.Clone(options.RecommendedPluginOrder), clusterclaim.PluginName, resourcequota.PluginName)
+	options.Decorators = append(options.Decorators, admission.DecoratorFunc(exemptOwnDeletions))
 }
 
 type initializer struct {

@@ -41,22 +41,22 @@ type Collector struct {
 
 // resource is a resource that is stored in namespaces.
 type resource struct {
-	kind   string
-	cached cache.SharedIndexInformer
-	delete func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error
+	kind, resourceName string
+	cached             cache.SharedIndexInformer
+	delete             func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error
 }
 
 // storedIn returns all such resources of a server.
 func storedIn(own versioned.Interface, cached mcsinformers.SharedInformerFactory) []resource {
 	v1alpha1, v1beta1 := cached.MulticlusterX().V1alpha1(), cached.MulticlusterX().V1beta1()
 	return []resource{
-		{"ServiceExport", v1beta1.ServiceExports().Informer(), func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error {
+		{"ServiceExport", "serviceexports", v1beta1.ServiceExports().Informer(), func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error {
 			return own.MulticlusterXV1beta1().ServiceExports(object.GetNamespace()).Delete(ctx, object.GetName(), options)
 		}},
-		{"ClusterProfile", v1alpha1.ClusterProfiles().Informer(), func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error {
+		{"ClusterProfile", "clusterprofiles", v1alpha1.ClusterProfiles().Informer(), func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error {
 			return own.MulticlusterXV1alpha1().ClusterProfiles(object.GetNamespace()).Delete(ctx, object.GetName(), options)
 		}},
-		{"PlacementDecision", v1alpha1.PlacementDecisions().Informer(), func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error {
+		{"PlacementDecision", "placementdecisions", v1alpha1.PlacementDecisions().Informer(), func(ctx context.Context, object metav1.Object, options metav1.DeleteOptions) error {
 			return own.MulticlusterXV1alpha1().PlacementDecisions(object.GetNamespace()).Delete(ctx, object.GetName(), options)
 		}},
 	}
@@ -186,7 +186,7 @@ func (c *Collector) leftovers(candidates []leftover, namespace *corev1.Namespace
 func (l leftover) collect(ctx context.Context) error {
 	err := l.delete(ctx, l, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(l.GetUID()))})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case isAbsent(err, l.resourceName, l.GetName()), apierrors.IsConflict(err):
 		return nil // another replica deleted it, and it may even exist again
 	case err != nil:
 		return fmt.Errorf("delete %s %s/%s of a deleted namespace: %w", l.kind, l.GetNamespace(), l.GetName(), err)
@@ -200,7 +200,7 @@ func (l leftover) collect(ctx context.Context) error {
 // kube-apiserver says that this namespace does not exist.
 func (c *Collector) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := c.host.Namespaces().Get(ctx, name, metav1.GetOptions{})
-	if isAbsent(err, name) {
+	if isAbsent(err, "namespaces", name) {
 		return nil, nil //nolint:nilnil // the contract of this function
 	}
 	if err != nil {
@@ -209,15 +209,15 @@ func (c *Collector) namespace(ctx context.Context, name string) (*corev1.Namespa
 	return namespace, nil
 }
 
-// isAbsent reports whether the kube-apiserver says that a namespace does not exist.
-// A 404 that does not name the namespace has another origin, such as a proxy.
-func isAbsent(err error, name string) bool {
+// isAbsent reports whether a server says that an object does not exist. A 404 that does
+// not name the object has another origin, such as a proxy or an admission plugin.
+func isAbsent(err error, resource, name string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return false
 	}
 	details := status.Status().Details
-	return details != nil && details.Kind == "namespaces" && details.Name == name
+	return details != nil && details.Kind == resource && details.Name == name
 }
 
 func (c *Collector) clusterUID(ctx context.Context) (types.UID, error) {

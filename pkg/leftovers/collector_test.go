@@ -4,6 +4,7 @@
 package leftovers
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -41,7 +42,7 @@ func TestOnlyA404OfTheNamespaceIsItsAbsence(t *testing.T) {
 		{"forbidden", apierrors.NewForbidden(namespaces, "shop", nil), false},
 		{"no response", errors.New("connection refused"), false},
 	} {
-		if got := isAbsent(test.err, "shop"); got != test.want {
+		if got := isAbsent(test.err, "namespaces", "shop"); got != test.want {
 			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
 		}
 	}
@@ -138,5 +139,22 @@ func TestInventoriesOfDeletedNamespacesAreDeleted(t *testing.T) {
 				t.Errorf("%d objects are left, want %d", left, test.left)
 			}
 		})
+	}
+}
+
+// A 404 of a deletion that is not about the object is an error, and tried again.
+func TestDeletionThatIsRefusedIsRepeated(t *testing.T) {
+	for name, test := range map[string]struct {
+		refusal error
+		repeat  bool
+	}{
+		"the object is gone":    {apierrors.NewNotFound(multiclusterxv1alpha1.SchemeGroupVersion.WithResource("clusterprofiles").GroupResource(), "east"), false},
+		"the namespace is gone": {apierrors.NewNotFound(namespaces, "shop"), true},
+	} {
+		found := leftover{resource{"ClusterProfile", "clusterprofiles", nil, func(context.Context, metav1.Object, metav1.DeleteOptions) error { return test.refusal }},
+			&multiclusterxv1alpha1.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "east"}}}
+		if err := found.collect(t.Context()); (err != nil) != test.repeat {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
