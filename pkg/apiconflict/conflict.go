@@ -81,7 +81,7 @@ func CRDsServing(ctx context.Context, names metadata.Interface, objects dynamic.
 			return nil, fmt.Errorf("get CustomResourceDefinition %s: %w", item.Name, err)
 		}
 		for _, gv := range groupVersions {
-			if serves(crd, gv) {
+			if Serves(crd, gv) {
 				serving[gv] = append(serving[gv], item.Name)
 			}
 		}
@@ -92,7 +92,8 @@ func CRDsServing(ctx context.Context, names metadata.Interface, objects dynamic.
 	return serving, nil
 }
 
-func serves(crd *unstructured.Unstructured, gv schema.GroupVersion) bool {
+// Serves reports whether a CRD serves a group-version.
+func Serves(crd *unstructured.Unstructured, gv schema.GroupVersion) bool {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	return group == gv.Group && slices.ContainsFunc(versions, func(version any) bool {

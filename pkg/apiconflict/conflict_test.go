@@ -49,7 +49,7 @@ func TestCRDServesItsServedVersions(t *testing.T) {
 		map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v2", "served": false},
 	}}}}
 	for gv, want := range map[schema.GroupVersion]bool{{Group: "a", Version: "v1"}: true, {Group: "a", Version: "v2"}: false, {Group: "a", Version: "v3"}: false, {Group: "b", Version: "v1"}: false} {
-		if got := serves(crd, gv); got != want {
+		if got := Serves(crd, gv); got != want {
 			t.Errorf("%s is served: %t, want %t", gv, got, want)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -107,13 +106,13 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 	if err != nil {
 		return nil, err
 	}
-	var crds []*unstructured.Unstructured
+	registered := registration.Options{TakeOverClusterProperties: opts.TakeOverProps}
 	if opts.PublishCRDs {
-		if crds, err = crd.Definitions(); err != nil {
+		if registered.CRDs, err = crd.Definitions(); err != nil {
 			return nil, err
 		}
 	}
-	registrations := registration.New(clients, opts.Namespace, crds, recorder)
+	registrations := registration.New(clients, opts.Namespace, registered, recorder)
 	tasks := []task{
 		health.Run,
 		registrations.Run,

@@ -35,6 +35,7 @@ type Options struct {
 	APIServer        string
 	ClusterID        string
 	PublishCRDs      bool
+	TakeOverProps    bool
 	HealthAddress    string
 	MetricsAddress   string
 	LeaderElection   componentbaseconfig.LeaderElectionConfiguration
@@ -91,6 +92,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.BoolVar(&o.PublishCRDs, "publish-crds", o.PublishCRDs,
 		"Publish CustomResourceDefinitions of ServiceExports and ServiceImports, for programs that wait for them before they use the API. "+
 			"They are inert: all requests are served by mcs-apiserver. If false, CustomResourceDefinitions that were published are deleted.")
+	flags.BoolVar(&o.TakeOverProps, "take-over-cluster-properties", o.TakeOverProps,
+		"Serve ClusterProperties of about.k8s.io/v1beta1 although a CustomResourceDefinition does, whose objects are hidden then. "+
+			"If false, they are left to the CustomResourceDefinition whenever there is one.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address on which /livez and /readyz are served without TLS.")
 	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress,
 		"Address on which /metrics is served with TLS, to users that the cluster authorizes to get it. "+

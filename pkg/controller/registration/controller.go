@@ -72,7 +72,12 @@ type Controller struct {
 	// crds are published if they are not empty. published are those that exist.
 	crds      []*unstructured.Unstructured
 	published cache.SharedIndexInformer
-	queue     loop.Queue
+	// takeOver is whether ClusterProperties are served although a CRD does.
+	takeOver bool
+	// properties is a trigger only: whether the CRD serves ClusterProperties is read from the
+	// kube-apiserver.
+	properties cache.SharedIndexInformer
+	queue      loop.Queue
 
 	mu      sync.Mutex
 	ca      []byte
@@ -80,9 +85,16 @@ type Controller struct {
 	leading bool
 }
 
-// New returns a controller for the server behind a Service in a namespace. It publishes the
-// CRDs, if there are any.
-func New(clients Clients, namespace string, crds []*unstructured.Unstructured, recorder events.EventRecorder) *Controller {
+// Options are what an administrator decides about the registration.
+type Options struct {
+	// CRDs are published, if there are any.
+	CRDs []*unstructured.Unstructured
+	// TakeOverClusterProperties is whether ClusterProperties are served although a CRD does.
+	TakeOverClusterProperties bool
+}
+
+// New returns a controller for the server behind a Service in a namespace.
+func New(clients Clients, namespace string, options Options, recorder events.EventRecorder) *Controller {
 	informer := aggregatorinformers.NewAPIServiceInformer(clients.Aggregator, 0, cache.Indexers{})
 	return &Controller{
 		clients:  clients,
@@ -93,9 +105,11 @@ func New(clients Clients, namespace string, crds []*unstructured.Unstructured, r
 		marks: coreinformers.NewFilteredConfigMapInformer(clients.Kubernetes, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, clusterset.DetachedConfigMap).String()
 		}),
-		crds:      crds,
-		published: metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
-		queue:     loop.NewQueue("registration"),
+		crds:       options.CRDs,
+		published:  metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
+		takeOver:   options.TakeOverClusterProperties,
+		properties: metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofProperties).Informer(),
+		queue:      loop.NewQueue("registration"),
 	}
 }
 
@@ -146,18 +160,17 @@ func (c *Controller) Run(ctx context.Context) error {
 	})); err != nil {
 		return err
 	}
-	if _, err := c.marks.AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(queueKey) })); err != nil {
-		return err
-	}
-	informers := []cache.SharedIndexInformer{c.informer, c.marks}
+	triggers := []cache.SharedIndexInformer{c.marks, c.properties}
 	if len(c.crds) > 0 {
-		if _, err := c.published.AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(queueKey) })); err != nil {
+		triggers = append(triggers, c.published)
+	}
+	for _, trigger := range triggers {
+		if _, err := trigger.AddEventHandler(loop.OnChange(func(metav1.Object) { c.queue.Add(queueKey) })); err != nil {
 			return err
 		}
-		informers = append(informers, c.published)
 	}
 	var running sync.WaitGroup
-	for _, informer := range informers {
+	for _, informer := range append(triggers, c.informer) {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	loop.Run(ctx, c.queue, 1, []cache.InformerSynced{c.informer.HasSynced}, c.sync)
@@ -203,6 +216,9 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 	if err := c.register(ctx, existing, refused, ca, owner); err != nil {
 		return err
 	}
+	if err := c.giveWay(ctx, existing, refused); err != nil {
+		return err
+	}
 	return c.publish(ctx, existing, owner)
 }
 
@@ -241,10 +257,21 @@ func (c *Controller) withdraw(ctx context.Context, existing map[served]*apiregis
 func (c *Controller) check(ctx context.Context, existing map[served]*apiregistrationv1.APIService) (refused sets.Set[served], registrable bool, err error) {
 	registered := false
 	refused = sets.New[served]()
-	var refusals []string
+	var refusals, notices []string
 	for _, gv := range groupVersions {
 		apiService := existing[gv]
 		registered = registered || isOurs(apiService, c.service)
+		if apiconflict.GivesWay(gv.GroupVersion) {
+			notice, err := c.leftToOthers(ctx, gv, apiService)
+			if err != nil {
+				return nil, false, err
+			}
+			if notice != "" {
+				refused.Insert(gv)
+				notices = append(notices, notice)
+			}
+			continue
+		}
 		if owner := conflict(apiService, c.service); owner != (apiconflict.Owner{}) {
 			crds, err := apiconflict.CRDsServing(ctx, c.clients.Metadata, c.clients.Dynamic, gv.GroupVersion)
 			if err != nil {
@@ -259,7 +286,7 @@ func (c *Controller) check(ctx context.Context, existing map[served]*apiregistra
 			refusals = append(refusals, apiconflict.Refusal(gv.GroupVersion, owner, crds[gv.GroupVersion]))
 		}
 	}
-	c.announce(ctx, registeredState(refusals, registered))
+	c.announce(ctx, registeredState(refusals, notices, registered))
 	return refused, len(refusals) == 0 || registered, nil // an incomplete API is not registered
 }
 
@@ -314,7 +341,13 @@ func (c *Controller) announce(ctx context.Context, now state) {
 		return
 	}
 	logger := klog.FromContext(ctx)
-	logger.Error(nil, "API is not completely registered", "reason", now.event, "message", now.message)
+	eventType := corev1.EventTypeNormal
+	if now.isWarning() {
+		eventType = corev1.EventTypeWarning
+		logger.Error(nil, "API is not completely registered", "reason", now.event, "message", now.message)
+	} else {
+		logger.Info("API is not completely registered", "reason", now.event, "message", now.message)
+	}
 	deployment, err := c.clients.Kubernetes.AppsV1().Deployments(c.service.Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if err != nil {
 		logger.Error(err, "Failed to get the Deployment to record an Event", "deployment", Name, "namespace", c.service.Namespace)
@@ -323,5 +356,5 @@ func (c *Controller) announce(ctx context.Context, now state) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: "apps/v1", Kind: "Deployment", Namespace: deployment.Namespace, Name: deployment.Name, UID: deployment.UID,
 	}
-	c.recorder.Eventf(regarding, nil, corev1.EventTypeWarning, now.event, "Register", "%s", now.message)
+	c.recorder.Eventf(regarding, nil, eventType, now.event, "Register", "%s", now.message)
 }

@@ -34,7 +34,7 @@ func newController(t *testing.T, existing ...runtime.Object) (*Controller, func(
 		Metadata:   metadatafake.NewSimpleMetadataClient(scheme),
 		Dynamic:    dynamicfake.NewSimpleDynamicClient(scheme),
 	}
-	c := New(clients, ourService.Namespace, nil, events.NewFakeRecorder(10))
+	c := New(clients, ourService.Namespace, Options{}, events.NewFakeRecorder(10))
 	t.Cleanup(c.queue.ShutDown)
 	for _, object := range existing {
 		if err := c.informer.GetIndexer().Add(object); err != nil {

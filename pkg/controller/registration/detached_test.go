@@ -65,7 +65,7 @@ func TestDetachedAPIIsWithdrawn(t *testing.T) {
 					return true, nil, errors.New("connection refused")
 				})
 			}
-			c := New(clients, ourService.Namespace, nil, events.NewFakeRecorder(10))
+			c := New(clients, ourService.Namespace, Options{}, events.NewFakeRecorder(10))
 			c.SetAuthority([]byte("ca"))
 			c.setLeading(!test.standby)
 			for _, existing := range test.existing {

@@ -15,6 +15,7 @@ import (
 const (
 	eventRefused  = "RegistrationRefused"
 	eventDetached = "Detached"
+	eventLeft     = "LeftToOthers"
 )
 
 // state is what the controller reports about the registration. The zero value means
@@ -25,6 +26,9 @@ type state struct {
 	// unready makes the Pod unready.
 	unready bool
 }
+
+// isWarning reports whether somebody should do something about it.
+func (s state) isWarning() bool { return s.event != eventLeft }
 
 // probe returns the response to a probe, as text or as an error.
 func (s state) probe() (string, error) {
@@ -37,14 +41,17 @@ func (s state) probe() (string, error) {
 	return "ok", nil
 }
 
-// registeredState reports refusals to register group-versions. Once a part is
-// registered, the remaining conflicts do not count as unready: the registered part would
-// become unavailable.
-func registeredState(refusals []string, registered bool) state {
-	if len(refusals) == 0 {
-		return state{}
+// registeredState reports refusals to register group-versions, or notices about those that are
+// left to others. Once a part is registered, the remaining conflicts do not count as unready:
+// the registered part would become unavailable.
+func registeredState(refusals, notices []string, registered bool) state {
+	switch {
+	case len(refusals) > 0:
+		return state{event: eventRefused, message: strings.Join(refusals, "; "), unready: !registered}
+	case len(notices) > 0:
+		return state{event: eventLeft, message: strings.Join(notices, "; ")}
 	}
-	return state{event: eventRefused, message: strings.Join(refusals, "; "), unready: !registered}
+	return state{}
 }
 
 // detachedState reports that an administrator detached the API. The Pod stays ready, so

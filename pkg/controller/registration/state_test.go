@@ -15,11 +15,12 @@ func TestProbesReportWhyTheAPIIsNotRegistered(t *testing.T) {
 		ready bool
 		want  string
 	}{
-		{"registered", registeredState(nil, true), true, "ok"},
-		{"not registered yet", registeredState(nil, false), true, "ok"},
-		{"refused", registeredState([]string{"CRD a", "CRD b"}, false), false, "registration refused: CRD a; CRD b"},
-		{"partly refused", registeredState([]string{"CRD a"}, true), true, "ok"},
-		{"detached", detachedState("mcs-system"), true, "kubectl mcs attach"}, // R181
+		{"registered", registeredState(nil, nil, true), true, "ok"},
+		{"not registered yet", registeredState(nil, nil, false), true, "ok"},
+		{"refused", registeredState([]string{"CRD a", "CRD b"}, nil, false), false, "registration refused: CRD a; CRD b"},
+		{"partly refused", registeredState([]string{"CRD a"}, nil, true), true, "ok"},
+		{"left to others", registeredState(nil, []string{"CRD a"}, false), true, "ok"}, // R467
+		{"detached", detachedState("mcs-system"), true, "kubectl mcs attach"},          // R181
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text, err := test.state.probe()

@@ -255,6 +255,7 @@ func (a *Attachment) Conflicts(ctx context.Context) (conflicts, hidden []string,
 				refersTo = &types.NamespacedName{Namespace: item.Spec.Service.Namespace, Name: item.Spec.Service.Name}
 			}
 			switch owner := apiconflict.Find(item.Labels, refersTo, ours); {
+			case owner != apiconflict.Owner{} && apiconflict.GivesWay(gv): // which is no conflict
 			case owner != apiconflict.Owner{}:
 				conflicts = append(conflicts, apiconflict.Refusal(gv, owner, crds[gv]))
 			case refersTo != nil:
