@@ -62,9 +62,9 @@ type Key struct {
 // Key returns the key of the object.
 func (o Object) Key() Key { return Key{o.Kind, o.Service.Namespace, o.Name} }
 
-// identifier returns a part of a key. Text that is longer than any valid name is
+// Identifier returns a part of a key. Text that is longer than any valid name is
 // shortened, because keys are kept of objects that are rejected as well.
-func identifier(text string) string {
+func Identifier(text string) string {
 	const longest = 253 // of a DNS subdomain
 	if len(text) <= longest {
 		return text
@@ -78,9 +78,9 @@ func identifier(text string) string {
 func KeyOf(object any) (Key, bool) {
 	switch object := object.(type) {
 	case *clustersetv1alpha1.ExportedService:
-		return Key{Services, identifier(object.Namespace), identifier(object.Name)}, true
+		return Key{Services, Identifier(object.Namespace), Identifier(object.Name)}, true
 	case *clustersetv1alpha1.ExportedEndpointSlice:
-		return Key{EndpointSlices, identifier(object.Namespace), identifier(object.Name)}, true
+		return Key{EndpointSlices, Identifier(object.Namespace), Identifier(object.Name)}, true
 	}
 	return Key{}, false
 }
@@ -109,18 +109,18 @@ func Decode(object any) (Object, error) {
 			return Object{}, err
 		}
 		service.TypeMeta, service.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(service.ObjectMeta)
-		key := types.NamespacedName{Namespace: identifier(service.Namespace), Name: identifier(service.Spec.Service)}
-		return Object{Kind: Services, Cluster: identifier(service.Spec.Cluster), Service: key, Name: identifier(service.Name), Object: service}, nil
+		key := types.NamespacedName{Namespace: Identifier(service.Namespace), Name: Identifier(service.Spec.Service)}
+		return Object{Kind: Services, Cluster: Identifier(service.Spec.Cluster), Service: key, Name: Identifier(service.Name), Object: service}, nil
 	case *clustersetv1alpha1.ExportedEndpointSlice:
 		slice := &clusterset.ExportedEndpointSlice{}
 		if err := clustersetv1alpha1.Convert_v1alpha1_ExportedEndpointSlice_To_clusterset_ExportedEndpointSlice(object, slice, nil); err != nil {
 			return Object{}, err
 		}
 		slice.TypeMeta, slice.ObjectMeta = metav1.TypeMeta{}, EssentialMetadata(slice.ObjectMeta)
-		key := types.NamespacedName{Namespace: identifier(slice.Namespace), Name: identifier(slice.Spec.Service)}
+		key := types.NamespacedName{Namespace: Identifier(slice.Namespace), Name: Identifier(slice.Spec.Service)}
 		slice.Spec.Endpoints = essentialEndpoints(slice.Spec.Endpoints)
 		endpoints := int32(len(slice.Spec.Endpoints)) //nolint:gosec // a response is limited in size
-		return Object{Kind: EndpointSlices, Cluster: identifier(slice.Spec.Cluster), Service: key, Name: identifier(slice.Name), Object: slice, Endpoints: endpoints}, nil
+		return Object{Kind: EndpointSlices, Cluster: Identifier(slice.Spec.Cluster), Service: key, Name: Identifier(slice.Name), Object: slice, Endpoints: endpoints}, nil
 	}
 	return Object{}, fmt.Errorf("unexpected type %T in a feed", object)
 }

@@ -61,8 +61,12 @@ type claimLimit struct {
 }
 
 func (l *claimLimit) check(event watch.Event) (watch.Event, error) {
+	_, ok := event.Object.(*multiclusterv1.ClusterClaim)
 	switch {
-	case event.Type == watch.Bookmark:
+	case event.Type == watch.Error:
+	case !ok || !isEvent(event.Type):
+		return event, unexpected(event)
+	case event.Type == watch.Bookmark && endsList(event.Object):
 		l.known = true
 	case l.known:
 		l.pace()

@@ -89,18 +89,16 @@ func (l *limits) check(event watch.Event) (watch.Event, error) {
 	case watch.Error:
 		_ = l.feed.failed(l.kind, apierrors.FromObject(event.Object)) // the reflector ends the watch
 		return event, nil
-	case watch.Bookmark:
-		metadata, err := meta.Accessor(event.Object)
-		if err == nil && metadata.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-			l.initial = false
-		}
-		return event, nil
 	}
 	key, ok := exports.KeyOf(event.Object)
-	if !ok {
-		return event, nil // the reflector ignores it
+	if !ok || key.Kind != l.kind || !isEvent(event.Type) {
+		return event, l.feed.failed(l.kind, unexpected(event))
 	}
-	if event.Type == watch.Deleted {
+	switch event.Type {
+	case watch.Bookmark:
+		l.initial = l.initial && !endsList(event.Object)
+		return event, nil
+	case watch.Deleted:
 		l.keys.Delete(key)
 		return event, nil
 	}
@@ -117,26 +115,50 @@ func (l *limits) check(event watch.Event) (watch.Event, error) {
 	return event, nil
 }
 
+// isEvent reports whether an event has one of the types that have an object of the member.
+func isEvent(eventType watch.EventType) bool {
+	switch eventType {
+	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+		return true
+	}
+	return false
+}
+
+// unexpected returns the error that ends a watch with an event of another type or object. The
+// reflector would log and ignore it, as often as the member sends it, and if it seemed to end
+// the list, what the reflector keeps would not be counted any more.
+func unexpected(event watch.Event) error {
+	return fmt.Errorf("member sent an unexpected event %.20q with an object %T", event.Type, event.Object)
+}
+
+// endsList reports whether a bookmark ends the list that a watch begins with.
+func endsList(bookmark runtime.Object) bool {
+	metadata, err := meta.Accessor(bookmark)
+	return err == nil && metadata.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+}
+
 // overLimitAnnotation marks the stand-in of an object that does not fit. Its value is
 // the number of endpoints, which the member counts.
 const overLimitAnnotation = "clusterset.mcs-apiserver.io/over-memory-limit"
 
-// standIn returns what identifies an object, without its content.
+// standIn returns what identifies an object, without its content, and without more text than
+// an identifier has.
 func standIn(object runtime.Object) runtime.Object {
 	mark := func(metadata metav1.ObjectMeta, endpoints int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
-			Namespace: metadata.Namespace, Name: metadata.Name, ResourceVersion: metadata.ResourceVersion,
+			Namespace: exports.Identifier(metadata.Namespace), Name: exports.Identifier(metadata.Name), ResourceVersion: exports.Identifier(metadata.ResourceVersion),
 			Annotations: map[string]string{overLimitAnnotation: strconv.Itoa(endpoints)},
 		}
 	}
 	switch object := object.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		return &clustersetv1alpha1.ExportedService{
-			ObjectMeta: mark(object.ObjectMeta, 0), Spec: clustersetv1alpha1.ExportedServiceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
+			ObjectMeta: mark(object.ObjectMeta, 0), Spec: clustersetv1alpha1.ExportedServiceSpec{Cluster: exports.Identifier(object.Spec.Cluster), Service: exports.Identifier(object.Spec.Service)},
 		}
 	case *clustersetv1alpha1.ExportedEndpointSlice:
 		return &clustersetv1alpha1.ExportedEndpointSlice{
-			ObjectMeta: mark(object.ObjectMeta, len(object.Spec.Endpoints)), Spec: clustersetv1alpha1.ExportedEndpointSliceSpec{Cluster: object.Spec.Cluster, Service: object.Spec.Service},
+			ObjectMeta: mark(object.ObjectMeta, len(object.Spec.Endpoints)),
+			Spec:       clustersetv1alpha1.ExportedEndpointSliceSpec{Cluster: exports.Identifier(object.Spec.Cluster), Service: exports.Identifier(object.Spec.Service)},
 		}
 	}
 	return object

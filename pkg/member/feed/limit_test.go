@@ -288,6 +288,51 @@ func TestListIsLimitedInMemory(t *testing.T) {
 	}
 }
 
+// R201: an event that a reflector ignores ends the watch, so that a bookmark with another
+// object does not end the count of what the reflector keeps.
+func TestUnexpectedEventsEndTheWatch(t *testing.T) {
+	ended := metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
+	for name, event := range map[string]watch.Event{
+		"bookmark with another object": {Type: watch.Bookmark, Object: &clustersetv1alpha1.Member{ObjectMeta: ended}},
+		"bookmark of another kind":     {Type: watch.Bookmark, Object: &clustersetv1alpha1.ExportedEndpointSlice{ObjectMeta: ended}},
+		"object of another kind":       {Type: watch.Added, Object: membertest.ExportedSlice("b", "web", "a")},
+		"another object":               {Type: watch.Modified, Object: &clustersetv1alpha1.Member{}},
+		"another type":                 {Type: "OTHER", Object: membertest.ExportedService("b", "web")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink, b := newTestFeed(t)
+			limits := &limits{feed: b, kind: exports.Services, keys: sets.New[exports.Key](), initial: true}
+			if _, err := limits.check(event); err == nil || !limits.initial || len(limits.keys) > 0 {
+				t.Errorf("got %v, with %d objects, everything is known: %t", err, len(limits.keys), !limits.initial)
+			}
+			sink.expectFailure(t, "unexpected event")
+			claims := &claimLimit{pace: func() {}}
+			if _, err := claims.check(event); err == nil || claims.known {
+				t.Errorf("the watch of ClusterClaims: %v, everything is known: %t", err, claims.known)
+			}
+		})
+	}
+}
+
+// R201: what stands in for an object that does not fit is small, whatever the object is like.
+func TestStandInsAreSmall(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	metadata := metav1.ObjectMeta{Namespace: long, Name: long, ResourceVersion: long, UID: "1", Labels: map[string]string{long: long}, Annotations: map[string]string{long: long}}
+	for _, object := range []runtime.Object{
+		&clustersetv1alpha1.ExportedService{ObjectMeta: metadata, Spec: clustersetv1alpha1.ExportedServiceSpec{Cluster: long, Service: long, Path: []string{long}}},
+		&clustersetv1alpha1.ExportedEndpointSlice{ObjectMeta: metadata, Spec: clustersetv1alpha1.ExportedEndpointSliceSpec{Cluster: long, Service: long, Path: []string{long}}},
+	} {
+		small := standIn(object)
+		if size := exports.Footprint(small); size > 4<<10 {
+			t.Errorf("the stand-in of %T takes %d bytes", object, size)
+		}
+		before, _ := exports.KeyOf(object)
+		if after, ok := exports.KeyOf(small); !ok || after != before {
+			t.Errorf("the stand-in of %T has key %.300v, want %.300v", object, after, before)
+		}
+	}
+}
+
 // R201: a list that does not fit into the memory limit ends.
 func TestPagesAreLimitedInMemory(t *testing.T) {
 	sink, b := newTestFeed(t)
@@ -365,7 +410,15 @@ func TestClaimsAreLimited(t *testing.T) {
 		t.Error("the first claims are paced")
 	}
 	limit.events = 0
-	_, _ = limit.check(watch.Event{Type: watch.Bookmark})
+	progress := membertest.ClusterClaim("", "", membertest.Epoch)
+	if _, err := limit.check(watch.Event{Type: watch.Bookmark, Object: progress}); err != nil || limit.known {
+		t.Errorf("a bookmark that does not end the list: %v, everything is known: %t", err, limit.known)
+	}
+	limit.events = 0
+	progress.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	if _, err := limit.check(watch.Event{Type: watch.Bookmark, Object: progress}); err != nil {
+		t.Error(err)
+	}
 	for range 2 * maxClaims {
 		if _, err := limit.check(added); err != nil {
 			t.Fatal(err)
