@@ -12,12 +12,12 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
-// limitAge makes an export take effect no earlier than its cluster joined the
-// ClusterSet: the oldest export takes precedence, and a cluster could otherwise
+// limitAge makes an export take effect no earlier than the member that it was read from
+// joined the ClusterSet: the oldest export takes precedence, and a cluster could otherwise
 // claim any age. It does not modify the export. A time that the cluster reports
 // itself counts if it is later, as after it left and joined again. Relayed exports
-// were limited by the first relay and are passed on unchanged, so that their age is
-// the same in every cluster.
+// were limited by the first relay. Clusters usually join after the hub that relays them, so
+// that their age is the same in every cluster.
 func limitAge(service *clusterset.ExportedService, joinedAt time.Time) *clusterset.ExportedService {
 	since := service.Spec.Since()
 	if !joinedAt.After(since.Time) {

@@ -32,7 +32,8 @@ func TestExportIsNotOlderThanTheMembership(t *testing.T) {
 		{"reported to have taken effect before it was created", "b", later, long, joined, later},
 		{"unknown time of joining", "b", long, joined, time.Time{}, joined},
 		{"unknown time of joining, of an older release", "b", long, time.Time{}, time.Time{}, long},
-		{"relayed", "c", long, long, joined, long},
+		{"relayed", "c", later, later, joined, later},
+		{"relayed, before the hub joined", "c", long, long, joined, joined},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			policy := Policy{Self: "a", Member: "b", Relay: route.Scope{All: true}, JoinedAt: test.joinedAt}

@@ -132,10 +132,7 @@ func (p Policy) restrict(object Object) (Object, *Refusal) {
 	switch content := object.Object.(type) {
 	case *clusterset.ExportedService:
 		content, err = dropForeignIPs(content, p.Ranges)
-		if object.Cluster == p.Member {
-			content = limitAge(content, p.JoinedAt)
-		}
-		object.Object = content
+		object.Object = limitAge(content, p.JoinedAt)
 	case *clusterset.ExportedEndpointSlice:
 		object.Object, err = p.dropUnusableEndpoints(content)
 	}
