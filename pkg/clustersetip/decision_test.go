@@ -4,6 +4,8 @@
 package clustersetip
 
 import (
+	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -135,7 +137,7 @@ func TestDerivedServiceShowsWhatIsServed(t *testing.T) {
 		}), true, []string{"243.1.0.1"}},
 		"headless": {derived(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }), false, nil},
 	} {
-		if got := NewLocal("c", test.derived, nil, at(0)); got.Imported != test.imported || !slices.Equal(got.IPs, test.ips) {
+		if got := NewLocal("c", test.derived, Allocations{}, at(0)); got.Imported != test.imported || !slices.Equal(got.IPs, test.ips) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
@@ -351,5 +353,30 @@ func TestDecisionOfTheFutureIsAwaited(t *testing.T) {
 				t.Errorf("%s: %+v applies after that, want the decision of %s", name, got, cluster)
 			}
 		}
+	}
+}
+
+// R497: an address is found in any of many allocation CIDRs, of both IP families and of any
+// length.
+func TestAddressesAreFoundInManyCIDRs(t *testing.T) {
+	cidrs := map[string][]string{"v6": {"fd00:1::/64", "fd00:2::/112"}, "v4": {"243.1.0.0/16", "243.2.3.0/24", "243.2.4.1/32"}}
+	for i := range 1000 {
+		cidrs[fmt.Sprintf("hub-%d", i)] = []string{fmt.Sprintf("244.%d.%d.0/24", i/256, i%256)}
+	}
+	allocations := NewAllocations(cidrs)
+	for address, want := range map[string]bool{
+		"243.1.255.255": true, "243.2.3.4": true, "243.2.4.1": true, "243.2.4.2": false, "243.2.5.1": false,
+		"fd00:1::ffff": true, "fd00:1:0:1::1": false, "fd00:2::ffff": true, "fd00:2::1:0": false,
+		"244.3.231.9": true, "244.3.232.9": false,
+	} {
+		if got := allocations.allocated(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s is allocated: %t, want %t", address, got, want)
+		}
+		if believed := allocations.Believes(by("other", 0, address)); believed == want {
+			t.Errorf("a decision of another cluster about %s is believed: %t", address, believed)
+		}
+	}
+	if (Allocations{}).allocated(netip.MustParseAddr("243.1.0.1")) {
+		t.Error("an address is allocated although nobody has an allocation CIDR")
 	}
 }

@@ -357,10 +357,13 @@ func (m *model) pool(c *cluster) Pool {
 
 // local returns what a cluster knows about a service besides the exports.
 func (m *model) local(c *cluster, key string) Local {
-	local := Local{Cluster: c.id, Allocations: Allocations{}, Now: m.now}
+	cidrs := map[string][]string{}
 	for _, other := range m.members() {
-		local.Allocations[other.id] = m.pool(other).cidrs
+		for _, cidr := range m.pool(other).cidrs {
+			cidrs[other.id] = append(cidrs[other.id], cidr.String())
+		}
 	}
+	local := Local{Cluster: c.id, Allocations: NewAllocations(cidrs), Now: m.now}
 	if served := c.served[key]; served != nil {
 		local.Imported, local.IPs = true, served.IPs
 	}

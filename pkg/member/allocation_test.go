@@ -179,7 +179,7 @@ func claiming(cidrs ...string) func(*clustersetv1alpha1.MemberStatus) {
 func expectUsable(t *testing.T, w *fixture, cluster, want string) {
 	t.Helper()
 	var usable []string
-	for _, prefix := range w.Allocations()[cluster] {
+	for _, prefix := range w.Allocations().Of(cluster) {
 		usable = append(usable, prefix.String())
 	}
 	if got := strings.Join(usable, ","); got != want {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -35,14 +36,26 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
 
 const (
 	workers = 4
+	// A member that exports the same services can change the conditions of all exports as
+	// often as its own. statusInterval is the minimum time between two writes of a status,
+	// after statusBurst at once.
+	statusInterval = 10 * time.Second
+	statusBurst    = 10
+	// membersInterval is how long to wait for more changes of members: each may concern
+	// everything that has a shared ClusterSet IP.
+	membersInterval = time.Second
 	// byService indexes ExportedServices by the namespace and name of their service.
 	byService = "exportsOfService"
 )
+
+// membersKey stands for a change of members in the queue.
+var membersKey = types.NamespacedName{}
 
 // Controller writes the status of ServiceExports.
 type Controller struct {
@@ -57,6 +70,7 @@ type Controller struct {
 	// exported are the ExportedServices of all clusters.
 	exported  cache.Indexer
 	allocator *ipallocator.Allocator
+	pace      *pace.Limiter[types.NamespacedName]
 }
 
 // New returns a controller. own is the informer factory of the mcs-apiserver API,
@@ -81,6 +95,7 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 	c := &Controller{
 		client: client, clock: clock, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
+		pace: pace.New[types.NamespacedName](clock, statusInterval, statusBurst),
 	}
 	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.derived, c.allocations, c.queue.Add)
 	c.handlers = loop.Handlers{
@@ -105,7 +120,7 @@ func (c *Controller) derived(service types.NamespacedName) *corev1.Service {
 func (c *Controller) allocations() clustersetip.Allocations {
 	entries, err := c.members.List(labels.Everything())
 	if err != nil {
-		return nil // unreachable: listing a cache does not fail
+		return clustersetip.Allocations{} // unreachable: listing a cache does not fail
 	}
 	return ipallocator.Allocations(entries)
 }
@@ -148,7 +163,7 @@ func (c *Controller) memberChanged(old, object any) {
 	after, has := object.(*clustersetv1alpha1.Member)
 	switch {
 	case !had || !has || !ipallocator.SameAllocation(before, after):
-		c.allocator.MembersChanged()
+		c.queue.AddAfter(membersKey, membersInterval)
 	case !sameMember(before, after):
 		c.allocator.RequeueWaiting()
 	}
@@ -208,6 +223,10 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
+	if key == membersKey {
+		c.allocator.MembersChanged()
+		return nil
+	}
 	current, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && current.DeletionTimestamp != nil {
 		c.allocator.Forget(key)
@@ -235,6 +254,10 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	observed.ipProblem = assigned.Problem
 	changed := export.RecordDecision(serviceExport, assigned.Decision, observed.joinedAt())
 	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, observed)) || changed {
+		if wait := c.pace.Take(key); wait > 0 {
+			c.queue.AddAfter(key, wait)
+			return nil
+		}
 		if err := c.write(ctx, current, serviceExport, observed); err != nil {
 			return err
 		}

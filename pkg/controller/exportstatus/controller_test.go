@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,8 @@ type controllerFixture struct {
 	clock   *testingclock.FakePassiveClock
 	refusal error
 	written *multiclusterxv1beta1.ServiceExport
+	// own are the ServiceExports in the cache.
+	own cache.Indexer
 }
 
 // newFixture returns a controller at a time, with objects in its caches.
@@ -70,15 +73,16 @@ func newFixture(t *testing.T, now time.Time, objects ...runtime.Object) *control
 	host := informers.NewSharedInformerFactory(kubernetesfake.NewClientset(), 0)
 	own := mcsinformers.NewSharedInformerFactory(client, 0)
 	var err error
-	if f.Controller, err = New(client, f.clock, recorder.NewFakeRecorder(10), host, own); err != nil {
+	if f.Controller, err = New(client, f.clock, recorder.NewFakeRecorder(1000), host, own); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.queue.ShutDown)
+	f.own = own.MulticlusterX().V1beta1().ServiceExports().Informer().GetIndexer()
 	for _, object := range objects {
 		var indexer cache.Indexer
 		switch object.(type) {
 		case *multiclusterxv1beta1.ServiceExport:
-			indexer = own.MulticlusterX().V1beta1().ServiceExports().Informer().GetIndexer()
+			indexer = f.own
 		case *corev1.Service:
 			indexer = host.Core().V1().Services().Informer().GetIndexer()
 		case *clustersetv1alpha1.Member:
@@ -165,18 +169,33 @@ func TestWaitingExportsIgnoreHeartbeatsOfMembers(t *testing.T) {
 		"no conditions":           {func(s *clustersetv1alpha1.MemberStatus) { s.Conditions = nil }, true},
 		"an object refused":       {refusesAnObject, false},
 	} {
-		f := newFixture(t, epoch, newExport(), newService(), localMember(), exported("here", "export", 1, asks))
-		if err := f.sync(t.Context(), web); err != nil { // waits, since the cluster has just joined
-			t.Fatal(err)
-		}
-		before := localMember()
-		before.Name, before.Status.State = "another", clustersetv1alpha1.MemberConnected // a change of this cluster enqueues every export
-		changed := before.DeepCopy()
-		test.change(&changed.Status)
-		f.memberChanged(before, changed)
-		if enqueued := f.queue.Len() > 0; enqueued != test.enqueued {
-			t.Errorf("%s: enqueued %t, want %t", name, enqueued, test.enqueued)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, epoch, newExport(), newService(), localMember(), exported("here", "export", 1, asks))
+			if err := f.sync(t.Context(), web); err != nil { // waits, since the cluster has just joined
+				t.Fatal(err)
+			}
+			before := localMember()
+			before.Name, before.Status.State = "another", clustersetv1alpha1.MemberConnected // a change of this cluster enqueues every export
+			changed := before.DeepCopy()
+			test.change(&changed.Status)
+			f.memberChanged(before, changed)
+			time.Sleep(membersInterval)
+			synctest.Wait()
+			if f.queue.Len() > 0 {
+				if key, _ := f.queue.Get(); key == membersKey {
+					if err := f.sync(t.Context(), key); err != nil {
+						t.Error(err)
+					}
+					f.queue.Done(key)
+				} else {
+					f.queue.Done(key)
+					f.queue.Add(key)
+				}
+			}
+			if enqueued := f.queue.Len() > 0; enqueued != test.enqueued {
+				t.Errorf("%s: enqueued %t, want %t", name, enqueued, test.enqueued)
+			}
+		})
 	}
 }
 
@@ -217,26 +236,81 @@ func TestDecisionsAreReconsideredOnlyIfAllocationCIDRsChange(t *testing.T) {
 		"another cluster ID":      {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterID = "east" }, true},
 		"another allocation CIDR": {func(s *clustersetv1alpha1.MemberStatus) { s.ClusterSetIPCIDRs = []string{"243.8.0.0/16"} }, true},
 	} {
-		held := exported("west", "held", 1, asks, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
-			spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{IPs: []string{"243.9.0.1"}, DecidedBy: "west", Since: metav1.NewTime(epoch)}
+		synctest.Test(t, func(t *testing.T) {
+			held := exported("west", "held", 1, asks, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+				spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{IPs: []string{"243.9.0.1"}, DecidedBy: "west", Since: metav1.NewTime(epoch)}
+			})
+			f := newFixture(t, epoch, held)
+			f.exportedChanged(nil, held)
+			before := localMember()
+			before.Name, before.Status.State = "another", clustersetv1alpha1.MemberConnected
+			changed := before.DeepCopy()
+			test.change(&changed.Status)
+			services := &countingServices{ServiceLister: f.services}
+			f.services = services
+			f.memberChanged(before, changed)
+			f.settle(t)
+			if reconsidered := services.used > 0; reconsidered != test.reconsidered {
+				t.Errorf("%s: decisions reconsidered %t, want %t", name, reconsidered, test.reconsidered)
+			}
+			for _, change := range [][2]any{{nil, changed}, {changed, nil}} {
+				services.used = 0
+				for range 1000 { // entries of a hub
+					f.memberChanged(change[0], change[1])
+				}
+				f.settle(t)
+				if services.used != 1 {
+					t.Errorf("%s: decisions reconsidered %d times when members are added or removed at once, want once", name, services.used)
+				}
+			}
 		})
-		f := newFixture(t, epoch, held)
-		f.exportedChanged(nil, held)
-		before := localMember()
-		before.Name, before.Status.State = "another", clustersetv1alpha1.MemberConnected
-		changed := before.DeepCopy()
-		test.change(&changed.Status)
-		services := &countingServices{ServiceLister: f.services}
-		f.services = services
-		f.memberChanged(before, changed)
-		if reconsidered := services.used > 0; reconsidered != test.reconsidered {
-			t.Errorf("%s: decisions reconsidered %t, want %t", name, reconsidered, test.reconsidered)
+	}
+}
+
+// settle waits for changes of members, and handles everything in the queue. It is used in a
+// bubble of synctest.
+func (f *controllerFixture) settle(t *testing.T) {
+	t.Helper()
+	time.Sleep(membersInterval)
+	synctest.Wait()
+	for f.queue.Len() > 0 {
+		key, _ := f.queue.Get()
+		if err := f.sync(t.Context(), key); err != nil {
+			t.Error(err)
 		}
-		services.used = 0
-		f.memberChanged(nil, changed)
-		f.memberChanged(changed, nil)
-		if services.used != 2 {
-			t.Errorf("%s: decisions reconsidered %d times when a member is added and removed, want 2", name, services.used)
+		f.queue.Done(key)
+	}
+}
+
+// R498: the conditions of an export are written at once, but not as often as a member that
+// exports the same service changes it.
+func TestStatusIsWrittenAtAPace(t *testing.T) {
+	f := newFixture(t, epoch, newExport(), newService(), localMember(), exported("here", "export", 1))
+	writes := 0
+	const seconds = 120
+	for second := range seconds {
+		f.clock.SetTime(epoch.Add(time.Duration(second) * time.Second))
+		other := exported("west", "other", 2, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+			if second%2 == 0 {
+				spec.Type = clustersetv1alpha1.Headless
+			}
+		})
+		if err := f.exported.Update(other); err != nil {
+			t.Fatal(err)
 		}
+		f.written = nil
+		if err := f.sync(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+		if f.written == nil {
+			continue
+		}
+		writes++
+		if err := f.own.Update(f.written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := statusBurst + int(seconds*time.Second/statusInterval); writes > want || writes < statusBurst {
+		t.Errorf("%d writes in %d seconds, want at most %d", writes, seconds, want)
 	}
 }

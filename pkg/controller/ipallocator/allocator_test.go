@@ -593,7 +593,7 @@ func TestDisbelievedDecisionsDoNotQuarantineAddresses(t *testing.T) {
 func TestDecisionStopsBlockingWhenItIsNotBelieved(t *testing.T) {
 	a, clock, _ := newAllocator(t)
 	members := a.allocations
-	a.allocations = func() clustersetip.Allocations { return nil }
+	a.allocations = func() clustersetip.Allocations { return clustersetip.Allocations{} }
 	observed(t, a, of(other, exported("mallory", "x", 0, asks, holds(clustersetip.NewDecision("ghost", []string{address}, epoch)))))
 	if got := evaluateUndecided(t, a, web); got.Decision != nil {
 		t.Errorf("believed: got %v", got.Decision)
@@ -644,7 +644,10 @@ func TestAllocatedAddressIsNotTakenInTheNameOfThisCluster(t *testing.T) {
 func TestServicesWithoutAddressesCostNothing(t *testing.T) {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers())
 	allocator := New(testingclock.NewFakePassiveClock(later), indexer, indexer, nil,
-		func() clustersetip.Allocations { t.Error("allocation CIDRs of all members were read"); return nil },
+		func() clustersetip.Allocations {
+			t.Error("allocation CIDRs of all members were read")
+			return clustersetip.Allocations{}
+		},
 		func(key types.NamespacedName) { t.Errorf("%s was requeued", key) })
 	for _, change := range [][2]any{{nil, exported("b", "uid", 1)}, {exported("b", "uid", 1), exported("b", "uid", 2)}, {exported("b", "uid", 2), nil}} {
 		allocator.ObserveExported(change[0], change[1])

@@ -16,9 +16,13 @@ const (
 	// startInterval is the minimum time between two feeds of a member: each reads
 	// everything.
 	startInterval = time.Second
-	// evaluationInterval is the minimum time between two probes, and between two changes of
-	// claims: all members may have to be evaluated with each of them.
+	// evaluationInterval is the minimum time between two changes of claims: all members may
+	// have to be evaluated with each of them.
 	evaluationInterval = 100 * time.Millisecond
+	// probeInterval is the minimum time between two probes, after probeBurst at once. A member
+	// can have itself probed by what it exports, and a hub may say something else about a
+	// thousand clusters each time.
+	probeInterval, probeBurst = time.Second, 10
 	// requestRate is how many requests are sent to a member per second, after requestBurst at
 	// once: more than lists with all their pages take. A reflector repeats some requests
 	// without a delay, for example if the resource version is said to be expired, so that
@@ -41,15 +45,16 @@ type Budget struct {
 func NewBudget(memoryLimit int64) *Budget {
 	return &Budget{
 		bandwidth: newBandwidth(memoryLimit), requests: rate.NewLimiter(requestRate, requestBurst),
-		starts: pace{interval: startInterval}, probes: pace{interval: evaluationInterval}, claims: pace{interval: evaluationInterval},
+		starts: pace{interval: startInterval}, probes: pace{interval: probeInterval, burst: probeBurst}, claims: pace{interval: evaluationInterval},
 	}
 }
 
-// pace keeps an interval between events.
+// pace keeps an interval between events, after a burst of them, if it is more than one.
 type pace struct {
 	interval time.Duration
+	burst    int
 	mu       sync.Mutex
-	// next is the earliest time of the next event.
+	// next is the earliest time of the next event without any burst.
 	next time.Time
 }
 
@@ -67,10 +72,11 @@ func (p *pace) await(ctx context.Context, clock clock.Clock) {
 func (p *pace) reserve(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	ahead := time.Duration(max(p.burst, 1)-1) * p.interval
 	at := p.next
-	if at.Before(now) || at.Sub(now) > p.interval { // or the clock was set back
+	if at.Before(now) || at.Sub(now) > ahead+p.interval { // or the clock was set back
 		at = now
 	}
 	p.next = at.Add(p.interval)
-	return at.Sub(now)
+	return max(at.Sub(now)-ahead, 0)
 }

@@ -429,18 +429,28 @@ func TestClaimsAreLimited(t *testing.T) {
 	}
 }
 
-// R280: what all members are evaluated with comes at most ten times a second from each.
+// R280, R497: what all members are evaluated with comes at a pace from each: claims ten times a
+// second, probes once a second, after some at once.
 func TestEvaluationsArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		probes := &NewBudget(0).probes
-		pace := func() { probes.await(ctx, clock.RealClock{}) }
+		budget := NewBudget(0)
+		pace := func() { budget.probes.await(ctx, clock.RealClock{}) }
 		begin := time.Now()
 		for range 10 {
-			pace()
+			budget.claims.await(ctx, clock.RealClock{})
 		}
 		if took := time.Since(begin); took != 9*evaluationInterval {
-			t.Errorf("ten take %s", took)
+			t.Errorf("ten changes of claims take %s", took)
+		}
+		for round, want := range []time.Duration{0, probeBurst * probeInterval} {
+			begin = time.Now()
+			for range probeBurst {
+				pace()
+			}
+			if took := time.Since(begin); took != want {
+				t.Errorf("%d probes take %s in round %d, want %s", probeBurst, took, round, want)
+			}
 		}
 		time.Sleep(time.Second)
 		begin = time.Now()
