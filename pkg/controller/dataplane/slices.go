@@ -34,6 +34,15 @@ const maxEndpoints = 100
 // maxChunks is an upper bound of the slices that the endpoints of one source need.
 const maxChunks = 1000
 
+// Names of slices have a short hash of their source. A member can find a name for a slice of
+// its own that has the same as a slice of another member. It then gets the long hash, for
+// which that is impossible. Short hashes are the rule because earlier releases know no others:
+// after a rollback, they would delete all slices with other names before they create theirs.
+const (
+	shortHash = 10
+	longHash  = 26 // 128 bits
+)
+
 // exporter is a cluster that exports a service, with its endpoints.
 type exporter struct {
 	service *clustersetv1alpha1.ExportedService
@@ -48,14 +57,15 @@ func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
 // in the existing slice that they are in.
 func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
 	desired := map[string]*discoveryv1.EndpointSlice{}
+	byBase := chunksByBase(existing)
 	for _, source := range exporter.slices {
 		if !isImported(serviceImport, owner, source) {
 			continue
 		}
 		ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
 		endpoints := importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source)
-		base := owner.Name + "-" + shortHash(source.Spec.Cluster+"/"+source.Name)
-		for number, chunk := range distribute(endpoints, existingChunks(base, existing)) {
+		base := baseName(owner.Name, source, byBase)
+		for number, chunk := range distribute(endpoints, byBase[base]) {
 			slice := newSlice(serviceImport, owner, source, chunkName(base, number))
 			slice.Endpoints, slice.Ports = chunk, ports
 			desired[slice.Name] = slice
@@ -108,6 +118,7 @@ func sliceChanges(cluster string, desired, existing map[string]*discoveryv1.Endp
 		switch {
 		case !exists:
 			changes = append(changes, sliceChange{createSlice, slice})
+		case isOfAnother(held, cluster): // never replaced; see baseName
 		case held.AddressType != slice.AddressType:
 			changes = append(changes, sliceChange{deleteSlice, held}) // the event of the deletion creates it again
 		default:
@@ -117,10 +128,9 @@ func sliceChanges(cluster string, desired, existing map[string]*discoveryv1.Endp
 		}
 	}
 	for name, slice := range existing {
-		// Somebody may have removed the label. If another cluster has the slice, the
-		// event of the deletion creates it again.
-		source := slice.Labels[multicluster.SourceClusterLabel]
-		if (source == cluster || source == "") && desired[name] == nil {
+		// If somebody removed the label and another cluster has the slice, the event of the
+		// deletion creates it again.
+		if !isOfAnother(slice, cluster) && desired[name] == nil {
 			changes = append(changes, sliceChange{deleteSlice, slice})
 		}
 	}
@@ -137,30 +147,48 @@ func chunkName(base string, number int) string {
 	return fmt.Sprintf("%s-%d", base, number+1)
 }
 
-// existingChunks returns the existing slices of one source, nil for a missing one.
-func existingChunks(base string, existing map[string]*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
-	var chunks []*discoveryv1.EndpointSlice
+// chunksByBase returns the existing slices by the part of their names that identifies their
+// source, nil for a missing one.
+func chunksByBase(existing map[string]*discoveryv1.EndpointSlice) map[string][]*discoveryv1.EndpointSlice {
+	byBase := map[string][]*discoveryv1.EndpointSlice{}
 	for name, slice := range existing {
-		number := 0
-		if rest, ok := strings.CutPrefix(name, base+"-"); ok {
-			if parsed, err := strconv.Atoi(rest); err == nil {
-				number = parsed - 1
+		base, number := name, 0
+		if at := strings.LastIndexByte(name, '-'); at >= 0 {
+			parsed, err := strconv.Atoi(name[at+1:])
+			if err == nil && parsed > 1 && parsed <= maxChunks && chunkName(name[:at], parsed-1) == name {
+				base, number = name[:at], parsed-1
 			}
 		}
-		if number < 0 || number >= maxChunks || chunkName(base, number) != name {
-			continue // a slice of another source
-		}
+		chunks := byBase[base]
 		if missing := number + 1 - len(chunks); missing > 0 {
 			chunks = append(chunks, make([]*discoveryv1.EndpointSlice, missing)...)
 		}
 		chunks[number] = slice
+		byBase[base] = chunks
 	}
-	return chunks
+	return byBase
 }
 
-func shortHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))[:10]
+// baseName returns the name of the first slice for a source: one with a short hash, unless
+// slices of another cluster have it. A source that has the long hash keeps it.
+func baseName(owner string, source *clustersetv1alpha1.ExportedEndpointSlice, byBase map[string][]*discoveryv1.EndpointSlice) string {
+	sum := sha256.Sum256([]byte(source.Spec.Cluster + "/" + source.Name))
+	hash := strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))
+	short, long := owner+"-"+hash[:shortHash], owner+"-"+hash[:longHash]
+	ofAnother := func(slice *discoveryv1.EndpointSlice) bool {
+		return slice != nil && isOfAnother(slice, source.Spec.Cluster)
+	}
+	if len(byBase[long]) > 0 || slices.ContainsFunc(byBase[short], ofAnother) {
+		return long
+	}
+	return short
+}
+
+// isOfAnother reports whether a slice was imported from another cluster. If somebody removed
+// the label, it may be from any.
+func isOfAnother(slice *discoveryv1.EndpointSlice, cluster string) bool {
+	source := slice.Labels[multicluster.SourceClusterLabel]
+	return source != "" && source != cluster
 }
 
 func newSlice(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, source *clustersetv1alpha1.ExportedEndpointSlice, name string) *discoveryv1.EndpointSlice {

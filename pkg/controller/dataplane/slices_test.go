@@ -4,6 +4,8 @@
 package dataplane
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -203,5 +205,63 @@ func TestForeignChangesOfASliceAreReverted(t *testing.T) {
 		if sameSlice(existing, updated) || cmp.Diff(desired, updated) != "" {
 			t.Errorf("%s is not reverted: %s", name, cmp.Diff(desired, updated))
 		}
+	}
+}
+
+// R490: a member can choose names for its slices so that the short hash is that of a slice of
+// another member. Neither replaces or deletes what the other has, in either order, and
+// nothing is renamed later.
+func TestSlicesOfOtherClustersAreNeverReplaced(t *testing.T) {
+	owner := defaulted(desiredService(nil, newImport(), variant{}))
+	honest, hostile := exportedBy("east", ready("10.1.0.1")), exportedBy("hostile", ready("10.6.6.6"))
+	taken := only(t, desiredSlices(newImport(), owner, hostile, nil)).Name
+	for name, takenName := range map[string]string{"first slice": taken, "second slice": taken + "-2"} {
+		t.Run(name, func(t *testing.T) {
+			held := only(t, desiredSlices(newImport(), owner, honest, nil))
+			held.Name, held.ResourceVersion = takenName, "7" // as if its hash were the same
+			existing := map[string]*discoveryv1.EndpointSlice{held.Name: held}
+			changes := sliceChanges("hostile", desiredSlices(newImport(), owner, hostile, existing), existing)
+			if len(changes) != 1 || changes[0].verb != createSlice || len(changes[0].slice.Name) != len(derived)+1+longHash || len(validation.IsDNS1123Subdomain(changes[0].slice.Name)) > 0 {
+				t.Fatalf("got %+v, want one slice that is created with a long hash", changes)
+			}
+			created := changes[0].slice
+			existing[created.Name] = created
+			if changes := sliceChanges("hostile", desiredSlices(newImport(), owner, hostile, existing), existing); len(changes) > 0 {
+				t.Errorf("got %+v although nothing changed", changes)
+			}
+			delete(existing, held.Name) // the other one is withdrawn
+			if changes := sliceChanges("hostile", desiredSlices(newImport(), owner, hostile, existing), existing); len(changes) > 0 {
+				t.Errorf("got %+v although the slice can keep its name", changes)
+			}
+		})
+	}
+}
+
+// R490: whatever a name is made of, a slice of another cluster is neither updated nor deleted.
+func TestChangesOfAClusterLeaveTheSlicesOfOthersAlone(t *testing.T) {
+	owner := defaulted(desiredService(nil, newImport(), variant{}))
+	desired := desiredSlices(newImport(), owner, exportedBy("hostile", ready("10.6.6.6")), nil)
+	held := only(t, desired).DeepCopy()
+	held.Labels[multicluster.SourceClusterLabel], held.Endpoints = "east", ready("10.1.0.1")
+	existing := map[string]*discoveryv1.EndpointSlice{held.Name: held}
+	if changes := sliceChanges("hostile", desired, existing); len(changes) > 0 {
+		t.Errorf("got %+v", changes)
+	}
+	held.AddressType = discoveryv1.AddressTypeIPv6
+	if changes := sliceChanges("hostile", desired, existing); len(changes) > 0 {
+		t.Errorf("got %+v for a slice of another IP family", changes)
+	}
+}
+
+// R490: the names of slices are those of earlier releases, which delete slices with other
+// names before they create their own: an upgrade and a rollback withdraw nothing.
+func TestSliceNamesAreThoseOfEarlierReleases(t *testing.T) {
+	endpoints := make([]string, 0, 2*maxEndpoints)
+	for i := range 2 * maxEndpoints {
+		endpoints = append(endpoints, fmt.Sprintf("10.1.%d.%d", i/200, i%200+1))
+	}
+	names := slices.Sorted(maps.Keys(slicesOf(newImport(), exportedBy("east", ready(endpoints...)))))
+	if want := []string{"derived-isrlchlhrq-2rjf1q343b", "derived-isrlchlhrq-2rjf1q343b-2"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
 	}
 }
