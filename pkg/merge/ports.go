@@ -16,17 +16,30 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
+// portID identifies a port of a Service for clients.
+type portID struct {
+	protocol corev1.Protocol
+	number   int32
+}
+
+// newPortID returns the ID of a port, whose protocol is TCP by default.
+func newPortID(protocol corev1.Protocol, number int32) portID {
+	return portID{cmp.Or(protocol, corev1.ProtocolTCP), number}
+}
+
 // mergePorts returns the union of all ports. Of two ports with the same name, or
 // with the same protocol and number, the one of the older export is used.
 func mergePorts(exports []Export) []multicluster.ServicePort {
 	merged := []multicluster.ServicePort{}
+	names, ids := map[string]bool{}, map[portID]bool{}
 	for _, export := range exports {
 		for _, port := range export.Spec.Ports {
-			if !slices.ContainsFunc(merged, func(other multicluster.ServicePort) bool {
-				return other.Name == port.Name || samePort(other.Protocol, other.Port, port.Protocol, port.Port)
-			}) {
-				merged = append(merged, port)
+			id := newPortID(port.Protocol, port.Port)
+			if names[port.Name] || ids[id] {
+				continue
 			}
+			names[port.Name], ids[id] = true, true
+			merged = append(merged, port)
 		}
 	}
 	return nameAll(merged)
@@ -60,8 +73,9 @@ func nameAll(ports []multicluster.ServicePort) []multicluster.ServicePort {
 // serve that port. The names of the two ports may differ: a client that connects
 // to a number must never reach another one.
 func ServingPort(exported []clustersetv1alpha1.ServicePort, protocol corev1.Protocol, number int32) *clustersetv1alpha1.ServicePort {
+	wanted := newPortID(protocol, number)
 	at := slices.IndexFunc(exported, func(port clustersetv1alpha1.ServicePort) bool {
-		return samePort(port.Protocol, port.Port, protocol, number)
+		return newPortID(port.Protocol, port.Port) == wanted
 	})
 	if at < 0 {
 		return nil
@@ -69,26 +83,58 @@ func ServingPort(exported []clustersetv1alpha1.ServicePort, protocol corev1.Prot
 	return &exported[at]
 }
 
+// Served are the ports that a cluster serves, for many lookups: the names that they
+// have there. Lookups give the same answers as ServingPort and TargetPort.
+type Served map[portID]string
+
+// NewServed returns the ports of a cluster's exported Service.
+func NewServed(exported []clustersetv1alpha1.ServicePort) Served {
+	served := Served{}
+	for _, port := range exported {
+		id := newPortID(port.Protocol, port.Port)
+		if _, found := served[id]; !found {
+			served[id] = port.Name
+		}
+	}
+	return served
+}
+
+// Targets are the endpoint ports of an EndpointSlice of a cluster that serves ports.
+type Targets struct {
+	served  Served
+	numbers map[string]int32
+}
+
+// Targets returns the endpoint ports of an EndpointSlice.
+func (s Served) Targets(endpoints []discoveryv1.EndpointPort) Targets {
+	numbers := map[string]int32{}
+	for _, endpoint := range endpoints {
+		name := ""
+		if endpoint.Name != nil {
+			name = *endpoint.Name
+		}
+		if _, found := numbers[name]; !found && endpoint.Port != nil {
+			numbers[name] = *endpoint.Port
+		}
+	}
+	return Targets{s, numbers}
+}
+
+// Port returns what TargetPort returns.
+func (t Targets) Port(protocol corev1.Protocol, number int32) (int32, bool) {
+	name, served := t.served[newPortID(protocol, number)]
+	if !served {
+		return 0, false
+	}
+	target, found := t.numbers[name]
+	return target, found
+}
+
 // TargetPort returns the number of the endpoint port that an import port leads
 // to in an EndpointSlice of a cluster. It reports false if the cluster does not
 // serve the port, or if the endpoints of this slice do not have it.
 func TargetPort(exported []clustersetv1alpha1.ServicePort, endpoints []discoveryv1.EndpointPort, protocol corev1.Protocol, number int32) (int32, bool) {
-	serving := ServingPort(exported, protocol, number)
-	if serving == nil {
-		return 0, false
-	}
-	for _, endpoint := range endpoints {
-		if endpoint.Port != nil && (endpoint.Name == nil && serving.Name == "" || endpoint.Name != nil && *endpoint.Name == serving.Name) {
-			return *endpoint.Port, true
-		}
-	}
-	return 0, false
-}
-
-// samePort reports whether two ports have the same number and protocol, which
-// is TCP by default.
-func samePort(protocolA corev1.Protocol, numberA int32, protocolB corev1.Protocol, numberB int32) bool {
-	return numberA == numberB && cmp.Or(protocolA, corev1.ProtocolTCP) == cmp.Or(protocolB, corev1.ProtocolTCP)
+	return NewServed(exported).Targets(endpoints).Port(protocol, number)
 }
 
 // hasPortsOf reports whether two exports have the same ports, in any order.

@@ -117,7 +117,7 @@ func checkProperties(t *testing.T, exports []Export, random *rand.Rand) {
 	for _, port := range result.Spec.Ports {
 		if !slices.ContainsFunc(exports, func(export Export) bool {
 			return slices.ContainsFunc(export.Spec.Ports, func(own multicluster.ServicePort) bool {
-				return samePort(own.Protocol, own.Port, port.Protocol, port.Port)
+				return newPortID(own.Protocol, own.Port) == newPortID(port.Protocol, port.Port)
 			})
 		}) {
 			t.Errorf("port %v is not served by any cluster", port)

@@ -47,6 +47,21 @@ func (l *Limiter[K]) Take(key K) time.Duration {
 	return wait
 }
 
+// Wait returns how long to wait until the action is allowed, zero if it is allowed now.
+// Nothing counts.
+func (l *Limiter[K]) Wait(key K) time.Duration {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter := l.keys[key]
+	if limiter == nil {
+		return 0
+	}
+	reservation := limiter.ReserveN(now, 1)
+	defer reservation.CancelAt(now)
+	return reservation.DelayFrom(now)
+}
+
 // Reserve counts a number of actions, such as bytes that are written, and returns how
 // long to wait until they are allowed. They may be more than a burst. What is reserved
 // later is allowed later: nobody has to ask again, and nobody waits forever.

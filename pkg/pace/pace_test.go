@@ -108,3 +108,28 @@ func TestUnusedKeysAreForgotten(t *testing.T) {
 		t.Errorf("holds %d keys, of which about 100 are in use", held)
 	}
 }
+
+// Asking how long to wait counts as nothing, however often.
+func TestWaitingTimeIsThatOfTake(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(epoch)
+	limiter := New[string](clock, time.Second, 2)
+	for i, taken := range []time.Duration{0, 0, time.Second, 600 * time.Millisecond, 0, time.Second} {
+		for range 3 {
+			if wait := limiter.Wait("web"); wait.Round(time.Millisecond) != taken {
+				t.Errorf("step %d: wait %s, want %s", i, wait, taken)
+			}
+		}
+		if wait := limiter.Take("web"); wait.Round(time.Millisecond) != taken {
+			t.Errorf("step %d: %s to wait for the action, want %s", i, wait, taken)
+		}
+		switch i {
+		case 2:
+			clock.SetTime(clock.Now().Add(400 * time.Millisecond))
+		case 3:
+			clock.SetTime(clock.Now().Add(600 * time.Millisecond))
+		}
+	}
+	if len(limiter.keys) != 1 || limiter.Wait("other") != 0 || len(limiter.keys) != 1 {
+		t.Errorf("holds %d keys, want one", len(limiter.keys))
+	}
+}

@@ -58,6 +58,15 @@ func (c *Controller) mayWrite(key key) bool {
 	return wait == 0
 }
 
+// isDue is like mayWrite, but nothing counts as written.
+func (c *Controller) isDue(key key) bool {
+	wait := c.pace.Wait(key)
+	if wait > 0 {
+		c.queue.AddAfter(key, wait)
+	}
+	return wait == 0
+}
+
 // cause returns the member that a key is attributed to, so that the queue is fair between
 // members: a hub for all clusters that it relays, however many it makes up.
 func (c *Controller) cause(key key) string {

@@ -57,12 +57,12 @@ func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
 // in the existing slice that they are in.
 func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
 	desired := map[string]*discoveryv1.EndpointSlice{}
-	byBase := chunksByBase(existing)
+	byBase, served := chunksByBase(existing), merge.NewServed(exporter.service.Spec.Ports)
 	for _, source := range exporter.slices {
 		if !isImported(serviceImport, owner, source) {
 			continue
 		}
-		ports := slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)
+		ports := slicePorts(serviceImport.Spec.Ports, served, source.Spec.Ports)
 		endpoints := importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source)
 		base := baseName(owner.Name, source, byBase)
 		for number, chunk := range distribute(endpoints, byBase[base]) {
@@ -83,8 +83,9 @@ func isImported(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1
 // hasReady reports whether any endpoint that is imported from a cluster is ready, at a port of
 // the import if that has any.
 func hasReady(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter) bool {
+	served := merge.NewServed(exporter.service.Spec.Ports)
 	for _, source := range exporter.slices {
-		serves := len(serviceImport.Spec.Ports) == 0 || len(slicePorts(serviceImport.Spec.Ports, exporter.service.Spec.Ports, source.Spec.Ports)) > 0
+		serves := len(serviceImport.Spec.Ports) == 0 || len(slicePorts(serviceImport.Spec.Ports, served, source.Spec.Ports)) > 0
 		if isImported(serviceImport, owner, source) && serves && slices.ContainsFunc(importEndpoints(nil, exporter.own(), source), isReady) {
 			return true
 		}
@@ -223,10 +224,11 @@ func hasFamily(families []corev1.IPFamily, addressType discoveryv1.AddressType) 
 
 // slicePorts returns the ports of the import that a cluster serves, with the
 // numbers that its endpoints have for them.
-func slicePorts(imported []multiclusterxv1beta1.ServicePort, exported []clustersetv1alpha1.ServicePort, endpoints []discoveryv1.EndpointPort) []discoveryv1.EndpointPort {
+func slicePorts(imported []multiclusterxv1beta1.ServicePort, served merge.Served, endpoints []discoveryv1.EndpointPort) []discoveryv1.EndpointPort {
 	ports := []discoveryv1.EndpointPort{}
+	targets := served.Targets(endpoints)
 	for _, port := range imported {
-		if target, ok := merge.TargetPort(exported, endpoints, port.Protocol, port.Port); ok {
+		if target, ok := targets.Port(port.Protocol, port.Port); ok {
 			ports = append(ports, discoveryv1.EndpointPort{
 				Name: ptr.To(port.Name), Protocol: ptr.To(cmp.Or(port.Protocol, corev1.ProtocolTCP)), Port: ptr.To(target), AppProtocol: port.AppProtocol,
 			})

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -264,4 +266,73 @@ func TestSliceNamesAreThoseOfEarlierReleases(t *testing.T) {
 	if want := []string{"derived-isrlchlhrq-2rjf1q343b", "derived-isrlchlhrq-2rjf1q343b-2"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
+}
+
+// R491: the ports of a slice are found in a time that grows as their number does.
+func TestTimeOfFindingPortsGrowsAsTheyDo(t *testing.T) {
+	const few = 200
+	fastest := func(count int) time.Duration {
+		serviceImport, export := newImport(), exportedBy("east", ready("10.1.0.1"))
+		serviceImport.Spec.Ports, export.service.Spec.Ports, export.slices[0].Spec.Ports = nil, nil, nil
+		for i := range count {
+			name, number := fmt.Sprintf("port-%d", i), int32(i+1)
+			serviceImport.Spec.Ports = append(serviceImport.Spec.Ports, multiclusterxv1beta1.ServicePort{Name: name, Port: number})
+			export.service.Spec.Ports = append(export.service.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name, Port: number})
+			export.slices[0].Spec.Ports = append(export.slices[0].Spec.Ports, discoveryv1.EndpointPort{Name: ptr.To(name), Port: ptr.To(number)})
+		}
+		owner, shortest := defaulted(desiredService(nil, newImport(), variant{})), time.Hour
+		for range 50 { // each is so short that some are not interrupted
+			start := time.Now()
+			if found := desiredSlices(serviceImport, owner, export, nil); len(only(t, found).Ports) != count {
+				t.Fatalf("%d ports, want %d", len(only(t, found).Ports), count)
+			}
+			shortest = min(shortest, time.Since(start))
+		}
+		return shortest
+	}
+	if quick, slow := fastest(few), fastest(10*few); slow > 30*quick {
+		t.Errorf("%d ports take %s, ten times as many %s", few, quick, slow)
+	}
+}
+
+// R491: endpoints that keep changing are not compared with what exists before they may be
+// written.
+func TestNothingIsComputedBeforeItMayBeWritten(t *testing.T) {
+	w := newWorld(t)
+	w.hold(t, "import", newImport())
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
+	w.sync1(t)
+	w.settle(t)
+	east := key{web, "east"}
+	for w.pace.Take(east) == 0 {
+	}
+	computed := 0
+	w.slices = countingIndexer{w.slices, &computed}
+	for i := range 100 {
+		w.export(t, exportedBy("east", ready(fmt.Sprintf("10.1.0.%d", i+2))))
+		if err := w.applySlices(t.Context(), east, newImport(), w.existingService(web), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if computed > 0 {
+		t.Errorf("existing slices were read %d times", computed)
+	}
+	w.clock.Step(writeInterval)
+	if err := w.sync(t.Context(), east); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.written(); got != "update endpointslices" {
+		t.Errorf("got requests %q, want the last state", got)
+	}
+}
+
+// countingIndexer counts lookups.
+type countingIndexer struct {
+	cache.Indexer
+	count *int
+}
+
+func (i countingIndexer) ByIndex(name, value string) ([]any, error) {
+	*i.count++
+	return i.Indexer.ByIndex(name, value)
 }

@@ -180,6 +180,9 @@ const (
 // one cluster. It writes only those that differ. exporter is nil if there should be
 // none.
 func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *multiclusterxv1beta1.ServiceImport, service *corev1.Service, exporter *exporter) error {
+	if !c.isDue(key) {
+		return nil // nothing is computed that cannot be written
+	}
 	existing := c.existingSlices(key.NamespacedName)
 	desired := map[string]*discoveryv1.EndpointSlice{}
 	if exporter != nil {
