@@ -27,6 +27,8 @@ import (
 const (
 	ReasonNoService          = "NoService"
 	ReasonInvalidServiceType = "InvalidServiceType"
+	// ReasonTooManyPorts is not defined upstream.
+	ReasonTooManyPorts = "TooManyPorts"
 )
 
 // Problem is why a ServiceExport exports nothing.
@@ -47,6 +49,9 @@ func Check(namespace, name string, service *corev1.Service) *Problem {
 		imported := service.Labels[multicluster.ServiceNameLabel]
 		return &Problem{ReasonInvalidServiceType, fmt.Sprintf("Service %q in namespace %q is the derived Service of ServiceImport %q and cannot be exported; "+
 			"export Service %q of this cluster instead", name, namespace, imported, imported)}
+	case len(service.Spec.Ports) > clusterset.MaxPorts:
+		return &Problem{ReasonTooManyPorts, fmt.Sprintf("Service %q in namespace %q has %d ports and cannot be exported, at most %d can be; "+
+			"export several Services with some of the ports each", name, namespace, len(service.Spec.Ports), clusterset.MaxPorts)}
 	}
 	return nil
 }

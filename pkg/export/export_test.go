@@ -173,6 +173,10 @@ func TestInvalidExportsAreNotExported(t *testing.T) {
 			name: "ExternalName", objects: []metav1.Object{serviceExport(), service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
 			reason: ReasonInvalidServiceType, message: "export a Service that has endpoints",
 		},
+		{ // R492: other clusters would refuse it
+			name: "too many ports", objects: []metav1.Object{serviceExport(), service(func(s *corev1.Service) { s.Spec.Ports = make([]corev1.ServicePort, clusterset.MaxPorts+1) })},
+			reason: ReasonTooManyPorts, message: "has 257 ports and cannot be exported, at most 256 can be",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := exported(t, test.objects...); got != nil {

@@ -54,8 +54,9 @@ func equalText(reason, name string, describe func(Export) string) property {
 	return property{reason, name, describe, func(a, b Export) bool { return describe(a) == describe(b) }}
 }
 
-// findConflicts compares every export with the oldest, property by property.
-func findConflicts(exports []Export, result Result) []Conflict {
+// findConflicts compares every export with the oldest, property by property. omitted is how
+// many ports the result lacks: exports that are within the limit by themselves differ then.
+func findConflicts(exports []Export, result Result, omitted int) []Conflict {
 	oldest := exports[0]
 	var conflicts []Conflict
 	for _, property := range properties {
@@ -71,6 +72,9 @@ func findConflicts(exports []Export, result Result) []Conflict {
 		using := fmt.Sprintf("%q from", truncate.Characters(property.describe(oldest), maxValue))
 		if property.reason == "PortConflict" { // the union of all ports is used
 			using = fmt.Sprintf("%q, preferring those of the", truncate.Characters(describePorts(result.Spec.Ports), maxValue))
+			if used := len(result.Spec.Ports); omitted > 0 {
+				using = fmt.Sprintf("%d of %d ports, which is the limit, %s", used, used+omitted, using)
+			}
 		}
 		conflicts = append(conflicts, Conflict{
 			Reason: property.reason,

@@ -72,7 +72,8 @@ func MergeIn(local clustersetip.Local, exports []Export) Result {
 	oldest := exports[0]
 	result := Result{Spec: oldest.Spec, Labels: oldest.Labels, Annotations: oldest.Annotations}
 	result.Spec.IPs = nil
-	result.Spec.Ports = mergePorts(exports)
+	var omitted int
+	result.Spec.Ports, omitted = mergePorts(exports)
 	for _, export := range exports {
 		result.Clusters = append(result.Clusters, export.Cluster)
 	}
@@ -82,7 +83,7 @@ func MergeIn(local clustersetip.Local, exports []Export) Result {
 		ips = append(ips, export.IP)
 	}
 	result.IP = clustersetip.InForce(local, ips)
-	result.Conflicts = append(findConflicts(exports, result), findIPConflicts(local, ips, result.IP)...)
+	result.Conflicts = append(findConflicts(exports, result, omitted), findIPConflicts(local, ips, result.IP)...)
 	return result
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
@@ -27,9 +28,19 @@ func newPortID(protocol corev1.Protocol, number int32) portID {
 	return portID{cmp.Or(protocol, corev1.ProtocolTCP), number}
 }
 
-// mergePorts returns the union of all ports. Of two ports with the same name, or
-// with the same protocol and number, the one of the older export is used.
-func mergePorts(exports []Export) []multicluster.ServicePort {
+// mergePorts returns the union of all ports, and how many of them are omitted because
+// there are more than clusterset.MaxPorts: the last ones of the youngest exports.
+func mergePorts(exports []Export) (ports []multicluster.ServicePort, omitted int) {
+	ports = union(exports)
+	if omitted = max(0, len(ports)-clusterset.MaxPorts); omitted > 0 {
+		ports = ports[:clusterset.MaxPorts]
+	}
+	return nameAll(ports), omitted
+}
+
+// union returns the union of all ports. Of two ports with the same name, or with the
+// same protocol and number, the one of the older export is used.
+func union(exports []Export) []multicluster.ServicePort {
 	merged := []multicluster.ServicePort{}
 	names, ids := map[string]bool{}, map[portID]bool{}
 	for _, export := range exports {
@@ -42,7 +53,7 @@ func mergePorts(exports []Export) []multicluster.ServicePort {
 			merged = append(merged, port)
 		}
 	}
-	return nameAll(merged)
+	return merged
 }
 
 // nameAll names unnamed ports unless there is only one port: all ports of a

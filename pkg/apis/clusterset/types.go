@@ -82,6 +82,11 @@ type ClusterSetIPDecision struct {
 // MaxAdoptedFrom limits through how many clusters a decision may have been heard.
 const MaxAdoptedFrom = 64
 
+// MaxPorts limits the ports of an exported Service, and of an import. Services that stand for
+// a range of ports have up to a few hundred. The host writes about 150 bytes for each port of
+// a derived Service, up to 500 with a long application protocol, whenever one of them changes.
+const MaxPorts = 256
+
 // ServiceType designates the type of an exported service.
 type ServiceType string
 

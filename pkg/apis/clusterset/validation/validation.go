@@ -23,10 +23,12 @@ import (
 )
 
 const (
-	maxPorts     = 1000
 	maxEndpoints = 1000 // the limit of EndpointSlices
-	maxAddresses = 100  // the limit of endpoints
-	maxPath      = 16
+	// maxSlicePorts is how many ports an EndpointSlice may have. It may have more than its
+	// Service, which are ignored.
+	maxSlicePorts = 1000
+	maxAddresses  = 100 // the limit of endpoints
+	maxPath       = 16
 	// maxMetadata is how many exported labels, or annotations, there may be.
 	maxMetadata = 1000
 	maxFamilies = 2
@@ -215,8 +217,8 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 		}
 		errs = append(errs, validateEndpoint(&spec.Endpoints[i], spec.AddressType, path.Child("endpoints").Index(i))...)
 	}
-	if len(spec.Ports) > maxPorts {
-		return append(errs, field.TooMany(path.Child("ports"), len(spec.Ports), maxPorts))
+	if len(spec.Ports) > maxSlicePorts {
+		return append(errs, field.TooMany(path.Child("ports"), len(spec.Ports), maxSlicePorts))
 	}
 	for i, port := range spec.Ports {
 		if len(errs) >= maxErrors {
@@ -274,8 +276,8 @@ func validateOrigin(metadata *metav1.ObjectMeta, cluster, service string, path [
 }
 
 func validatePorts(ports []clusterset.ServicePort, path *field.Path) field.ErrorList {
-	if len(ports) > maxPorts {
-		return field.ErrorList{field.TooMany(path, len(ports), maxPorts)}
+	if len(ports) > clusterset.MaxPorts {
+		return field.ErrorList{field.TooMany(path, len(ports), clusterset.MaxPorts)}
 	}
 	var errs field.ErrorList
 	for i, port := range ports {

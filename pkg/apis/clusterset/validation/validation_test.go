@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -98,7 +99,7 @@ func TestInvalidServiceFieldsAreRejected(t *testing.T) {
 		"metadata.labels[" + multicluster.ServiceNameLabel + "]":   {func(s *service) { delete(s.Labels, multicluster.ServiceNameLabel) }},
 		"spec.exportedAt": {func(s *service) { s.Spec.ExportedAt = metav1.Time{} }},
 		"spec.type":       {func(s *service) { s.Spec.Type = "ExternalName" }, func(s *service) { s.Spec.Type = "" }},
-		"spec.ports":      {func(s *service) { s.Spec.Ports = make([]clusterset.ServicePort, maxPorts+1) }},
+		"spec.ports":      {func(s *service) { s.Spec.Ports = numberedPorts(clusterset.MaxPorts + 1) }},
 		"spec.ports[0].port": {
 			func(s *service) { s.Spec.Ports[0].Port = 0 }, func(s *service) { s.Spec.Ports[0].Port = -1 }, func(s *service) { s.Spec.Ports[0].Port = 65536 },
 		},
@@ -172,7 +173,7 @@ func TestInvalidEndpointFieldsAreRejected(t *testing.T) {
 		"spec.endpoints[0].addresses[0]": {addresses("x"), addresses(""), addresses("fd00::1"), addresses("010.0.0.1"), addresses("10.0.0.1/8"), ipv6("10.0.0.1"), ipv6("fe80::1%eth0"), ipv6("::ffff:10.0.0.1")},
 		"spec.endpoints[0].addresses[1]": {addresses("10.0.0.1", "x")},
 		"spec.endpoints[0].hostname":     {func(s *slice) { s.Spec.Endpoints[0].Hostname = ptr.To("a.b") }, func(s *slice) { s.Spec.Endpoints[0].Hostname = ptr.To("") }},
-		"spec.ports":                     {func(s *slice) { s.Spec.Ports = make([]discoveryv1.EndpointPort, maxPorts+1) }},
+		"spec.ports":                     {func(s *slice) { s.Spec.Ports = make([]discoveryv1.EndpointPort, maxSlicePorts+1) }},
 		"spec.ports[0].port":             {func(s *slice) { s.Spec.Ports[0].Port = ptr.To[int32](0) }},
 		"spec.ports[0].protocol":         {func(s *slice) { s.Spec.Ports[0].Protocol = ptr.To[corev1.Protocol]("x") }},
 		"spec.ports[0].name":             {func(s *slice) { s.Spec.Ports[0].Name = ptr.To("a.b") }},
@@ -240,7 +241,7 @@ func TestValidationEndsAfterAFewErrors(t *testing.T) {
 			s.Spec.Endpoints = slices.Repeat([]discoveryv1.Endpoint{{Addresses: bad}}, maxEndpoints)
 		},
 		"ports": func(s *clusterset.ExportedEndpointSlice) {
-			s.Spec.Ports = slices.Repeat([]discoveryv1.EndpointPort{{Name: ptr.To("!"), Port: ptr.To[int32](-1)}}, maxPorts)
+			s.Spec.Ports = slices.Repeat([]discoveryv1.EndpointPort{{Name: ptr.To("!"), Port: ptr.To[int32](-1)}}, maxSlicePorts)
 		},
 		"name":      func(s *clusterset.ExportedEndpointSlice) { s.Name = long },
 		"namespace": func(s *clusterset.ExportedEndpointSlice) { s.Namespace = long },
@@ -253,7 +254,9 @@ func TestValidationEndsAfterAFewErrors(t *testing.T) {
 		}
 	}
 	services := map[string]func(*clusterset.ExportedService){
-		"ports":       func(s *clusterset.ExportedService) { s.Spec.Ports = make([]clusterset.ServicePort, maxPorts) },
+		"ports": func(s *clusterset.ExportedService) {
+			s.Spec.Ports = make([]clusterset.ServicePort, clusterset.MaxPorts)
+		},
 		"families":    func(s *clusterset.ExportedService) { s.Spec.IPFamilies = make([]corev1.IPFamily, 1000) },
 		"labels":      func(s *clusterset.ExportedService) { s.Spec.ExportedLabels = entries },
 		"annotations": func(s *clusterset.ExportedService) { s.Spec.ExportedAnnotations = entries },
@@ -285,6 +288,27 @@ func TestValidateLostPolicy(t *testing.T) {
 	} {
 		if err := ValidateLostPolicy(policy); (err == nil) != valid {
 			t.Errorf("%q: %v", policy, err)
+		}
+	}
+}
+
+// numberedPorts returns valid ports.
+func numberedPorts(count int) []clusterset.ServicePort {
+	var ports []clusterset.ServicePort
+	for i := range count {
+		ports = append(ports, clusterset.ServicePort{Name: fmt.Sprintf("port-%d", i), Port: int32(i + 1)})
+	}
+	return ports
+}
+
+// R492: the limit is that of exports and imports, and endpoints may have more ports.
+func TestPortsOfAnExportAreLimited(t *testing.T) {
+	for count, want := range map[int]string{clusterset.MaxPorts: "", clusterset.MaxPorts + 1: "spec.ports"} {
+		exported := validService()
+		exported.Spec.Ports = numberedPorts(count)
+		errs := ValidateExportedService(exported)
+		if want == "" && len(errs) > 0 || want != "" && (len(errs) != 1 || errs[0].Field != want || !strings.Contains(errs[0].Error(), "must have at most 256 items")) {
+			t.Errorf("%d ports: %v", count, errs)
 		}
 	}
 }
