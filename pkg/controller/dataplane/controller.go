@@ -60,13 +60,15 @@ type Controller struct {
 	queue    loop.TypedQueue[key]
 	pace     *pace.Limiter[key]
 	volume   *volume
-	handlers loop.Handlers
-	refusals *refusals
-	findings Findings
-	imports  multiclusterxlisters.ServiceImportLister
-	wanting  cache.Indexer // the imports, indexed by their shared ClusterSet IPs
-	members  clustersetlisters.MemberLister
-	services cache.Indexer
+	// contributions are those of members to derived Services.
+	contributions *contributions
+	handlers      loop.Handlers
+	refusals      *refusals
+	findings      Findings
+	imports       multiclusterxlisters.ServiceImportLister
+	wanting       cache.Indexer // the imports, indexed by their shared ClusterSet IPs
+	members       clustersetlisters.MemberLister
+	services      cache.Indexer
 	// Indexed by import, and by source cluster.
 	exported, exportedSlices, slices cache.Indexer
 
@@ -123,11 +125,12 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		postponed:      map[string]bool{},
 		left:           map[key]types.UID{},
 		refusals:       newRefusals(clock),
+		contributions:  newContributions(clock),
 	}
-	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.cause)
+	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.source)
 	c.handlers = loop.Handlers{
 		imports.Informer():        loop.OnChange(c.enqueueName),
-		exported.Informer():       loop.OnChange(c.enqueueExporter),
+		exported.Informer():       loop.OnChange(c.enqueueExport),
 		exportedSlices.Informer(): loop.OnChange(c.enqueueExporter),
 		services.Informer():       loop.OnChange(c.serviceChanged),
 		endpointSlices.Informer(): loop.OnChange(c.enqueueOwned),
@@ -247,6 +250,7 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 	hasService := service != nil && isDerivedFrom(service, name.Name) && !stays
 	if len(slices) == 0 && !hasService && (stays || !c.hadAddresses(name)) {
 		c.refusals.forget(name)
+		c.contributions.forget(name)
 		return nil
 	}
 	if !c.mayWrite(ofService(name)) {
@@ -273,6 +277,7 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 	defer c.mu.Unlock()
 	delete(c.addresses, name) // an import of the same name may get others
 	c.refusals.forget(name)
+	c.contributions.forget(name)
 	return nil
 }
 

@@ -67,8 +67,28 @@ func (c *Controller) isDue(key key) bool {
 	return wait == 0
 }
 
-// cause returns the member that a key is attributed to, so that the queue is fair between
-// members: a hub for all clusters that it relays, however many it makes up.
+// sharedServices is the source of the derived Services that several members export. It is no
+// cluster ID.
+const sharedServices = "*"
+
+// source returns whose turn it is when a key is reconciled: that of the member that it is
+// attributed to. Derived Services that several members export have a turn of their own: any
+// of them could use up those of the others.
+func (c *Controller) source(key key) string {
+	member := c.cause(key)
+	if key.cluster != "" {
+		return member
+	}
+	for _, cluster := range c.exporters(key.NamespacedName) {
+		if key.cluster = cluster; c.cause(key) != member {
+			return sharedServices
+		}
+	}
+	return member
+}
+
+// cause returns the member that a key is attributed to: a hub for all clusters that it
+// relays, however many it makes up.
 func (c *Controller) cause(key key) string {
 	cluster := c.origin(key)
 	if entry, err := c.members.Get(cluster); err == nil && len(entry.Status.Path) > 1 {
@@ -130,6 +150,15 @@ func (c *Controller) enqueueAll(name types.NamespacedName) {
 // enqueueName enqueues all objects of an import that changed.
 func (c *Controller) enqueueName(object metav1.Object) {
 	c.enqueueAll(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+}
+
+// enqueueExport enqueues all that depends on what a cluster exports. The derived Service
+// follows from the import, but an import that arrived before may wait for its cause.
+func (c *Controller) enqueueExport(object metav1.Object) {
+	c.enqueueExporter(object)
+	if name := object.GetLabels()[multicluster.ServiceNameLabel]; name != "" {
+		c.queue.Add(ofService(types.NamespacedName{Namespace: object.GetNamespace(), Name: name}))
+	}
 }
 
 // enqueueExporter enqueues the imported EndpointSlices of what a cluster exports.

@@ -4,6 +4,8 @@
 package dataplane
 
 import (
+	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -15,10 +17,10 @@ import (
 )
 
 const (
-	// volumePerSecond is how many bytes of EndpointSlices, and of derived Services that no
-	// other member exports, are written per second because of one member, and volumeBurst how
-	// many at once: the host keeps all of them for minutes, and every node receives them. All
-	// that a member exports by default fits into a burst.
+	// volumePerSecond is how many bytes of EndpointSlices and derived Services are written per
+	// second because of one member, and volumeBurst how many at once: the host keeps all of
+	// them for minutes, and every node receives them. All that a member exports by default
+	// fits into a burst.
 	volumePerSecond = 1 << 20
 	volumeBurst     = 64 << 20
 	// turnValid is how long a turn is kept that is not used, and minTurns how many are
@@ -35,8 +37,8 @@ type volume struct {
 	limit *pace.Limiter[string]
 
 	mu    sync.Mutex
-	turns map[key]turn
-	sweep int // the number of turns at which unused ones are removed
+	turns map[key]map[string]turn // by member
+	sweep int                     // the number of keys at which unused ones are removed
 }
 
 // turn is from when on a key may write how many bytes.
@@ -46,25 +48,33 @@ type turn struct {
 }
 
 func newVolume(clock clock.PassiveClock, perSecond, burst int) *volume {
-	return &volume{clock: clock, limit: pace.New[string](clock, time.Second/time.Duration(perSecond), burst), turns: map[key]turn{}, sweep: minTurns}
+	return &volume{clock: clock, limit: pace.New[string](clock, time.Second/time.Duration(perSecond), burst), turns: map[key]map[string]turn{}, sweep: minTurns}
 }
 
 // wait returns how long a key has to wait before it may write a number of bytes because of
-// a member. They count from now on. If they become more while it waits, it waits for those
-// as well; they do not become more without end, so that its turn comes.
-func (v *volume) wait(key key, member string, bytes int) time.Duration {
+// one of several members. They count for each of them from now on. If they become more while
+// it waits, it waits for those as well; they do not become more without end, so that its turn
+// comes.
+func (v *volume) wait(key key, members []string, bytes int) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.clock.Now()
-	turn, waits := v.turns[key]
-	if more := bytes - turn.bytes; more > 0 {
-		if !waits {
-			v.sweepLocked(now)
-		}
-		turn.bytes, turn.from = bytes, now.Add(v.limit.Reserve(member, more))
-		v.turns[key] = turn
+	turns := v.turns[key]
+	if turns == nil {
+		v.sweepLocked(now)
+		turns = map[string]turn{}
+		v.turns[key] = turns
 	}
-	return max(0, turn.from.Sub(now))
+	shortest := time.Duration(math.MaxInt64)
+	for _, member := range members {
+		turn := turns[member]
+		if more := bytes - turn.bytes; more > 0 {
+			turn.bytes, turn.from = bytes, now.Add(v.limit.Reserve(member, more))
+			turns[member] = turn
+		}
+		shortest = min(shortest, max(0, turn.from.Sub(now)))
+	}
+	return shortest
 }
 
 // end ends the turn of a key.
@@ -80,8 +90,9 @@ func (v *volume) sweepLocked(now time.Time) {
 	if len(v.turns) < v.sweep {
 		return
 	}
-	for key, turn := range v.turns {
-		if now.Sub(turn.from) > turnValid {
+	for key, turns := range v.turns {
+		maps.DeleteFunc(turns, func(_ string, turn turn) bool { return now.Sub(turn.from) > turnValid })
+		if len(turns) == 0 {
 			delete(v.turns, key)
 		}
 	}
@@ -104,25 +115,27 @@ func (c *Controller) affordable(key key, changes []sliceChange) []sliceChange {
 		c.volume.end(key) // what waited for its turn is gone
 		return changes
 	}
-	if wait := c.volume.wait(key, c.cause(key), bytes); wait > 0 {
+	if wait := c.volume.wait(key, []string{c.cause(key)}, bytes); wait > 0 {
 		c.queue.AddAfter(key, wait)
 		return changes[:deletions]
 	}
 	return changes
 }
 
+// managedPort is about how many bytes the host adds for each port of a Service, to keep track
+// of who manages its fields. The cache does not hold them.
+const managedPort = 130
+
 // affordableService reports whether the derived Service of an import may be written now.
-// Otherwise its key is enqueued again when it is its turn. One that several members export
-// does not wait: any of them could delay what the others change.
+// Otherwise its key is enqueued again when it is its turn. One that several members export is
+// written because of those that changed what they export, as soon as it is the turn of one of
+// them: none can delay what another changes.
 func (c *Controller) affordableService(name types.NamespacedName, service *corev1.Service) bool {
 	of := ofService(name)
-	member := c.cause(of)
-	for _, cluster := range c.exporters(name) {
-		if c.cause(key{name, cluster}) != member {
-			return true
-		}
+	members, wait := c.contributions.causes(name)
+	if wait == 0 {
+		wait = c.volume.wait(of, members, service.Size()+managedPort*len(service.Spec.Ports))
 	}
-	wait := c.volume.wait(of, member, service.Size())
 	if wait > 0 {
 		c.queue.AddAfter(of, wait)
 	}

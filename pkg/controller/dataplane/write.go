@@ -40,9 +40,11 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	}
 	form := c.variantFor(name, serviceImport, existing)
 	form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
+	c.contributions.observe(name, c.versionsOf(name))
 	if !upToDate(existing, serviceImport, form) && (!c.affordableService(name, desiredService(existing, serviceImport, form)) || !c.mayWrite(ofService(name))) {
 		return nil
 	}
+	c.contributions.written(name)
 	c.volume.end(ofService(name)) // it was its turn, or it has nothing to write
 	if existing != nil && mustReplace(existing, serviceImport) {
 		return c.deleteService(ctx, existing)
