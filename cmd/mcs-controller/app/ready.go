@@ -9,12 +9,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // maxReason limits what is read of the response of an unready server.
@@ -60,6 +62,12 @@ func (r *readiness) probe(ctx context.Context) error {
 	return nil
 }
 
+// computedResources are those that a leader has to watch. mcs-apiserver does not serve stored
+// ones while storage is lost, or while one of their objects cannot be decoded, in no replica:
+// nobody would follow the other clusters then. A cache of stored objects may be outdated: they
+// are written by their resourceVersion, and their addresses are in ExportedServices as well.
+var computedResources = sets.New("serviceimports", "exportedservices", "exportedendpointslices", "members")
+
 // openWatches counts the open watches of a client, by path. Informers do not show
 // whether they are connected, and reconnect with a delay: a leader whose server is
 // ready again could act on what its caches contained before.
@@ -70,14 +78,15 @@ type openWatches struct {
 
 func newOpenWatches() *openWatches { return &openWatches{byPath: map[string]int{}} }
 
-// interrupted returns the paths that were watched before and are not watched now.
+// interrupted returns the paths of computed resources that were watched before and are not
+// watched now.
 func (o *openWatches) interrupted() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var paths []string
-	for path, open := range o.byPath {
-		if open == 0 {
-			paths = append(paths, path)
+	for watched, open := range o.byPath {
+		if open == 0 && computedResources.Has(path.Base(watched)) {
+			paths = append(paths, watched)
 		}
 	}
 	slices.Sort(paths)
@@ -112,9 +121,9 @@ func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 		return response, err
 	}
 	if watching, _ := strconv.ParseBool(request.URL.Query().Get("watch")); watching {
-		path := request.URL.Path
-		t.watches.add(path, 1)
-		response.Body = &watchBody{ReadCloser: response.Body, closed: sync.OnceFunc(func() { t.watches.add(path, -1) })}
+		watched := request.URL.Path
+		t.watches.add(watched, 1)
+		response.Body = &watchBody{ReadCloser: response.Body, closed: sync.OnceFunc(func() { t.watches.add(watched, -1) })}
 	}
 	return response, nil
 }

@@ -71,6 +71,12 @@ func TestProbeReportsTheServerAndTheCaches(t *testing.T) {
 	get("/unavailable?watch=true").Close()
 	expect("other requests do not count", "")
 
+	// R500: stored objects cannot be watched while storage is lost.
+	for _, stored := range []string{"/serviceexports", "/clusterclaims", "/namespaces/mcs-system/clusterprofiles"} {
+		get(stored + "?watch=true").Close()
+	}
+	expect("watches of stored objects ended", "")
+
 	members.Close()
 	expect("a watch was closed", "no watch of /members")
 	members.Close()

@@ -132,25 +132,31 @@ func (x *exchange) expectNothingWithdrawn(t *testing.T) {
 	}
 }
 
-// expectServing changes an endpoint of west, and waits until the other cluster has imported
-// that: what happened in west before was processed then. It checks that nothing was withdrawn.
+// expectServing changes an endpoint of each cluster, and waits until the other cluster has imported
+// that: what happened in either before was processed then. It checks that nothing was withdrawn.
 func (x *exchange) expectServing(t *testing.T) {
 	t.Helper()
 	x.barriers++
-	address := fmt.Sprintf("10.9.1.%d", x.barriers)
+	x.expectFollowing(t, west(), east(), fmt.Sprintf("10.9.1.%d", x.barriers))
+	x.expectFollowing(t, east(), west(), fmt.Sprintf("10.9.2.%d", x.barriers))
+	x.expectNothingWithdrawn(t)
+}
+
+// expectFollowing changes the endpoint of a cluster, and waits until another one has imported that.
+func (x *exchange) expectFollowing(t *testing.T, from, to *fleet.Cluster, address string) {
+	t.Helper()
 	own := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service}
-	slice := expect.Must(west().Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).List(t.Context(), own))(t).Items[0]
+	slice := expect.Must(from.Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).List(t.Context(), own))(t).Items[0]
 	slice.Endpoints[0].Addresses = []string{address}
-	expect.Must(west().Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).Update(t.Context(), &slice, metav1.UpdateOptions{}))(t)
-	imported := metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel + "=" + service + "," + multicluster.SourceClusterLabel + "=west"}
-	expect.Eventually(t, "endpoint "+address+" of west in east", func(ctx context.Context) error {
-		found, err := east().Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).List(ctx, imported)
+	expect.Must(from.Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).Update(t.Context(), &slice, metav1.UpdateOptions{}))(t)
+	imported := metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel + "=" + service + "," + multicluster.SourceClusterLabel + "=" + from.ID}
+	expect.Eventually(t, "endpoint "+address+" of "+from.ID+" in "+to.ID, func(ctx context.Context) error {
+		found, err := to.Kubernetes.DiscoveryV1().EndpointSlices(x.namespace).List(ctx, imported)
 		if err == nil && (len(found.Items) != 1 || len(found.Items[0].Endpoints) != 1 || found.Items[0].Endpoints[0].Addresses[0] != address) {
 			err = fmt.Errorf("got %v", found.Items)
 		}
 		return err
 	})
-	x.expectNothingWithdrawn(t)
 }
 
 // expectWithdrawn waits until all clusters have withdrawn the export of west. If nothing

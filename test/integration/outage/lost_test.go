@@ -27,7 +27,8 @@ const (
 
 // R186: nothing is withdrawn in any cluster when the storage of one is lost, neither
 // while its programs are running nor when they are started. Everything is as before when the
-// storage is restored as documented.
+// storage is restored as documented. R500: meanwhile, a server that keeps running follows the
+// other cluster.
 func TestLostStorageWithdrawsNothing(t *testing.T) {
 	x := newExchange(t, "lost")
 	west().AwaitRecorded(t)
