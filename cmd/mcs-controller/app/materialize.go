@@ -103,16 +103,28 @@ func (m *materializer) run(ctx context.Context, candidate *leadership.Candidate)
 	for _, factory := range factories {
 		factory.StartWithContext(ctx)
 	}
-	for _, factory := range factories {
-		if factory.WaitForCacheSyncWithContext(ctx).Err != nil {
-			return nil // the context is canceled
-		}
+	if !m.awaitCaches(ctx) {
+		return nil // the context is canceled
 	}
 	candidate.Yield, candidate.Hesitate = m.outlook.Yield, m.outlook.Hesitate
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return sightings.Run(ctx) })
 	group.Go(func() error { return candidate.Run(ctx, m.lead) })
 	return group.Wait()
+}
+
+// awaitCaches waits until a leader could work, and reports whether it could. Stored objects
+// are not waited for, as in [openWatches]: controllers that need them wait themselves.
+func (m *materializer) awaitCaches(ctx context.Context) bool {
+	for _, factory := range []informerFactory{m.host, m.installed, m.members, m.renewed} {
+		if factory.WaitForCacheSyncWithContext(ctx).Err != nil {
+			return false
+		}
+	}
+	clusterSet := m.own.ClusterSet().V1alpha1()
+	return cache.WaitForNamedCacheSyncWithContext(ctx,
+		clusterSet.Members().Informer().HasSynced, clusterSet.ExportedServices().Informer().HasSynced,
+		clusterSet.ExportedEndpointSlices().Informer().HasSynced, m.own.MulticlusterX().V1beta1().ServiceImports().Informer().HasSynced)
 }
 
 // lead runs the controllers. The first that fails stops all others.
