@@ -28,8 +28,10 @@ type Backend struct {
 	watches   rest.Interface
 	namespace string
 	guard     *NamespaceGuard
-	// prepared is the UID of the namespace that Prepare has found.
+	// prepared is the UID of the namespace that Prepare has found, and opened the marker of
+	// the storage that was opened.
 	prepared types.UID
+	opened   marker.Marker
 }
 
 // NewBackend returns storage that cannot be used until it was opened.
@@ -122,12 +124,38 @@ func (b *Backend) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	found, err := marker.FromConfigMap(held)
+	if err != nil {
+		return err
+	}
+	b.opened = *found
 	b.guard.Open(b.prepared, version)
 	return nil
 }
 
-// Confirm closes the gate if the namespace was deleted.
-func (b *Backend) Confirm(ctx context.Context) error { return b.guard.Confirm(ctx) }
+// Confirm closes the gate if the namespace was deleted, or the marker is not the one of the
+// storage that was opened: another server has moved its objects, or it was replaced.
+func (b *Backend) Confirm(ctx context.Context) error {
+	if err := b.guard.Confirm(ctx); err != nil {
+		return err
+	}
+	held, err := b.Marker().Get(ctx)
+	if err != nil {
+		return gate.Unavailable("storage is unavailable: read the storage marker: " + err.Error())
+	}
+	switch {
+	case held == nil:
+		err = fmt.Errorf("storage %s was lost: its marker is missing", b.opened.StorageID)
+	case *held == b.opened:
+		return nil
+	case held.MovedTo != "":
+		err = errors.New("storage is outdated: its objects were moved to " + held.MovedTo)
+	default:
+		err = fmt.Errorf("storage %s was replaced by storage %s", b.opened.StorageID, held.StorageID)
+	}
+	b.Gate().Close(err)
+	return b.Gate().Usable()
+}
 
 // ValidateNamespace returns an error for a name that no storage namespace can have.
 func ValidateNamespace(name string) error {

@@ -50,7 +50,12 @@ func (c ConfigMap) Get(ctx context.Context) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(fmt.Sprintf("ConfigMap %s/%s", c.Namespace, c.Name), []byte(held.Data[markerData]))
+	return FromConfigMap(held)
+}
+
+// FromConfigMap returns the marker that a ConfigMap holds.
+func FromConfigMap(held *corev1.ConfigMap) (*Marker, error) {
+	return decode(fmt.Sprintf("ConfigMap %s/%s", held.Namespace, held.Name), []byte(held.Data[markerData]))
 }
 
 // Put implements Place.
@@ -73,7 +78,7 @@ func (c ConfigMap) Put(ctx context.Context, existing *Marker, marker Marker) err
 	if err != nil {
 		return err
 	}
-	if now, err := decode(c.Name, []byte(held.Data[markerData])); err != nil || *now != *existing {
+	if now, err := FromConfigMap(held); err != nil || *now != *existing {
 		return errors.Join(errConflict, err)
 	}
 	held.Data = map[string]string{markerData: string(data)}

@@ -4,7 +4,9 @@
 package clusterstorage
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/marker"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
 )
 
 func newExport(name string) *multiclusterxv1beta1.ServiceExport {
@@ -70,6 +73,49 @@ func TestStateOfAnotherClusterIsNotServed(t *testing.T) {
 	foreign.Data = own.Data
 	expect.Must(markers.Update(t.Context(), foreign, metav1.UpdateOptions{}))(t)
 	expect.NoError(t, replica.AwaitReady(t.Context()))
+}
+
+// R502: a server that is running when another one has moved its objects elsewhere accepts no
+// write any more, nor when its marker is lost, until the marker is restored.
+func TestMovedStorageIsNotUsedAnyMore(t *testing.T) {
+	running(t)
+	replica := installed.APIServers[0]
+	markers := installed.Kubernetes.CoreV1().ConfigMaps(storageNamespace)
+	own := expect.Must(markers.Get(t.Context(), marker.Name, metav1.GetOptions{}))(t)
+	allowWrites(t)
+	moved := own.DeepCopy()
+	var held marker.Marker
+	expect.NoError(t, json.Unmarshal([]byte(own.Data["marker"]), &held))
+	held.MovedTo = "an etcd"
+	moved.Data["marker"] = string(expect.Must(json.Marshal(held))(t))
+	restored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: marker.Name}, Data: own.Data}
+
+	moved = expect.Must(markers.Update(t.Context(), moved, metav1.UpdateOptions{}))(t)
+	awaitWrites(t, replica, "storage is outdated: its objects were moved to an etcd")
+	moved.Data = own.Data
+	expect.Must(markers.Update(t.Context(), moved, metav1.UpdateOptions{}))(t)
+	awaitWrites(t, replica, "")
+
+	expect.NoError(t, markers.Delete(t.Context(), marker.Name, metav1.DeleteOptions{}))
+	awaitWrites(t, replica, "was lost: its marker is missing")
+	expect.Must(markers.Create(t.Context(), restored, metav1.CreateOptions{}))(t)
+	awaitWrites(t, replica, "")
+}
+
+// awaitWrites waits until exports can be created, or cannot because of a reason.
+func awaitWrites(t *testing.T, replica *installation.Replica, reason string) {
+	t.Helper()
+	exports := client(t, replica).MulticlusterXV1beta1().RESTClient().Post().Namespace("default").Resource("serviceexports")
+	expect.Eventually(t, "response to a write", func(ctx context.Context) error {
+		err := exports.Param("dryRun", metav1.DryRunAll).Body(newExport("new")).MaxRetries(0).Do(ctx).Error()
+		if (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
+			return fmt.Errorf("got %w, want %q", err, reason)
+		}
+		return nil
+	})
+	if reason != "" {
+		expectUnavailable(t, replica, reason)
+	}
 }
 
 // R153: an object that cannot be decoded is unknown, not absent. A server that starts
