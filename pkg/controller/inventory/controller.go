@@ -32,6 +32,7 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 )
 
 const (
@@ -42,8 +43,12 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// namespaceKey is the key of the namespace. All others have the name of a profile only.
-var namespaceKey = types.NamespacedName{Namespace: "namespace"}
+// namespaceKey is the key of the namespace, and everythingKey that of all profiles. All others
+// have the name of a profile only.
+var (
+	namespaceKey  = types.NamespacedName{Namespace: "namespace"}
+	everythingKey = types.NamespacedName{Namespace: "everything"}
+)
 
 // Controller writes the ClusterProfiles of members.
 type Controller struct {
@@ -57,6 +62,9 @@ type Controller struct {
 	profiles  multiclusterxlisters.ClusterProfileLister
 	// missing is since when profiles have no Member. Only the worker uses it.
 	missing map[string]time.Time
+	// writes limits how often a profile is written, by its name, and relayed how many are
+	// created and deleted, by hub.
+	writes, relayed *pace.Limiter[string]
 }
 
 // New returns a controller. own is the informer factory of the mcs-apiserver API, and
@@ -64,9 +72,11 @@ type Controller struct {
 func New(host typedcorev1.NamespacesGetter, client versioned.Interface, clock clock.PassiveClock, namespace string, own, installed mcsinformers.SharedInformerFactory) *Controller {
 	members, profiles := own.ClusterSet().V1alpha1().Members(), installed.MulticlusterX().V1alpha1().ClusterProfiles()
 	c := &Controller{
-		host: host, client: client, clock: clock, namespace: namespace, queue: loop.NewQueue("inventory"),
+		host: host, client: client, clock: clock, namespace: namespace,
 		members: members.Lister(), profiles: profiles.Lister(), missing: map[string]time.Time{},
+		writes: pace.New[string](clock, writeInterval, 1), relayed: pace.New[string](clock, time.Second/relayedRate, relayedBurst),
 	}
+	c.queue = loop.NewFairQueue("inventory", 1, c.source)
 	c.handlers = loop.Handlers{
 		members.Informer():  loop.OnTransition(c.memberChanged),
 		profiles.Informer(): loop.OnChange(c.enqueue),
@@ -85,7 +95,7 @@ func (c *Controller) enqueue(object metav1.Object) {
 	c.queue.Add(types.NamespacedName{Name: object.GetName()})
 }
 
-// memberChanged enqueues a member, and everything if this cluster joined or left a
+// memberChanged enqueues a member, and soon everything if this cluster joined or left a
 // ClusterSet, or a member that may be a hub responds again or is gone.
 func (c *Controller) memberChanged(old, object any) {
 	before, after := stateOf(old), stateOf(object)
@@ -97,10 +107,7 @@ func (c *Controller) memberChanged(old, object any) {
 	if before == after {
 		return
 	}
-	c.queue.Add(namespaceKey)
-	for _, name := range c.names() {
-		c.queue.Add(types.NamespacedName{Name: name})
-	}
+	c.queue.AddAfter(everythingKey, gathering) // does not postpone what was added before
 }
 
 // memberState is what the profiles of other members depend on.
@@ -155,6 +162,13 @@ func (c *Controller) clusterSet() (string, error) {
 }
 
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
+	if key == everythingKey {
+		c.queue.Add(namespaceKey)
+		for _, name := range c.names() {
+			c.queue.Add(types.NamespacedName{Name: name})
+		}
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	clusterSet, err := c.clusterSet()
@@ -219,7 +233,7 @@ func (c *Controller) isExpected(profile *multiclusterxv1alpha1.ClusterProfile) b
 func (c *Controller) report(ctx context.Context, existing *multiclusterxv1alpha1.ClusterProfile, condition metav1.Condition) error {
 	profile := existing.DeepCopy()
 	condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
-	if !meta.SetStatusCondition(&profile.Status.Conditions, condition) {
+	if !meta.SetStatusCondition(&profile.Status.Conditions, condition) || !c.mayWrite(profile.Name) {
 		return nil
 	}
 	return c.updateStatus(ctx, profile)
@@ -239,6 +253,12 @@ func (c *Controller) show(ctx context.Context, entry *clustersetv1alpha1.Member,
 	}
 	api := c.client.MulticlusterXV1alpha1().ClusterProfiles(c.namespace)
 	profile := desired(entry, existing, c.namespace, metav1.NewTime(c.clock.Now()))
+	if existing != nil && sameObject(existing, profile) && sameStatus(existing, profile) {
+		return nil
+	}
+	if existing == nil && !c.mayReplace(entry.Name) || !c.mayWrite(entry.Name) {
+		return nil
+	}
 	written := existing
 	var err error
 	switch {
@@ -261,6 +281,9 @@ func (c *Controller) show(ctx context.Context, entry *clustersetv1alpha1.Member,
 
 // hide deletes a profile.
 func (c *Controller) hide(ctx context.Context, profile *multiclusterxv1alpha1.ClusterProfile) error {
+	if !c.mayReplace(profile.Name) {
+		return nil
+	}
 	err := c.client.MulticlusterXV1alpha1().ClusterProfiles(c.namespace).Delete(ctx, profile.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(profile.UID)),
 	})
