@@ -58,7 +58,7 @@ func (s *emptyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}, "items": []}`)
+		_, _ = fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}, "items": []}`)
 	}
 }
 
