@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
@@ -85,6 +86,12 @@ func startGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	if err := create(t.Context(), g, "web", 1); err != nil {
+		t.Fatal(err)
+	}
+	// A watch cache that is not ready refuses watches.
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, storageTimeout, true, func(context.Context) (bool, error) {
+		return g.ReadinessCheck() == nil, nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return g
