@@ -274,7 +274,7 @@ func (a *attacker) awaitNothing(t *testing.T, expelled time.Time) {
 		expect.Within(t, time.Minute-time.Since(expelled), "end of the attacker in "+victim.name, func(ctx context.Context) error {
 			left, err := victim.Leftovers(ctx, ids...)
 			if err == nil && len(left) == 0 {
-				left, err = victim.Leases(ctx, ids...)
+				left, err = victim.Last(ctx, ids...)
 			}
 			if err == nil && len(left) > 0 {
 				err = fmt.Errorf("%d objects are left: %s", len(left), strings.Join(left[:min(10, len(left))], ", "))

@@ -29,8 +29,8 @@ const (
 	storageNamespace      = "mcs-storage"
 )
 
-// Leftovers returns what there is of former members but their Leases: Members, exports, imports,
-// derived Services without an import, imported EndpointSlices, and records.
+// Leftovers returns what there is of former members but what is deleted last: Members, exports,
+// imports, derived Services without an import, imported EndpointSlices, and records.
 func (v Victim) Leftovers(ctx context.Context, ids ...string) ([]string, error) {
 	var left []string
 	for _, find := range []func(context.Context, []string) ([]string, error){v.members, v.exports, v.imports, v.slices, v.records} {
@@ -43,8 +43,8 @@ func (v Victim) Leftovers(ctx context.Context, ids ...string) ([]string, error) 
 	return left, nil
 }
 
-// Leases returns the Leases of former members, which are deleted last.
-func (v Victim) Leases(ctx context.Context, ids ...string) ([]string, error) {
+// Last returns the Leases and ClusterProfiles of former members, which are deleted last.
+func (v Victim) Last(ctx context.Context, ids ...string) ([]string, error) {
 	list, err := v.Kubernetes.CoordinationV1().Leases(installationNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -53,6 +53,15 @@ func (v Victim) Leases(ctx context.Context, ids ...string) ([]string, error) {
 	for _, lease := range list.Items {
 		if id, ok := strings.CutPrefix(lease.Name, "member-"); ok && slices.Contains(ids, id) {
 			left = append(left, "Lease "+lease.Name)
+		}
+	}
+	profiles, err := v.Clientset.MulticlusterXV1alpha1().ClusterProfiles(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, profile := range profiles.Items {
+		if slices.Contains(ids, profile.Name) {
+			left = append(left, "ClusterProfile "+profile.Name)
 		}
 	}
 	return left, nil
@@ -124,7 +133,7 @@ func (v Victim) records(ctx context.Context, ids []string) (left []string, err e
 		return nil, err
 	}
 	for _, record := range list.Items {
-		if mentions(ids, record.Name) || mentions(ids, record.Data["key"]) {
+		if isProfile := strings.Contains(record.Data["key"], "/clusterprofiles"); !isProfile && (mentions(ids, record.Name) || mentions(ids, record.Data["key"])) {
 			left = append(left, "record "+record.Name)
 		}
 	}

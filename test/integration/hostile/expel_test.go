@@ -14,8 +14,8 @@ import (
 )
 
 // awaitNothing waits until nothing is left of a former member in the importer: for a
-// minute at most. Its Lease is deleted last.
-func (o *observation) awaitNothing(t *testing.T, id string, leases bool) {
+// minute at most. Its Lease and its ClusterProfile are deleted last.
+func (o *observation) awaitNothing(t *testing.T, id string, last bool) {
 	t.Helper()
 	victim := hostile.Victim{Kubernetes: importer().Kubernetes, Clientset: importer().Clientset}
 	expect.Within(t, time.Minute, "end of "+id, func(ctx context.Context) error {
@@ -23,8 +23,8 @@ func (o *observation) awaitNothing(t *testing.T, id string, leases bool) {
 			return fmt.Errorf("%d imports are left", found)
 		}
 		left, err := victim.Leftovers(ctx, hostile.Identities(id)...)
-		if err == nil && leases && len(left) == 0 {
-			left, err = victim.Leases(ctx, hostile.Identities(id)...)
+		if err == nil && last && len(left) == 0 {
+			left, err = victim.Last(ctx, hostile.Identities(id)...)
 		}
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d objects are left, such as %s", len(left), left[0])
