@@ -138,21 +138,15 @@ func properties(claims []*multiclusterv1.ClusterClaim) []*about.ClusterProperty 
 }
 
 // reported returns the ClusterProperties that other clusters see in the Member of this one:
-// those that fit, sorted by name. The ID and the ClusterSet have fields of their own.
+// those that fit, sorted by name. The ID and the ClusterSet, whose names are reserved, have
+// fields of their own.
 func reported(claims []*multiclusterv1.ClusterClaim) []clusterset.ClusterProperty {
 	var reported []clusterset.ClusterProperty
 	for _, claim := range claims {
-		property := clusterset.ClusterProperty{Name: claim.Name, Value: claim.Spec.Value}
-		switch claim.Name {
-		case multicluster.ClusterIDClaim, multicluster.ClusterSetClaim, about.ClusterIDProperty:
-		default:
-			if property.Fits() {
-				reported = append(reported, property)
-			}
-		}
+		reported = append(reported, clusterset.ClusterProperty{Name: claim.Name, Value: claim.Spec.Value})
 	}
 	slices.SortFunc(reported, func(a, b clusterset.ClusterProperty) int { return cmp.Compare(a.Name, b.Name) })
-	return reported[:min(len(reported), clusterset.MaxProperties)]
+	return clusterset.FittingProperties(reported)
 }
 
 // derivedUID returns a UID that is a function of another one.

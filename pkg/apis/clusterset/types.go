@@ -4,8 +4,6 @@
 package clusterset
 
 import (
-	"unicode/utf8"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -265,24 +263,10 @@ const (
 	ReasonResponseTooLarge = "ResponseTooLarge"
 )
 
-// Limits of the ClusterProperties of a Member: other clusters read them every few seconds.
-const (
-	MaxProperties = 16
-	// MaxPropertyName and MaxPropertyValue are in characters, as those of ClusterProfiles.
-	MaxPropertyName  = 253
-	MaxPropertyValue = 1024
-)
-
 // ClusterProperty is a ClusterProperty of a cluster.
 type ClusterProperty struct {
 	Name  string
 	Value string
-}
-
-// Fits reports whether the ClusterProperty is within the limits.
-func (p ClusterProperty) Fits() bool {
-	return p.Name != "" && utf8.RuneCountInString(p.Name) <= MaxPropertyName && p.Value != "" && utf8.RuneCountInString(p.Value) <= MaxPropertyValue &&
-		utf8.ValidString(p.Name) && utf8.ValidString(p.Value)
 }
 
 // MemberStatus describes the observed state of a member.

@@ -3,6 +3,8 @@
 
 package multicluster
 
+import "strings"
+
 // Key prefixes of labels and annotations that are reserved for this
 // implementation. An export can neither set nor override them.
 const (
@@ -32,6 +34,17 @@ const (
 	ClusterIDClaim  = "id.k8s.io"
 	ClusterSetClaim = "clusterset.k8s.io"
 )
+
+// ReservedDomain returns the domain of the name of a ClusterClaim that is reserved for
+// Kubernetes projects, such as those above; empty if the name is not reserved.
+func ReservedDomain(name string) string {
+	for _, domain := range []string{"k8s.io", "kubernetes.io"} {
+		if name == domain || strings.HasSuffix(name, "."+domain) {
+			return domain
+		}
+	}
+	return ""
+}
 
 // Conditions of a ServiceExport, as defined by the upstream API.
 const (

@@ -178,7 +178,7 @@ func TestVersionAndPropertiesOfMembersAreShown(t *testing.T) {
 	f := newFixture(t)
 	reported := member("east", clustersetv1alpha1.MemberConnected, "fleet")
 	reported.Status.KubernetesVersion = "v1.36.3"
-	reported.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "east"}, {Name: multicluster.ClusterSetClaim, Value: "other"}}
+	reported.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "east"}, {Name: multicluster.ClusterSetClaim, Value: "other"}, {Name: multicluster.ClusterIDClaim, Value: "west"}}
 	want := []multiclusterxv1alpha1.Property{
 		{Name: "cluster.clusterset.k8s.io", Value: "east"}, {Name: "clusterset.k8s.io", Value: "fleet"}, {Name: "region.example.com", Value: "east"},
 	}

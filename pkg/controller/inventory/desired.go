@@ -11,7 +11,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -76,15 +75,14 @@ func properties(entry *clustersetv1alpha1.Member, before []multiclusterxv1alpha1
 	if utf8.RuneCountInString(entry.Status.ClusterSet) <= validation.MaxPropertyValueLength {
 		known = append(known, multiclusterxv1alpha1.Property{Name: multicluster.ClusterSetClaim, Value: entry.Status.ClusterSet})
 	}
-	reported := sets.New(about.ClusterIDProperty, multicluster.ClusterSetClaim)
 	for _, property := range entry.Status.Properties {
-		if !reported.Has(property.Name) {
+		if clusterset.ClusterProperty(property).Fits() {
 			known = append(known, multiclusterxv1alpha1.Property{Name: property.Name, Value: property.Value})
 		}
 	}
 	if entry.Status.KubernetesVersion == "" && len(entry.Status.Path) == 0 { // not read since a restart: keep what was known
 		for _, property := range before {
-			if !reported.Has(property.Name) {
+			if (clusterset.ClusterProperty{Name: property.Name, Value: property.Value}).Fits() {
 				known = append(known, property)
 			}
 		}

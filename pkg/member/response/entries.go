@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -106,18 +105,6 @@ func (e *Entries) add(member *clusterset.Member) {
 // nothing is used: other clusters could not tell which of them the cluster allocates from.
 func CIDRsFit(list []string) bool { return len(list) <= MaxCIDRs && !slices.ContainsFunc(list, long) }
 
-// propertiesFit reports whether a list of ClusterProperties is within the limits.
-func propertiesFit(list []clusterset.ClusterProperty) bool {
-	if len(list) > clusterset.MaxProperties {
-		return false
-	}
-	names := sets.New[string]()
-	for _, property := range list {
-		names.Insert(property.Name)
-	}
-	return names.Len() == len(list) && !slices.ContainsFunc(list, func(p clusterset.ClusterProperty) bool { return !p.Fits() })
-}
-
 func long(text string) bool { return len(text) > maxText }
 
 func notClusterID(text string) bool { return len(validation.IsDNS1123Label(text)) > 0 }
@@ -162,8 +149,9 @@ func limit(member *clusterset.Member) (problems []string) {
 		}
 		*version = truncate.Message(*version, maxText)
 	}
-	if !propertiesFit(status.Properties) {
-		problems = append(problems, fmt.Sprintf("status.properties has %d items, at most %d short ones with different names are allowed: none is used", len(status.Properties), clusterset.MaxProperties))
+	if len(clusterset.FittingProperties(status.Properties)) != len(status.Properties) {
+		problems = append(problems, fmt.Sprintf("status.properties has %d items, at most %d with different DNS names that are not reserved for Kubernetes, printable values of up to %d characters, and %d bytes in total are allowed: none is used",
+			len(status.Properties), clusterset.MaxProperties, clusterset.MaxPropertyValue, clusterset.MaxPropertyBytes))
 		status.Properties = nil
 	}
 	if status.State == clusterset.MemberLocal {

@@ -81,6 +81,18 @@ func TestEntriesAreLimited(t *testing.T) {
 			func(m *clustersetv1alpha1.Member) { m.Status.Version = "" }},
 		{"control characters in the version", func(m *clustersetv1alpha1.Member) { m.Status.Version = "v1\x1b[2J" }, "",
 			func(m *clustersetv1alpha1.Member) { m.Status.Version = "v1\ufffd[2J" }},
+		// R504
+		{"ClusterProperties", func(m *clustersetv1alpha1.Member) {
+			m.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "here"}}
+		}, "", func(m *clustersetv1alpha1.Member) {
+			m.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "here"}}
+		}},
+		{"ClusterProperty that is reserved", func(m *clustersetv1alpha1.Member) {
+			m.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "id.k8s.io", Value: "another"}}
+		}, "status.properties has 1 items, at most 16 with different DNS names that are not reserved", func(m *clustersetv1alpha1.Member) { m.Status.Properties = nil }},
+		{"ClusterProperty with control characters", func(m *clustersetv1alpha1.Member) {
+			m.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "\x1b[2J"}}
+		}, "status.properties has 1 items", func(m *clustersetv1alpha1.Member) { m.Status.Properties = nil }},
 		{"metadata", func(m *clustersetv1alpha1.Member) {
 			m.Labels, m.Annotations, m.Finalizers, m.ManagedFields = map[string]string{"a": long}, map[string]string{"a": long}, texts(1000), make([]metav1.ManagedFieldsEntry, 1000)
 			m.GenerateName, m.Namespace, m.Kind, m.UID, m.CreationTimestamp = long, long, long, "uid", metav1.Now() // R277

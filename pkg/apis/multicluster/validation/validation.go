@@ -111,10 +111,6 @@ func validateNotReserved(keys map[string]string, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// reservedDomains are the domains in which claim names are reserved for Kubernetes
-// projects.
-var reservedDomains = []string{"k8s.io", "kubernetes.io"}
-
 // ValidateClusterClaim validates a new ClusterClaim.
 func ValidateClusterClaim(claim *multicluster.ClusterClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&claim.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
@@ -136,12 +132,10 @@ func validateClaimName(name string, path *field.Path) field.ErrorList {
 	if name == multicluster.ClusterIDClaim || name == multicluster.ClusterSetClaim {
 		return nil
 	}
-	for _, domain := range reservedDomains {
-		if name == domain || strings.HasSuffix(name, "."+domain) {
-			return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
-				"names in the domain %s are reserved for Kubernetes; only %s and %s are supported. Use a name in your own domain, such as region.example.com",
-				domain, multicluster.ClusterIDClaim, multicluster.ClusterSetClaim))}
-		}
+	if domain := multicluster.ReservedDomain(name); domain != "" {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+			"names in the domain %s are reserved for Kubernetes; only %s and %s are supported. Use a name in your own domain, such as region.example.com",
+			domain, multicluster.ClusterIDClaim, multicluster.ClusterSetClaim))}
 	}
 	return nil
 }
