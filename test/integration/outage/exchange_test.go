@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,8 +139,23 @@ func (x *exchange) expectServing(t *testing.T) {
 	t.Helper()
 	x.barriers++
 	x.expectFollowing(t, west(), east(), fmt.Sprintf("10.9.1.%d", x.barriers))
+	expectLeading(t, west())
 	x.expectFollowing(t, east(), west(), fmt.Sprintf("10.9.2.%d", x.barriers))
 	x.expectNothingWithdrawn(t)
+}
+
+// expectLeading waits until mcs-controller of a cluster has led for longer than it does after its
+// server failed.
+func expectLeading(t *testing.T, cluster *fleet.Cluster) {
+	t.Helper()
+	begun := time.Now()
+	expect.Eventually(t, "leader in "+cluster.ID, func(ctx context.Context) error {
+		lease, err := cluster.Kubernetes.CoordinationV1().Leases(installation.Namespace).Get(ctx, "mcs-controller", metav1.GetOptions{})
+		if err == nil && (lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Sub(begun) < 5*time.Second) {
+			err = fmt.Errorf("lease was last renewed at %s", lease.Spec.RenewTime)
+		}
+		return err
+	})
 }
 
 // expectFollowing changes the endpoint of a cluster, and waits until another one has imported that.
