@@ -60,8 +60,8 @@ type Controller struct {
 	handlers  loop.Handlers
 	members   clustersetlisters.MemberLister
 	profiles  multiclusterxlisters.ClusterProfileLister
-	// missing is since when profiles have no Member. Only the worker uses it.
-	missing map[string]time.Time
+	// missing is which profiles have no Member. Only the worker uses it.
+	missing map[string]absence
 	// writes limits how often a profile is written, by its name, and relayed how many are
 	// created and deleted, by hub.
 	writes, relayed *pace.Limiter[string]
@@ -73,7 +73,7 @@ func New(host typedcorev1.NamespacesGetter, client versioned.Interface, clock cl
 	members, profiles := own.ClusterSet().V1alpha1().Members(), installed.MulticlusterX().V1alpha1().ClusterProfiles()
 	c := &Controller{
 		host: host, client: client, clock: clock, namespace: namespace,
-		members: members.Lister(), profiles: profiles.Lister(), missing: map[string]time.Time{},
+		members: members.Lister(), profiles: profiles.Lister(), missing: map[string]absence{},
 		writes: pace.New[string](clock, writeInterval, 1), relayed: pace.New[string](clock, time.Second/relayedRate, relayedBurst),
 	}
 	c.queue = loop.NewFairQueue("inventory", 1, c.source)
@@ -199,23 +199,35 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	case existing == nil || !isOurs(existing) || existing.DeletionTimestamp != nil:
 		delete(c.missing, key.Name)
 		return nil
-	case entry == nil && clusterSet != "" && !c.settled(key):
-		return nil
-	case entry == nil && clusterSet != "" && c.isExpected(existing):
-		return c.report(ctx, existing, health(clustersetv1alpha1.MemberConnecting))
+	}
+	if entry == nil && clusterSet != "" {
+		expected := c.isExpected(existing)
+		switch {
+		case !c.settled(key, expected):
+			return nil
+		case expected:
+			return c.report(ctx, existing, health(clustersetv1alpha1.MemberConnecting))
+		}
 	}
 	return c.hide(ctx, existing)
 }
 
-// settled reports whether the Member of a profile has been missing long enough; otherwise, it
-// is looked for again.
-func (c *Controller) settled(key types.NamespacedName) bool {
-	since, known := c.missing[key.Name]
-	if !known {
-		since = c.clock.Now()
-		c.missing[key.Name] = since
+// absence is since when a profile has no Member, and whether the Member may come back.
+type absence struct {
+	since    time.Time
+	expected bool
+}
+
+// settled reports whether the Member of a profile has been missing long enough, since it is
+// expected to come back or since it is not; otherwise, it is looked for again. A hub that is silent
+// for long may be read again before the clusters that it relays are.
+func (c *Controller) settled(key types.NamespacedName, expected bool) bool {
+	missing, known := c.missing[key.Name]
+	if !known || missing.expected != expected {
+		missing = absence{c.clock.Now(), expected}
+		c.missing[key.Name] = missing
 	}
-	wait := since.Add(settleTime).Sub(c.clock.Now())
+	wait := missing.since.Add(settleTime).Sub(c.clock.Now())
 	if wait > 0 {
 		c.queue.AddAfter(key, wait)
 	}

@@ -288,6 +288,30 @@ func TestProfilesOfMissingMembers(t *testing.T) {
 	}
 }
 
+// R458: a hub was silent for long, and is read again before the clusters that it relays are: their
+// profiles are kept meanwhile, and deleted if they do not come back.
+func TestProfilesAreKeptUntilTheClustersOfAHubAreRead(t *testing.T) {
+	silent, connected := member("hub", clustersetv1alpha1.MemberStale, "fleet"), member("hub", clustersetv1alpha1.MemberConnected, "fleet")
+	east := member("east", clustersetv1alpha1.MemberConnected, "fleet", "east", "hub")
+	f := newFixture(t)
+	f.mustSync("east", local("fleet"), connected, east)
+	f.mustSync("east", local("fleet"), silent)
+	f.clock.Step(time.Minute)
+	f.mustSync("east", local("fleet"), silent)
+	if profile := f.profile("east"); profile == nil || healthOf(profile) != metav1.ConditionUnknown {
+		t.Fatalf("hub is silent: got %+v", profile)
+	}
+	f.mustSync("east", local("fleet"), connected)
+	if f.profile("east") == nil {
+		t.Fatal("profile was deleted before the hub was read")
+	}
+	f.clock.Step(settleTime)
+	f.mustSync("east", local("fleet"), connected)
+	if f.profile("east") != nil {
+		t.Error("profile of a former member is kept")
+	}
+}
+
 // R458: profiles of other cluster managers are neither changed nor deleted.
 func TestProfilesOfOtherManagersAreLeftAlone(t *testing.T) {
 	other := &multiclusterxv1alpha1.ClusterProfile{
