@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/absence"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
@@ -55,8 +56,9 @@ type computation struct {
 	// leftovers is nil while storage is accepted: the namespaces of the exports in it
 	// may not have been restored yet.
 	leftovers *leftovers.Collector
-	// host is the cluster that this server extends.
-	host hostCluster
+	// host is the cluster that this server extends, and namespaces reads its namespaces.
+	host       hostCluster
+	namespaces *absence.Reader
 	// records are closed after the projection has ended.
 	records *records
 	// storage is closed until the records can be read.
@@ -87,10 +89,11 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 		leases: coordinationinformers.NewFilteredLeaseInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector = sighting.Selector
 		}),
-		accounts: coreinformers.NewServiceAccountInformer(c.client, c.Namespace, 0, cache.Indexers{}),
-		host:     hostCluster{c.client, c.Namespace},
-		records:  &records{options: c.Records},
-		storage:  c.Storage.Gate(),
+		accounts:   coreinformers.NewServiceAccountInformer(c.client, c.Namespace, 0, cache.Indexers{}),
+		host:       hostCluster{c.client, c.Namespace},
+		namespaces: absence.NewReader(c.client.CoreV1()),
+		records:    &records{options: c.Records},
+		storage:    c.Storage.Gate(),
 	}
 	if !c.AcceptStorage {
 		if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
@@ -111,7 +114,7 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 	}
 	computed.lives = importidentity.New(importidentity.Config{
 		Store: ended, Clock: clock.RealClock{},
-		Namespaces: computed.kubernetes.Core().V1().Namespaces().Lister(), GetNamespace: c.client.CoreV1().Namespaces().Get,
+		Namespaces: computed.kubernetes.Core().V1().Namespaces().Lister(), GetNamespace: computed.namespaces.Get,
 	})
 	computed.projection, err = projection.New(projection.Config{
 		Kubernetes:   computed.kubernetes,
@@ -183,6 +186,7 @@ func (c *computation) start(hook genericapiserver.PostStartHookContext) error {
 	c.running.Go(func() { c.renewed.RunWithContext(ctx) })
 	c.running.Go(func() { c.leases.RunWithContext(ctx) })
 	c.running.Go(func() { c.accounts.RunWithContext(ctx) })
+	c.running.Go(func() { c.namespaces.Identify(ctx) })
 	c.running.Go(func() { c.host.followVersion(ctx, c.projection.Members().SetKubernetesVersion) })
 	if c.leftovers != nil {
 		c.running.Go(func() { c.leftovers.Run(ctx) })

@@ -55,7 +55,8 @@ type Store interface {
 type Config struct {
 	Store Store
 	Clock clock.PassiveClock
-	// Namespaces are those of this cluster. GetNamespace reads one without a cache.
+	// Namespaces are those of this cluster. GetNamespace reads one without a cache. What it
+	// returns must be certain: the lives of a namespace that is not found are forgotten.
 	Namespaces   corev1listers.NamespaceLister
 	GetNamespace func(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Namespace, error)
 }

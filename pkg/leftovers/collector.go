@@ -8,7 +8,6 @@ package leftovers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/absence"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
@@ -186,7 +186,7 @@ func (c *Collector) leftovers(candidates []leftover, namespace *corev1.Namespace
 func (l leftover) collect(ctx context.Context) error {
 	err := l.delete(ctx, l, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(l.GetUID()))})
 	switch {
-	case isAbsent(err, l.resourceName, l.GetName()), apierrors.IsConflict(err):
+	case absence.Of(err, l.resourceName, l.GetName()), apierrors.IsConflict(err):
 		return nil // another replica deleted it, and it may even exist again
 	case err != nil:
 		return fmt.Errorf("delete %s %s/%s of a deleted namespace: %w", l.kind, l.GetNamespace(), l.GetName(), err)
@@ -200,24 +200,13 @@ func (l leftover) collect(ctx context.Context) error {
 // kube-apiserver says that this namespace does not exist.
 func (c *Collector) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := c.host.Namespaces().Get(ctx, name, metav1.GetOptions{})
-	if isAbsent(err, "namespaces", name) {
+	if absence.Of(err, "namespaces", name) {
 		return nil, nil //nolint:nilnil // the contract of this function
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get namespace %s: %w", name, err)
 	}
 	return namespace, nil
-}
-
-// isAbsent reports whether a server says that an object does not exist. A 404 that does
-// not name the object has another origin, such as a proxy or an admission plugin.
-func isAbsent(err error, resource, name string) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-		return false
-	}
-	details := status.Status().Details
-	return details != nil && details.Kind == resource && details.Name == name
 }
 
 func (c *Collector) clusterUID(ctx context.Context) (types.UID, error) {

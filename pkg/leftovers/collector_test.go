@@ -6,7 +6,6 @@ package leftovers
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -26,27 +25,6 @@ import (
 )
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
-
-func TestOnlyA404OfTheNamespaceIsItsAbsence(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		err  error
-		want bool
-	}{
-		{"found", nil, false},
-		{"not found", apierrors.NewNotFound(namespaces, "shop"), true},
-		{"another name", apierrors.NewNotFound(namespaces, "other"), false},
-		{"another resource", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "shop"), false},
-		// What clients make of the 404 page of a proxy, or of an API that is not served.
-		{"not an API server", apierrors.NewGenericServerResponse(http.StatusNotFound, "get", namespaces, "shop", "404 page not found", 0, true), false},
-		{"forbidden", apierrors.NewForbidden(namespaces, "shop", nil), false},
-		{"no response", errors.New("connection refused"), false},
-	} {
-		if got := isAbsent(test.err, "namespaces", "shop"); got != test.want {
-			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
-		}
-	}
-}
 
 // R184: a cache alone never leads to a deletion, and neither does a kube-apiserver
 // that fails or that serves another cluster.
