@@ -202,6 +202,38 @@ func TestVersionAndPropertiesOfMembersAreShown(t *testing.T) {
 	}
 }
 
+// R457: ClusterProperties that were withdrawn are not shown, also if the version of Kubernetes is
+// not known.
+func TestWithdrawnPropertiesAreNotShown(t *testing.T) {
+	read := func(state clustersetv1alpha1.MemberState, version string, properties ...clustersetv1alpha1.ClusterProperty) *clustersetv1alpha1.Member {
+		entry := member("east", state, "fleet")
+		entry.Status.Version, entry.Status.Properties = version, properties
+		return entry
+	}
+	region := clustersetv1alpha1.ClusterProperty{Name: "region.example.com", Value: "east"}
+	for _, test := range []struct {
+		name  string
+		after *clustersetv1alpha1.Member
+		want  int
+	}{
+		{"unchanged", read(clustersetv1alpha1.MemberConnected, "v1.0.0", region), 3},
+		{"unchanged, without any version", read(clustersetv1alpha1.MemberConnected, "", region), 3},
+		{"not read since a restart", read(clustersetv1alpha1.MemberConnecting, ""), 3},
+		{"withdrawn", read(clustersetv1alpha1.MemberConnected, "v1.0.0"), 2},
+		{"withdrawn by this cluster", read(clustersetv1alpha1.MemberLocal, ""), 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.mustSync("east", local("fleet"), read(clustersetv1alpha1.MemberConnected, "v1.0.0", region))
+			f.clock.Step(writeInterval)
+			f.mustSync("east", local("fleet"), test.after)
+			if got := f.profile("east").Status.Properties; len(got) != test.want {
+				t.Errorf("got %v, want %d properties", got, test.want)
+			}
+		})
+	}
+}
+
 // R457: what others wrote stays, and what is not theirs is restored.
 func TestForeignFieldsAreKept(t *testing.T) {
 	f := newFixture(t)

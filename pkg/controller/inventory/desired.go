@@ -80,7 +80,7 @@ func properties(entry *clustersetv1alpha1.Member, before []multiclusterxv1alpha1
 			known = append(known, multiclusterxv1alpha1.Property{Name: property.Name, Value: property.Value})
 		}
 	}
-	if entry.Status.KubernetesVersion == "" && len(entry.Status.Path) == 0 { // not read since a restart: keep what was known
+	if isUnread(entry) {
 		for _, property := range before {
 			if (clusterset.ClusterProperty{Name: property.Name, Value: property.Value}).Fits() {
 				known = append(known, property)
@@ -88,6 +88,14 @@ func properties(entry *clustersetv1alpha1.Member, before []multiclusterxv1alpha1
 		}
 	}
 	return known
+}
+
+// isUnread reports whether a member has not been read since mcs-apiserver was restarted, so that
+// what it reports is not known. One that was read has at least the version of mcs-apiserver there.
+// Of this cluster and of relayed ones, all that there is is known.
+func isUnread(entry *clustersetv1alpha1.Member) bool {
+	status := &entry.Status
+	return status.Version == "" && status.KubernetesVersion == "" && len(status.Properties) == 0 && len(status.Path) == 0 && status.State != clustersetv1alpha1.MemberLocal
 }
 
 // health returns the condition of the control plane of a member in a state. A member that

@@ -6,6 +6,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -119,7 +120,7 @@ func TestProfileThatKeepsChangingIsWrittenOnceInAWhile(t *testing.T) {
 		const rounds = 60
 		for i := range rounds {
 			east := member("east", clustersetv1alpha1.MemberConnected, "fleet")
-			east.Status.KubernetesVersion = fmt.Sprintf("v1.36.%d", i)
+			east.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "round.example.com", Value: strconv.Itoa(i)}}
 			w.show(east)
 			if i == 0 {
 				time.Sleep(100 * time.Millisecond)
@@ -138,8 +139,8 @@ func TestProfileThatKeepsChangingIsWrittenOnceInAWhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := profile.Status.Version.Kubernetes, fmt.Sprintf("v1.36.%d", rounds-1); got != want {
-			t.Errorf("version is %s, want the last one, %s", got, want)
+		if got, want := profile.Status.Properties[2].Value, strconv.Itoa(rounds-1); got != want {
+			t.Errorf("property is %s, want the last one, %s", got, want)
 		}
 	})
 }
