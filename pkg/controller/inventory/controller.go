@@ -62,6 +62,8 @@ type Controller struct {
 	profiles  multiclusterxlisters.ClusterProfileLister
 	// missing is which profiles have no Member. Only the worker uses it.
 	missing map[string]absence
+	// versions are those that members report and that are not shown yet. Only the worker uses it.
+	versions map[string]reported
 	// writes limits how often a profile is written, by its name, and relayed how many are
 	// created and deleted, by hub.
 	writes, relayed *pace.Limiter[string]
@@ -73,7 +75,7 @@ func New(host typedcorev1.NamespacesGetter, client versioned.Interface, clock cl
 	members, profiles := own.ClusterSet().V1alpha1().Members(), installed.MulticlusterX().V1alpha1().ClusterProfiles()
 	c := &Controller{
 		host: host, client: client, clock: clock, namespace: namespace,
-		members: members.Lister(), profiles: profiles.Lister(), missing: map[string]absence{},
+		members: members.Lister(), profiles: profiles.Lister(), missing: map[string]absence{}, versions: map[string]reported{},
 		writes: pace.New[string](clock, writeInterval, 1), relayed: pace.New[string](clock, time.Second/relayedRate, relayedBurst),
 	}
 	c.queue = loop.NewFairQueue("inventory", 1, c.source)
@@ -265,6 +267,7 @@ func (c *Controller) show(ctx context.Context, entry *clustersetv1alpha1.Member,
 	}
 	api := c.client.MulticlusterXV1alpha1().ClusterProfiles(c.namespace)
 	profile := desired(entry, existing, c.namespace, metav1.NewTime(c.clock.Now()))
+	profile.Status.Version.Kubernetes = c.version(entry.Name, profile.Status.Version.Kubernetes, entry.Status.KubernetesVersion)
 	if existing != nil && sameObject(existing, profile) && sameStatus(existing, profile) {
 		return nil
 	}
@@ -303,6 +306,7 @@ func (c *Controller) hide(ctx context.Context, profile *multiclusterxv1alpha1.Cl
 		return fmt.Errorf("delete ClusterProfile of former member %s: %w", profile.Name, err)
 	}
 	delete(c.missing, profile.Name)
+	delete(c.versions, profile.Name)
 	klog.FromContext(ctx).Info("Deleted ClusterProfile of former member", "cluster", profile.Name)
 	return nil
 }

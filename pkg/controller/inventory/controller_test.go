@@ -196,10 +196,48 @@ func TestVersionAndPropertiesOfMembersAreShown(t *testing.T) {
 	} {
 		f.clock.Step(writeInterval)
 		f.mustSync("east", local("fleet"), test.entry)
+		f.clock.Step(versionTime)
+		f.mustSync("east", local("fleet"), test.entry)
 		if status := f.profile("east").Status; status.Version.Kubernetes != test.version || !slices.Equal(status.Properties, test.want) {
 			t.Errorf("%s: got %+v", test.name, status)
 		}
 	}
+}
+
+// R506: while a control plane is upgraded, its version is reported in turns with the former one.
+func TestVersionIsShownWhenItHasBeenReportedForAWhile(t *testing.T) {
+	f := newFixture(t)
+	report := func(version string) {
+		t.Helper()
+		east := member("east", clustersetv1alpha1.MemberConnected, "fleet")
+		east.Status.KubernetesVersion = version
+		f.mustSync("east", local("fleet"), east)
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got := f.profile("east").Status.Version.Kubernetes; got != want {
+			t.Errorf("version is %s, want %s", got, want)
+		}
+	}
+	report("v1.36.3")
+	expect("v1.36.3")
+	for range 100 { // in turns
+		f.clock.Step(time.Minute)
+		report("v1.37.0")
+		f.clock.Step(time.Minute)
+		report("v1.36.3")
+	}
+	if f.writes() > 2 { // the profile and its status
+		t.Errorf("%d writes", f.writes())
+	}
+	report("v1.37.0")
+	f.clock.Step(versionTime - 1)
+	report("") // not known for a moment
+	expect("v1.36.3")
+	report("v1.37.0")
+	f.clock.Step(versionTime)
+	report("v1.37.0")
+	expect("v1.37.0")
 }
 
 // R457: ClusterProperties that were withdrawn are not shown, also if the version of Kubernetes is

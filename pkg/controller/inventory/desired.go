@@ -39,7 +39,7 @@ func isShown(entry *clustersetv1alpha1.Member, clusterSet string, exists bool) b
 	return status.ClusterSet == clusterSet
 }
 
-// desired returns the profile of a member. What others may write is that of the existing
+// desired returns the profile of a member, except for its version. What others may write is that of the existing
 // profile, nil if there is none: labels, annotations and access providers.
 func desired(entry *clustersetv1alpha1.Member, existing *multiclusterxv1alpha1.ClusterProfile, namespace string, now metav1.Time) *multiclusterxv1alpha1.ClusterProfile {
 	profile := &multiclusterxv1alpha1.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: entry.Status.ClusterID}}
@@ -54,9 +54,6 @@ func desired(entry *clustersetv1alpha1.Member, existing *multiclusterxv1alpha1.C
 	profile.Spec = multiclusterxv1alpha1.ClusterProfileSpec{
 		DisplayName:    entry.Status.ClusterID,
 		ClusterManager: multiclusterxv1alpha1.ClusterManager{Name: multicluster.ManagedBy},
-	}
-	if known := entry.Status.KubernetesVersion; known != "" {
-		profile.Status.Version.Kubernetes = known
 	}
 	profile.Status.Properties = properties(entry, profile.Status.Properties)
 	condition := health(entry.Status.State)
