@@ -64,7 +64,6 @@ func TestProfilesOfMembersAreProtected(t *testing.T) {
 		"change the spec":              patch(`{"spec":{"displayName":"other"}}`),
 		"change whether it is relayed": patch(`{"metadata":{"annotations":{"clusterset.mcs-apiserver.io/relayed-by":"north"}}}`),
 		"add a finalizer":              patch(`{"metadata":{"finalizers":["example.com/kept"]}}`),
-		"add a finalizer by status":    patch(`{"metadata":{"finalizers":["example.com/kept"]}}`, "status"),
 		"add an owner":                 patch(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"none"}]}}`),
 		"change the health":            patch(`{"status":{"conditions":[]}}`, "status"),
 		"change the properties":        patch(`{"status":{"properties":[{"name":"a","value":"b"}]}}`, "status"),
