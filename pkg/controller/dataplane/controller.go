@@ -59,7 +59,7 @@ type Controller struct {
 	clock    clock.PassiveClock
 	queue    loop.TypedQueue[key]
 	pace     *pace.Limiter[key]
-	volume   *volume
+	volume   *pace.Turns[key]
 	// contributions are those of members to derived Services.
 	contributions *contributions
 	handlers      loop.Handlers
@@ -110,7 +110,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		computed:       computed,
 		clock:          clock,
 		pace:           pace.New[key](clock, writeInterval, writeBurst),
-		volume:         newVolume(clock, volumePerSecond, volumeBurst),
+		volume:         pace.NewTurns[key](clock, volumePerSecond, volumeBurst),
 		imports:        imports.Lister(),
 		wanting:        imports.Informer().GetIndexer(),
 		members:        members.Lister(),

@@ -22,11 +22,12 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 )
 
 // limitedTo sets what may be written because of a member.
 func limitedTo(perSecond, burst int) func(*Controller) {
-	return func(c *Controller) { c.volume = newVolume(clock.RealClock{}, perSecond, burst) }
+	return func(c *Controller) { c.volume = pace.NewTurns[key](clock.RealClock{}, perSecond, burst) }
 }
 
 // sized returns a ready endpoint that makes its slice larger by a number of bytes.
@@ -188,10 +189,10 @@ func TestLargeChangesAreNotOvertakenForever(t *testing.T) {
 
 // R444: all that a member exports is imported at once for the first time.
 func TestFirstImportIsNotLimited(t *testing.T) {
-	limited := newVolume(testingclock.NewFakePassiveClock(time.Now()), volumePerSecond, volumeBurst)
+	limited := pace.NewTurns[key](testingclock.NewFakePassiveClock(time.Now()), volumePerSecond, volumeBurst)
 	bytes := only(t, slicesOf(newImport(), exportedBy("west", ready("10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5")))).Size()
 	for service := range 10_000 {
-		if wait := limited.wait(numberedKey(service), []string{"west"}, bytes); wait > 0 {
+		if wait := limited.Wait(numberedKey(service), []string{"west"}, bytes); wait > 0 {
 			t.Fatalf("service %d of %d bytes has to wait for %s", service, bytes, wait)
 		}
 	}
@@ -199,52 +200,6 @@ func TestFirstImportIsNotLimited(t *testing.T) {
 
 func numberedKey(number int) key {
 	return key{types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(number)}, "west"}
-}
-
-// A key waits once, unless it becomes larger meanwhile, and nobody waits for those that do
-// not write.
-func TestTurnsOfKeys(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	limited := newVolume(clock, 1000, 1000)
-	for i, step := range []struct {
-		passed time.Duration
-		key    int
-		bytes  int
-		wait   time.Duration
-		end    bool
-	}{
-		{0, 1, 1000, 0, true},
-		{0, 2, 500, 500 * time.Millisecond, false},
-		{0, 3, 3000, 3500 * time.Millisecond, false}, // more than a burst
-		{400 * time.Millisecond, 2, 400, 100 * time.Millisecond, false},
-		{0, 2, 600, 3200 * time.Millisecond, false}, // 100 more
-		{3100 * time.Millisecond, 3, 3000, 0, true},
-		{0, 2, 600, 100 * time.Millisecond, false},
-		{100 * time.Millisecond, 2, 600, 0, false},
-		{0, 2, 600, 0, true}, // it was not written before
-		{0, 2, 600, 600 * time.Millisecond, true},
-	} {
-		clock.SetTime(clock.Now().Add(step.passed))
-		if wait := limited.wait(numberedKey(step.key), []string{"west"}, step.bytes); wait.Round(time.Millisecond) != step.wait {
-			t.Errorf("step %d: wait %s, want %s", i, wait, step.wait)
-		}
-		if step.end {
-			limited.end(numberedKey(step.key))
-		}
-	}
-}
-
-// Turns of keys that have nothing to write any more take no memory.
-func TestUnusedTurnsAreForgotten(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	limited := newVolume(clock, 1000, 1000)
-	for number := range 20 * minTurns {
-		limited.wait(numberedKey(number), []string{"west"}, 100)
-		clock.SetTime(clock.Now().Add(100 * time.Millisecond))
-	}
-	if held := len(limited.turns); held > 2*minTurns {
-		t.Errorf("%d turns are held, of which %d may be used", held, int(turnValid/(100*time.Millisecond)))
-	}
 }
 
 // R444: a hub has one limit for all clusters that it relays.

@@ -45,7 +45,7 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 		return nil
 	}
 	c.contributions.written(name)
-	c.volume.end(ofService(name)) // it was its turn, or it has nothing to write
+	c.volume.End(ofService(name)) // it was its turn, or it has nothing to write
 	if existing != nil && mustReplace(existing, serviceImport) {
 		return c.deleteService(ctx, existing)
 	}
@@ -200,7 +200,7 @@ func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *mu
 		c.queue.AddAfter(key, turnPause)
 	}
 	if changes[len(changes)-1].verb != deleteSlice {
-		c.volume.end(key) // it was its turn
+		c.volume.End(key) // it was its turn
 	}
 	errs := make([]error, 0, len(changes))
 	for _, change := range changes {
