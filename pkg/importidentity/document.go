@@ -92,6 +92,16 @@ func (d document) life(name string) Life {
 	return d.Base
 }
 
+const (
+	// entrySize is about how many bytes a life takes, with a long name, and documentSize how
+	// many a document takes that has none, with the object that it is stored in.
+	entrySize    = 88
+	documentSize = 1 << 10
+)
+
+// size returns about how many bytes a document takes.
+func (d document) size() int { return documentSize + len(d.Lives)*entrySize }
+
 // set changes the life of a name. Only lives that differ from the base have an
 // entry.
 func (d *document) set(name string, life Life) {

@@ -6,6 +6,7 @@ package importidentity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
 )
 
 const (
@@ -35,6 +38,12 @@ const (
 	timeout = 10 * time.Second
 	// recorders is the number of documents that are written concurrently.
 	recorders = 4
+	// bytesPerSecond is how many bytes of documents are written per second because of one
+	// member, and bytesAtOnce how many at once: the storage keeps all of them for minutes, and
+	// a document is written as a whole. The ends of 5,000 imports, all in different documents,
+	// take less than that.
+	bytesPerSecond = 256 << 10
+	bytesAtOnce    = 8 << 20
 )
 
 // Store keeps the documents of all namespaces. All replicas share it.
@@ -85,6 +94,8 @@ type Lives struct {
 	ends map[shard]ends
 	// written is when a document was written last.
 	written map[shard]time.Time
+	// turns are those of documents, within the limits of members.
+	turns *pace.Turns[shard]
 	// damaged are the documents that have to be replaced.
 	damaged sets.Set[shard]
 	// loadError is why the records have not been loaded yet.
@@ -95,6 +106,22 @@ type Lives struct {
 type ends struct {
 	namespace string
 	lives     map[string]int64
+	// members are those because of which they are over, by name.
+	members map[string][]string
+}
+
+// causes returns the members because of which a document has to be written. Nobody is one,
+// too: exports may have vanished while no replica was running.
+func (e ends) causes() []string {
+	var causes []string
+	for name := range e.lives {
+		if len(e.members[name]) == 0 {
+			causes = append(causes, "")
+		}
+		causes = append(causes, e.members[name]...)
+	}
+	slices.Sort(causes)
+	return slices.Compact(causes)
 }
 
 // New returns Lives. It starts nothing.
@@ -102,6 +129,7 @@ func New(config Config) *Lives {
 	registerMetrics()
 	return &Lives{
 		config: config, known: map[shard]document{}, ends: map[shard]ends{}, written: map[shard]time.Time{}, damaged: sets.New[shard](),
+		turns: pace.NewTurns[shard](config.Clock, bytesPerSecond, bytesAtOnce),
 	}
 }
 
@@ -149,18 +177,19 @@ func (l *Lives) Life(namespace string, uid types.UID, name string, begun int64) 
 }
 
 // End records that a life is over, and calls Changed when that is recorded. It
-// does not block.
-func (l *Lives) End(namespace string, uid types.UID, name string, number int64) {
+// does not block. members are those that exported the import last; what is written
+// because of them is limited.
+func (l *Lives) End(namespace string, uid types.UID, name string, number int64, members []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := shardOf(uid, name)
 	held, ok := l.ends[id]
 	if !ok {
-		held = ends{namespace, map[string]int64{}}
+		held = ends{namespace, map[string]int64{}, map[string][]string{}}
 		l.ends[id] = held
 	}
 	if before, found := held.lives[name]; !found || before < number {
-		held.lives[name] = number
+		held.lives[name], held.members[name] = number, members
 		l.enqueueLocked(id, flushDelay)
 	}
 }

@@ -167,10 +167,10 @@ func TestEndsAreRecordedTogether(t *testing.T) {
 		r := newRecording(t, store)
 		names := neighbors(100)
 		for _, name := range names {
-			r.End("a", "uid-a", name, 0)
+			r.End("a", "uid-a", name, 0, nil)
 			time.Sleep(flushDelay / 200)
 		}
-		r.End("b", "uid-b", "web", 7)
+		r.End("b", "uid-b", "web", 7, nil)
 		if life, ending := r.Life("b", "uid-b", "web", 7); life.Number != 7 || !ending {
 			t.Errorf("before it is recorded the life is %v, ending: %t", life, ending)
 		}
@@ -181,7 +181,7 @@ func TestEndsAreRecordedTogether(t *testing.T) {
 		if got := store.Version(); got != 2 {
 			t.Errorf("%d writes, want one per document", got)
 		}
-		r.End("a", "uid-a", names[1], 0)
+		r.End("a", "uid-a", names[1], 0, nil)
 		time.Sleep(time.Second)
 		if got := store.Version(); got != 2 {
 			t.Error("a recorded end was recorded again")
@@ -201,13 +201,13 @@ func TestWritesOfADocumentAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		r := newRecording(t, store)
-		r.End("a", "uid-a", "web", 0)
+		r.End("a", "uid-a", "web", 0, nil)
 		time.Sleep(2 * flushDelay)
 		if got := r.number("web"); got != 1 {
 			t.Errorf("the life is %d, want 1", got)
 		}
 		for range 2000 { // a minute
-			r.End("a", "uid-a", "web", r.number("web"))
+			r.End("a", "uid-a", "web", r.number("web"), nil)
 			time.Sleep(30 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
@@ -236,8 +236,8 @@ func TestFailedWritesAreRetried(t *testing.T) {
 			}
 			return nil
 		})
-		r.End("b", "uid-b", "web", 0)
-		r.End("a", "uid-a", "web", 0)
+		r.End("b", "uid-b", "web", 0, nil)
+		r.End("a", "uid-a", "web", 0, nil)
 		time.Sleep(time.Minute)
 		r.expectChanged()
 		if _, ending := r.Life("a", "uid-a", "web", 0); !ending || attempts.Load() < 10 || attempts.Load() > 20 {
@@ -258,7 +258,7 @@ func TestRecordsOfOtherReplicasAreHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		one, other := newRecording(t, store), newRecording(t, store)
-		one.End("a", "uid-a", "web", 0)
+		one.End("a", "uid-a", "web", 0, nil)
 		time.Sleep(time.Second)
 		other.expectChanged("a[web]")
 		store.Before(func(_ context.Context, call recordtest.Call) error {
@@ -269,13 +269,13 @@ func TestRecordsOfOtherReplicasAreHeardOf(t *testing.T) {
 		})
 		store.BreakWatches()
 		time.Sleep(time.Second)
-		one.End("a", "uid-a", "api", 0)
+		one.End("a", "uid-a", "api", 0, nil)
 		time.Sleep(10 * retryPeriod)
 		other.expectChanged()
 		store.Before(nil)
 		time.Sleep(10 * retryPeriod)
 		other.expectChanged("a[api]")
-		one.End("a", "uid-a", "db", 0)
+		one.End("a", "uid-a", "db", 0, nil)
 		time.Sleep(time.Second)
 		other.expectChanged("a[db]")
 		if other.number("web") != 1 || other.number("api") != 1 || other.number("db") != 1 {
@@ -292,8 +292,8 @@ func TestRecordsAreDeletedWithTheirNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := recordtest.New()
 		r := newRecording(t, store)
-		r.End("a", "uid-a", "web", 0)
-		r.End("b", "uid-b", "web", 0)
+		r.End("a", "uid-a", "web", 0, nil)
+		r.End("b", "uid-b", "web", 0, nil)
 		time.Sleep(time.Second)
 		r.expectDocuments(documentOf("uid-a", "web"), documentOf("uid-b", "web"))
 		r.exist("a", "uid-of-the-next")
@@ -311,7 +311,7 @@ func TestRecordsAreDeletedWithTheirNamespace(t *testing.T) {
 			t.Error(err)
 		}
 		r.NamespaceChanged("uid-b")
-		r.End("b", "uid-b", "api", 0)
+		r.End("b", "uid-b", "api", 0, nil)
 		time.Sleep(time.Second)
 		r.expectDocuments()
 		r.expectChanged("b[api]")
@@ -360,7 +360,7 @@ func TestDamagedRecordIsReplaced(t *testing.T) {
 			t.Errorf("the lives are %d and %d; %v records were replaced, want one", first, other.number("web"), replaced(t)-counted)
 		}
 		one.expectDocuments(web, "unknown")
-		one.End("a", "uid-a", "web", first)
+		one.End("a", "uid-a", "web", first, nil)
 		time.Sleep(2 * time.Second)
 		one.expectChanged("a[web]")
 		other.expectChanged("a[web]")
@@ -394,7 +394,7 @@ func TestLostRecordIsRestored(t *testing.T) {
 		store := recordtest.New()
 		r := newRecording(t, store)
 		names := neighbors(3)
-		r.End("a", "uid-a", names[0], 4)
+		r.End("a", "uid-a", names[0], 4, nil)
 		time.Sleep(time.Second)
 		_, _, err := store.Update(t.Context(), documentOf("uid-a", names[0]), func([]byte) ([]byte, error) { return nil, nil })
 		if err != nil {
@@ -403,7 +403,7 @@ func TestLostRecordIsRestored(t *testing.T) {
 		if life, _ := r.Life("a", "uid-a", names[2], 7); life.Number != 7 {
 			t.Errorf("a derived Service has life 7, got %d", life.Number)
 		}
-		r.End("a", "uid-a", names[1], 0)
+		r.End("a", "uid-a", names[1], 0, nil)
 		time.Sleep(time.Second)
 		again := newRecording(t, store)
 		if again.number(names[0]) != 5 || again.number(names[1]) != 1 || again.number(names[2]) != 7 {
@@ -426,9 +426,9 @@ func TestRecordIsCompacted(t *testing.T) {
 		one.shown = map[string]int64{living: 0, livingAgain: 1, "in-another-document": 0}
 		one.mu.Unlock()
 		for _, name := range ended {
-			one.End("a", "uid-a", name, 2)
+			one.End("a", "uid-a", name, 2, nil)
 		}
-		one.End("a", "uid-a", livingAgain, 0)
+		one.End("a", "uid-a", livingAgain, 0, nil)
 		time.Sleep(time.Second)
 		if got := one.number(added); got != 0 {
 			t.Errorf("a new import has life %d before the compaction", got)
@@ -436,7 +436,7 @@ func TestRecordIsCompacted(t *testing.T) {
 		other.mu.Lock()
 		other.changed = nil
 		other.mu.Unlock()
-		one.End("a", "uid-a", oneMore, 0)
+		one.End("a", "uid-a", oneMore, 0, nil)
 		time.Sleep(time.Second)
 		other.expectChanged("a[]")
 		for _, replica := range []*recording{one, other} {

@@ -45,9 +45,8 @@ func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) er
 		namespace = l.ends[id].namespace
 	}
 	damaged := l.damaged.Has(id)
-	early := writeInterval - time.Since(l.written[id])
-	if len(batch) > 0 && early > 0 {
-		l.enqueueLocked(id, early)
+	if wait := l.waitLocked(id); wait > 0 {
+		l.enqueueLocked(id, wait)
 		l.mu.Unlock()
 		return nil
 	}
@@ -71,6 +70,21 @@ func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) er
 		callbacks.Changed(namespace, slices.Sorted(maps.Keys(batch)))
 	}
 	return nil
+}
+
+// waitLocked returns how long a document has to wait before ends are recorded in it: until
+// a second after it was written last, and until it is the turn of a member because of which it
+// is written.
+func (l *Lives) waitLocked(id shard) time.Duration {
+	pending := l.ends[id]
+	if len(pending.lives) == 0 {
+		l.turns.End(id)
+		return 0
+	}
+	if early := writeInterval - time.Since(l.written[id]); early > 0 {
+		return early
+	}
+	return l.turns.Wait(id, pending.causes(), l.known[id].size()+len(pending.lives)*entrySize)
 }
 
 // namespaceOf returns the name of a namespace according to the cache; empty if there
@@ -119,6 +133,7 @@ func (l *Lives) forget(ctx context.Context, id shard) error {
 	delete(l.known, id)
 	delete(l.ends, id)
 	delete(l.written, id)
+	l.turns.End(id)
 	l.damaged.Delete(id)
 	return nil
 }
@@ -156,11 +171,16 @@ func (l *Lives) record(ctx context.Context, id shard, namespace string, batch ma
 	defer l.mu.Unlock()
 	l.damaged.Delete(id)
 	l.written[id] = time.Now()
-	held := l.ends[id].lives
-	maps.DeleteFunc(held, func(name string, number int64) bool {
-		return batch[name] == number && l.known[id].life(name).Number > number
+	l.turns.End(id)
+	held := l.ends[id]
+	maps.DeleteFunc(held.lives, func(name string, number int64) bool {
+		recorded := batch[name] == number && l.known[id].life(name).Number > number
+		if recorded {
+			delete(held.members, name)
+		}
+		return recorded
 	})
-	if len(held) == 0 {
+	if len(held.lives) == 0 {
 		delete(l.ends, id)
 	}
 	return nil

@@ -383,7 +383,7 @@ func (p *process) process(name string) {
 	}
 	decision := p.lifecycles[name].Decide(next, ending, exported || retained, time.Now())
 	if decision.End != nil {
-		p.lives.End("ns", types.UID(namespace), name, *decision.End)
+		p.lives.End("ns", types.UID(namespace), name, *decision.End, nil)
 	}
 	if decision.Again > 0 {
 		time.AfterFunc(decision.Again, func() { p.process(name) })

@@ -4,6 +4,7 @@
 package projection
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 )
 
 // lifecycles are those of all imports that are shown. It is safe for concurrent
@@ -18,31 +20,57 @@ import (
 type lifecycles struct {
 	mu sync.Mutex
 	// byNamespace holds them by namespace and name.
-	byNamespace map[string]map[string]*importidentity.Lifecycle
+	byNamespace map[string]map[string]*lifecycle
 }
 
-// decide returns what to do about an import. See importidentity.Lifecycle.
-func (l *lifecycles) decide(service types.NamespacedName, next *importidentity.Identity, ending, exported bool, now time.Time) importidentity.Decision {
+// lifecycle is that of an import.
+type lifecycle struct {
+	importidentity.Lifecycle
+	// members are those that export it, or did so last. A hub counts for all clusters that
+	// it relays.
+	members []string
+}
+
+// exporters returns the members because of which exports exist, sorted.
+func exporters(exports []member.Export) []string {
+	members := make([]string, 0, len(exports))
+	for _, export := range exports {
+		member := export.Service.Spec.Cluster
+		if path := export.Service.Spec.Path; len(path) > 0 {
+			member = path[len(path)-1]
+		}
+		members = append(members, member)
+	}
+	slices.Sort(members)
+	return slices.Compact(members)
+}
+
+// decide returns what to do about an import, see importidentity.Lifecycle, and the members
+// that export it, or did so last. members are those that export it now.
+func (l *lifecycles) decide(service types.NamespacedName, next *importidentity.Identity, ending, exported bool, members []string, now time.Time) (importidentity.Decision, []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	inNamespace := l.byNamespace[service.Namespace]
-	lifecycle := inNamespace[service.Name]
-	if lifecycle == nil {
-		lifecycle = &importidentity.Lifecycle{}
+	held := inNamespace[service.Name]
+	if held == nil {
+		held = &lifecycle{}
 	}
-	decision := lifecycle.Decide(next, ending, exported, now)
+	if len(members) > 0 {
+		held.members = members
+	}
+	decision := held.Decide(next, ending, exported, now)
 	switch {
-	case lifecycle.Shown() == nil:
+	case held.Shown() == nil:
 		delete(inNamespace, service.Name)
 		if len(inNamespace) == 0 {
 			delete(l.byNamespace, service.Namespace)
 		}
 	case inNamespace == nil:
-		l.byNamespace[service.Namespace] = map[string]*importidentity.Lifecycle{service.Name: lifecycle}
+		l.byNamespace[service.Namespace] = map[string]*lifecycle{service.Name: held}
 	default:
-		inNamespace[service.Name] = lifecycle
+		inNamespace[service.Name] = held
 	}
-	return decision
+	return decision, held.members
 }
 
 // services returns the imports that are shown in a namespace.

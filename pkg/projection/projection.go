@@ -164,7 +164,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 		queue:      newQueue(),
 		pace:       pace.New[exports.Ref](config.Clock, exportInterval, exportBurst),
 		syncing:    keymutex.NewHashed(0),
-		imports:    lifecycles{byNamespace: map[string]map[string]*importidentity.Lifecycle{}},
+		imports:    lifecycles{byNamespace: map[string]map[string]*lifecycle{}},
 		done:       make(chan struct{}),
 	}
 	registerMetrics()

@@ -116,9 +116,9 @@ func (p *Projection) projectImport(service types.NamespacedName, exports []membe
 	next, ending := p.nextIdentity(service, scope, local)
 	exported := len(exports) > 0
 	retained := p.retained(service, next, exported)
-	decision := p.imports.decide(service, next, ending, exported || retained != nil, p.config.Clock.Now())
+	decision, members := p.imports.decide(service, next, ending, exported || retained != nil, exporters(exports), p.config.Clock.Now())
 	if decision.End != nil {
-		p.config.Lives.End(service.Namespace, scope.NamespaceUID, service.Name, *decision.End)
+		p.config.Lives.End(service.Namespace, scope.NamespaceUID, service.Name, *decision.End, members)
 	}
 	if decision.Again > 0 {
 		p.queue.AddAfter(key{kind: serviceKey, name: service}, decision.Again)
