@@ -134,6 +134,12 @@ func (c *Controller) variantFor(key types.NamespacedName, serviceImport *multicl
 	if instead, refused := c.refusals.addresses(key, ips); refused {
 		return instead
 	}
+	if hasHealthPort(existing) {
+		c.healthPorts.found(key) // it keeps it
+	}
+	if !c.healthPorts.take(key, c.healthPortOf) {
+		return withoutHealthPort(ips)
+	}
 	return variant{ips: ips, policy: corev1.ServiceExternalTrafficPolicyLocal}
 }
 

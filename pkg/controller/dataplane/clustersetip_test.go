@@ -120,6 +120,7 @@ func TestRefusedIngressIsReportedOnTheService(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("services"), service.Name, errors.New("not in the ClusterSet IP range"))
 	})
 	w.hold(t, "import", newImport(withIPs("10.9.0.1")))
+	w.export(t, exportedBy("east", ready("10.1.0.1")))
 	w.sync1(t)
 	w.settle(t)
 	service := w.existingService(web)

@@ -64,11 +64,13 @@ type Controller struct {
 	contributions *contributions
 	handlers      loop.Handlers
 	refusals      *refusals
-	findings      Findings
-	imports       multiclusterxlisters.ServiceImportLister
-	wanting       cache.Indexer // the imports, indexed by their shared ClusterSet IPs
-	members       clustersetlisters.MemberLister
-	services      cache.Indexer
+	// healthPorts are the health check node ports of derived Services.
+	healthPorts *healthPorts
+	findings    Findings
+	imports     multiclusterxlisters.ServiceImportLister
+	wanting     cache.Indexer // the imports, indexed by their shared ClusterSet IPs
+	members     clustersetlisters.MemberLister
+	services    cache.Indexer
 	// Indexed by import, and by source cluster.
 	exported, exportedSlices, slices cache.Indexer
 
@@ -126,6 +128,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		left:           map[key]types.UID{},
 		refusals:       newRefusals(clock),
 		contributions:  newContributions(clock),
+		healthPorts:    newHealthPorts(),
 	}
 	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.source)
 	c.handlers = loop.Handlers{
@@ -162,6 +165,7 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 		c.addresses[name] = address{ips: service.Spec.ClusterIPs, families: service.Spec.IPFamilies}
 		c.mu.Unlock()
 	}
+	c.observeHealthPort(name)
 	c.enqueueAll(name)
 }
 
@@ -249,8 +253,7 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 	stays := len(slices) < existing
 	hasService := service != nil && isDerivedFrom(service, name.Name) && !stays
 	if len(slices) == 0 && !hasService && (stays || !c.hadAddresses(name)) {
-		c.refusals.forget(name)
-		c.contributions.forget(name)
+		c.forget(name)
 		return nil
 	}
 	if !c.mayWrite(ofService(name)) {
@@ -274,11 +277,17 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 		return err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.addresses, name) // an import of the same name may get others
+	c.mu.Unlock()
+	c.forget(name)
+	return nil
+}
+
+// forget forgets what is known of the derived Service of a deleted import.
+func (c *Controller) forget(name types.NamespacedName) {
 	c.refusals.forget(name)
 	c.contributions.forget(name)
-	return nil
+	c.healthPorts.release(name)
 }
 
 // hadAddresses reports whether the derived Service of an import has, or had, cluster

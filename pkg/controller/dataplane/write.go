@@ -38,8 +38,14 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	if existing != nil && c.postponeAnyOutdated(name) {
 		return nil // it may have been changed because of an export that is newer
 	}
+	if len(wantedIPs(serviceImport)) > 0 && !hasHealthPort(existing) && len(c.exporters(name)) == 0 {
+		return nil // it is not known who gets a health check node port; the event of the export follows
+	}
 	form := c.variantFor(name, serviceImport, existing)
 	form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
+	if form.policy != corev1.ServiceExternalTrafficPolicyLocal {
+		c.healthPorts.release(name)
+	}
 	c.contributions.observe(name, c.versionsOf(name))
 	if !upToDate(existing, serviceImport, form) && (!c.affordableService(name, desiredService(existing, serviceImport, form)) || !c.mayWrite(ofService(name))) {
 		return nil
@@ -72,6 +78,7 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 		}
 		c.refusals.refuseAddresses(name, form.ips, instead)
 		c.queue.AddAfter(ofService(name), retryRefused)
+		c.healthPorts.release(name)
 		form = instead
 	}
 }
