@@ -40,9 +40,22 @@ func (c *Controller) affordable(key key, changes []sliceChange) []sliceChange {
 	return changes
 }
 
-// managedPort is about how many bytes the host adds for each port of a Service, to keep track
-// of who manages its fields. The cache does not hold them.
-const managedPort = 130
+const (
+	// managedPort is about how many bytes the host adds for each port of a Service, to keep
+	// track of who manages its fields. The cache does not hold them.
+	managedPort = 130
+	// A Service with many ports costs its host far more time than its bytes would: one with
+	// 256 ports takes it about 50 milliseconds. Each port beyond usualPorts counts as much as
+	// portVolume bytes.
+	usualPorts = 16
+	portVolume = 8 << 10
+)
+
+// serviceVolume returns how many bytes it counts as that a derived Service is written.
+func serviceVolume(service *corev1.Service) int {
+	ports := len(service.Spec.Ports)
+	return service.Size() + managedPort*ports + portVolume*max(0, ports-usualPorts)
+}
 
 // affordableService reports whether the derived Service of an import may be written now.
 // Otherwise its key is enqueued again when it is its turn. One that several members export is
@@ -52,7 +65,7 @@ func (c *Controller) affordableService(name types.NamespacedName, service *corev
 	of := ofService(name)
 	members, wait := c.contributions.causes(name)
 	if wait == 0 {
-		wait = c.volume.Wait(of, members, service.Size()+managedPort*len(service.Spec.Ports))
+		wait = c.volume.Wait(of, members, serviceVolume(service))
 	}
 	if wait > 0 {
 		c.queue.AddAfter(of, wait)

@@ -20,6 +20,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
@@ -109,7 +110,7 @@ func TestDeletionsAreNotLimited(t *testing.T) {
 // R444, R493: derived Services count as well, also if other members export them. Their changes
 // are written at once.
 func TestBytesOfDerivedServicesAreLimited(t *testing.T) {
-	const perSecond, burst, seconds = 1 << 10, 32 << 10, 30
+	const perSecond, burst, seconds = 32 << 10, 1 << 20, 30
 	for name, others := range map[string][]string{"alone": nil, "with a cluster behind it": {"behind"}, "with another member": {"east"}} {
 		t.Run(name, func(t *testing.T) {
 			runWith(t, 0, limitedTo(perSecond, burst), func(t *testing.T, h *host) {
@@ -153,14 +154,13 @@ func TestBytesOfDerivedServicesAreLimited(t *testing.T) {
 	}
 }
 
-// wroteServices returns how many bytes of derived Services were updated, as the host stores
-// them.
+// wroteServices returns how many bytes the updates of derived Services count as.
 func (h *host) wroteServices() int {
 	wrote := 0
 	for _, action := range h.client.Actions() {
 		if update, ok := action.(clienttesting.UpdateAction); ok && action.GetResource().Resource == "services" {
 			service := update.GetObject().(*corev1.Service)
-			wrote += service.Size() + managedPort*len(service.Spec.Ports)
+			wrote += serviceVolume(service)
 		}
 	}
 	return wrote
@@ -195,6 +195,20 @@ func TestFirstImportIsNotLimited(t *testing.T) {
 		if wait := limited.Wait(numberedKey(service), []string{"west"}, bytes); wait > 0 {
 			t.Fatalf("service %d of %d bytes has to wait for %s", service, bytes, wait)
 		}
+	}
+}
+
+// R444: Services with many ports, which take their host long, are written rarely if they keep
+// changing. Others are not limited before their bytes are.
+func TestManyPortsCountAsMoreBytes(t *testing.T) {
+	volume := func(ports int) int {
+		return serviceVolume(&corev1.Service{Spec: corev1.ServiceSpec{Ports: make([]corev1.ServicePort, ports)}})
+	}
+	if got, most := volume(clusterset.MaxPorts), volumeBurst/volume(clusterset.MaxPorts); most > 40 {
+		t.Errorf("a Service with %d ports counts as %d bytes, so that %d of them are written at once", clusterset.MaxPorts, got, most)
+	}
+	if got := volume(usualPorts); got > 200*usualPorts {
+		t.Errorf("a Service with %d ports counts as %d bytes", usualPorts, got)
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 const (
 	flapping         = 1000
 	flappingServices = 20
+	// flappingPorts is how many events per second there are with many ports.
+	flappingPorts = 100
 	// largeServices with 1,000 endpoints each are as many endpoints as a member may export.
 	largeServices = 50
 	// clustersBehind is how many clusters a hub relays that are others every time.
@@ -85,6 +87,16 @@ func floodAttacks() []Attack {
 						service.Spec.Ports[0].Port = int32(1 + number%60_000) //nolint:gosec // a port
 						service.Spec.Type = []clustersetv1alpha1.ServiceType{clustersetv1alpha1.ClusterSetIP, clustersetv1alpha1.Headless}[number/len(target.Services)%2]
 					}))
+				}}}
+			},
+		},
+		{
+			// The imports of the honest member get as many ports as they may have, and another
+			// one with every event.
+			Name: "flapping-ports", Imported: -1, Sent: 2 * flappingPorts,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Rate: flappingPorts, Then: func(number int) string {
+					return Event("MODIFIED", Services, Service(target.Namespace, target.Services[number%len(target.Services)], target.ID, withPorts(clusterset.MaxPorts, number)))
 				}}}
 			},
 		},

@@ -10,9 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
+
+// sharing is how many services have a shared ClusterSet IP each: more than may have a node port.
+const sharing = 300
 
 // sizeAttacks are about how much there is, or how large it is.
 func sizeAttacks() []Attack {
@@ -78,6 +83,29 @@ func sizeAttacks() []Attack {
 			},
 		},
 		{
+			Name: "too-many-ports", Reported: refused("Invalid", "spec.ports"), Imported: 1,
+			Behavior: func(target Target) Behavior {
+				return Behavior{Services: {Objects: slices.Values([]string{
+					target.service(0, withPorts(clusterset.MaxPorts, 0)), target.service(1, withPorts(clusterset.MaxPorts+1, 0)),
+				})}}
+			},
+		},
+		{
+			// Each of them could have a node port.
+			Name: "health-check-node-ports", Imported: sharing, Sent: sharing,
+			Secret: map[string]string{clusterset.MemberSecretAllocationCIDRs: "243.9.0.0/16"},
+			Behavior: func(target Target) Behavior {
+				return Behavior{
+					Services: {Objects: numbered(sharing, func(number int) string {
+						return target.service(number, deciding(fmt.Sprintf("243.9.%d.%d", number/250, number%250+1), target.ID, time.Now()))
+					})},
+					Members: {Objects: slices.Values([]string{Entry(target.ID, target.ClusterSet, []string{target.Importer, target.Honest}, func(entry *clustersetv1alpha1.Member) {
+						entry.Status.ClusterSetIPCIDRs = []string{"243.9.0.0/16"}
+					})})},
+				}
+			},
+		},
+		{
 			Name: "large-members-list", Reported: &Report{"Reachable", "ResponseTooLarge", nil},
 			Behavior: func(target Target) Behavior {
 				return Behavior{Members: {Objects: repeated(Entry(target.ID, target.ClusterSet, []string{target.Importer}))}}
@@ -125,6 +153,20 @@ func sizeAttacks() []Attack {
 				})}}
 			},
 		},
+	}
+}
+
+// withPorts gives an export many ports with long application protocols. The first has another
+// number every time.
+func withPorts(count, round int) func(*clustersetv1alpha1.ExportedService) {
+	return func(service *clustersetv1alpha1.ExportedService) {
+		service.Spec.Ports = nil
+		for number := range count {
+			service.Spec.Ports = append(service.Spec.Ports, clustersetv1alpha1.ServicePort{
+				Name: fmt.Sprintf("port-%d", number), Port: int32(1000 + number), AppProtocol: ptr.To("example.com/" + strings.Repeat("x", 60)), //nolint:gosec // a port
+			})
+		}
+		service.Spec.Ports[0].Port = int32(10_000 + round%50_000) //nolint:gosec // a port
 	}
 }
 

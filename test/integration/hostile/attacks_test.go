@@ -30,6 +30,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/hostile"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
@@ -61,6 +62,8 @@ const (
 	// burst is how often something may change at once. If it keeps changing, it may do so
 	// once a second.
 	burst = 10
+	// maxNodePorts is how many health check node ports the Services of a member may have.
+	maxNodePorts = 200
 	// bytesAtOnce and bytesPerSecond are how many bytes of EndpointSlices may be written
 	// because of a member.
 	bytesAtOnce, bytesPerSecond = 64 << 20, 2 << 20
@@ -176,6 +179,7 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	}
 	expectCalm(t, member, renewedCredential(t, secrets, name))
 	expectNoForbiddenAddress(t, target)
+	expectNodePorts(t, target, attack.Name)
 	expectPaced(t, attack.Name, events(), time.Since(begun))
 	if created, allowed := leases(), leasesAtOnce+leasesPerSecond*int(time.Since(begun).Seconds()+1); created > allowed {
 		t.Errorf("%d Leases were created in %s, at most %d are allowed", created, time.Since(begun), allowed)
@@ -204,6 +208,36 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 		}
 		return nil
 	})
+}
+
+// expectNodePorts checks that few Services of a member have a health check node port, and that
+// there are others in its place.
+func expectNodePorts(t *testing.T, target hostile.Target, member string) {
+	t.Helper()
+	services := expect.Must(importer().Kubernetes.CoreV1().Services(target.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel}))(t)
+	own, ports, shared := map[string]bool{}, 0, 0
+	for _, found := range expect.Must(importer().Clientset.ClusterSetV1alpha1().ExportedServices(target.Namespace).List(t.Context(), metav1.ListOptions{
+		LabelSelector: multicluster.SourceClusterLabel + "=" + member,
+	}))(t).Items {
+		own[found.Spec.Service] = true
+	}
+	for _, service := range services.Items {
+		if !own[service.Labels[multicluster.ServiceNameLabel]] {
+			continue
+		}
+		if service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			shared++
+		}
+		if service.Spec.HealthCheckNodePort > 0 {
+			ports++
+		}
+	}
+	if ports > maxNodePorts || ports < min(shared, maxNodePorts) {
+		t.Errorf("%d of %d Services of the member with a shared ClusterSet IP have a health check node port, want %d", ports, shared, min(shared, maxNodePorts))
+	}
+	if shared > 0 {
+		t.Logf("%d of %d Services with a shared ClusterSet IP have a health check node port", ports, shared)
+	}
 }
 
 // awaitMember waits until the Member passes a check.
