@@ -60,6 +60,8 @@ type Controller struct {
 	queue    loop.TypedQueue[key]
 	pace     *pace.Limiter[key]
 	volume   *pace.Turns[key]
+	// manyPorts is held while a derived Service with many ports is updated.
+	manyPorts sync.Mutex
 	// contributions are those of members to derived Services.
 	contributions *contributions
 	handlers      loop.Handlers

@@ -97,6 +97,10 @@ func (c *Controller) writeService(ctx context.Context, key types.NamespacedName,
 	case sameService(existing, desired):
 		return existing, nil
 	}
+	if len(desired.Spec.Ports) > usualPorts {
+		c.manyPorts.Lock() // several at once would take all processors of the host
+		defer c.manyPorts.Unlock()
+	}
 	updated, err := c.client.CoreV1().Services(key.Namespace).Update(ctx, desired, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("update derived Service: %w", err)
