@@ -15,7 +15,7 @@ import (
 )
 
 // sharingServices is how many services claim one shared ClusterSet IP.
-const sharingServices = 1000
+const sharingServices = 500
 
 // longAgo is older than all decisions and memberships.
 var longAgo = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -39,7 +39,7 @@ import (
 const (
 	// usualChanges and attackedChanges are how many changes of the honest member are
 	// measured before and during an attack, at least.
-	usualChanges, attackedChanges = 5, 15
+	usualChanges, attackedChanges = 4, 12
 	// recentChanges is how many of those before are compared with.
 	recentChanges = 8 * usualChanges
 	// patience is how long an attack, and what reports it, may take to begin.
@@ -116,9 +116,11 @@ func TestHostileMemberAffectsNobodyElse(t *testing.T) {
 		replica.Kill()
 		expect.NoError(t, replica.Start())
 		expect.NoError(t, importer().AwaitAvailable(t.Context()))
+		var former []string
 		for _, attack := range hostile.Attacks() {
-			observed.awaitNothing(t, attack.Name, true)
+			former = append(former, attack.Name)
 		}
+		observed.awaitNothing(t, true, former...)
 		observed.check(t)
 	})
 }
@@ -200,7 +202,7 @@ func play(t *testing.T, target hostile.Target, attack hostile.Attack, observed *
 	}
 	begun = time.Now()
 	expect.NoError(t, expel())
-	observed.awaitNothing(t, attack.Name, false)
+	observed.awaitNothing(t, false, attack.Name)
 	t.Logf("nothing was left after %s", time.Since(begun).Round(time.Millisecond))
 	expect.Within(t, patience, "end of the feed of "+attack.Name, func(context.Context) error {
 		if open := member.Open(); open > 0 {

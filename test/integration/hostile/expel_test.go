@@ -6,6 +6,7 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,18 +14,24 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/hostile"
 )
 
-// awaitNothing waits until nothing is left of a former member in the importer: for a
-// minute at most. Its Lease and its ClusterProfile are deleted last.
-func (o *observation) awaitNothing(t *testing.T, id string, last bool) {
+// awaitNothing waits until nothing is left of former members in the importer: for a
+// minute at most. Their Leases and their ClusterProfiles are deleted last.
+func (o *observation) awaitNothing(t *testing.T, last bool, ids ...string) {
 	t.Helper()
 	victim := hostile.Victim{Kubernetes: importer().Kubernetes, Clientset: importer().Clientset}
-	expect.Within(t, time.Minute, "end of "+id, func(ctx context.Context) error {
-		if found := o.from(id); found > 0 { // everything else is asked for when these are gone
-			return fmt.Errorf("%d imports are left", found)
+	var identities []string
+	for _, id := range ids {
+		identities = append(identities, hostile.Identities(id)...)
+	}
+	expect.Within(t, time.Minute, "end of "+strings.Join(ids, ", "), func(ctx context.Context) error {
+		for _, id := range ids { // everything else is asked for when these are gone
+			if found := o.from(id); found > 0 {
+				return fmt.Errorf("%d imports of %s are left", found, id)
+			}
 		}
-		left, err := victim.Leftovers(ctx, hostile.Identities(id)...)
+		left, err := victim.Leftovers(ctx, identities...)
 		if err == nil && last && len(left) == 0 {
-			left, err = victim.Last(ctx, hostile.Identities(id)...)
+			left, err = victim.Last(ctx, identities...)
 		}
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d objects are left, such as %s", len(left), left[0])

@@ -26,7 +26,7 @@ import (
 // changeEvery is how often an endpoint of the honest member changes. Each service
 // changes less than once a second, so that its changes are not delayed.
 const (
-	changeEvery    = 50 * time.Millisecond
+	changeEvery    = 30 * time.Millisecond
 	honestServices = 40
 )
 
