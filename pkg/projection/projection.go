@@ -234,6 +234,7 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 	if ctx.Err() != nil || p.computeAll(ctx) != nil { // nothing incomplete is served at the end
 		return
 	}
+	p.limitVolume()
 	for _, store := range p.config.Stores {
 		store.MarkSynced()
 	}
@@ -243,6 +244,16 @@ func (p *Projection) Run(ctx context.Context, synced func()) {
 		running.Go(func() { p.work(ctx) })
 	}
 	<-ctx.Done()
+}
+
+// limitVolume limits what is published because of a member from now on. Before the stores can
+// be read, nothing waits: what is missing at first would be withdrawn.
+func (p *Projection) limitVolume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.published.volume = newVolume(p.config.Clock, p.stores, func(ref exports.Ref, wait time.Duration) {
+		p.queue.AddAfter(key{serviceKey, ref.Service, ref.Cluster}, wait)
+	})
 }
 
 // Done returns a channel that is closed when Run has returned.

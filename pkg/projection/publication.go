@@ -22,6 +22,8 @@ type publications struct {
 	exports, endpoints int32
 	// setLocal is called when a total changes.
 	setLocal func(exports, endpoints int32)
+	// volume limits what is published because of a member; nil before anything is read.
+	volume *volume
 }
 
 // publication is what is published for one Service, by object name.
@@ -41,8 +43,8 @@ func newPublications(stores stores, setLocal func(exports, endpoints int32)) pub
 // publish publishes the exports of a Service and withdraws everything else that
 // was published for it.
 func (p *publications) publish(service types.NamespacedName, exports []member.Export) {
-	now := p.set(exports)
 	before := p.byService[service]
+	now := p.set(service, exports, before)
 	p.track(service, now, len(exports) > 0)
 	for name := range before.services.Difference(now.services) {
 		p.stores.exportedServices.Delete(service.Namespace, name)
@@ -61,10 +63,15 @@ func (p *publications) publish(service types.NamespacedName, exports []member.Ex
 	}
 }
 
-// set writes the exports to the stores.
-func (p *publications) set(exports []member.Export) publication {
+// set writes the exports to the stores. Of an export that has to wait, all that is published
+// stays as it is: endpoints that move from one slice to another are in one of them.
+func (p *publications) set(service types.NamespacedName, exports []member.Export, before publication) publication {
 	now := publication{services: sets.New[string](), slices: sets.New[string]()}
 	for _, export := range exports {
+		if p.volume != nil && export.State != clusterset.MemberLocal && !p.volume.affords(service, export) {
+			p.keep(service, export.Service.Spec.Cluster, before, now)
+			continue
+		}
 		// A store modifies the objects that it is given, so it gets copies.
 		shown := *export.Service
 		p.stores.exportedServices.Set(&shown)
@@ -82,6 +89,20 @@ func (p *publications) set(exports []member.Export) publication {
 		}
 	}
 	return now
+}
+
+// keep adds what is published of the export of one cluster to a publication.
+func (p *publications) keep(service types.NamespacedName, cluster string, before, now publication) {
+	for name := range before.services {
+		if shown, ok := p.stores.exportedServices.Get(service.Namespace, name); ok && shown.(*clusterset.ExportedService).Spec.Cluster == cluster {
+			now.services.Insert(name)
+		}
+	}
+	for name := range before.slices {
+		if shown, ok := p.stores.exportedEndpointSlices.Get(service.Namespace, name); ok && shown.(*clusterset.ExportedEndpointSlice).Spec.Cluster == cluster {
+			now.slices.Insert(name)
+		}
+	}
 }
 
 // track records what is published for a Service.

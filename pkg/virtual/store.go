@@ -109,6 +109,20 @@ func (s *Store) Set(object runtime.Object) bool {
 	return true
 }
 
+// Changes reports whether Set would change anything. As with Set, the object must not be
+// used otherwise.
+func (s *Store) Changes(object runtime.Object) bool {
+	updated := metadataOf(object)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	held, exists := s.objects[s.key(updated.GetNamespace(), updated.GetName())]
+	if !exists {
+		return true
+	}
+	updated.SetResourceVersion(metadataOf(held).GetResourceVersion())
+	return !s.config.Equal(held, object)
+}
+
 // Delete removes an object and reports whether it existed.
 func (s *Store) Delete(namespace, name string) bool {
 	key := s.key(namespace, name)

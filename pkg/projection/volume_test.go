@@ -1,0 +1,158 @@
+// Copyright The mcs-apiserver Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package projection
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
+)
+
+// published are publications whose exports take turns.
+type published struct {
+	publications
+	t *testing.T
+	c *cluster
+	// waiting are the exports that are computed again, and from when on.
+	waiting map[exports.Ref]time.Time
+	// exported is what clusters export now.
+	exported map[types.NamespacedName]map[string]member.Export
+	bytes    map[string]int
+}
+
+// newPublished returns publications with limits, zero for the usual ones.
+func newPublished(t *testing.T, perSecond, burst int) *published {
+	t.Helper()
+	c := newCluster(t)
+	p := &published{
+		publications: newPublications(c.stores, func(int32, int32) {}), t: t, c: c,
+		waiting: map[exports.Ref]time.Time{}, exported: map[types.NamespacedName]map[string]member.Export{}, bytes: map[string]int{},
+	}
+	p.volume = newVolume(c.clock, c.stores, func(ref exports.Ref, wait time.Duration) { p.waiting[ref] = c.clock.Now().Add(wait) })
+	if burst > 0 {
+		p.volume.turns = pace.NewTurns[exports.Ref](c.clock, perSecond, burst)
+	}
+	return p
+}
+
+// export lets a cluster export a service with many endpoints, which begin with a prefix.
+func (p *published) export(service, cluster, prefix string, endpoints int, path ...string) {
+	p.t.Helper()
+	name := types.NamespacedName{Namespace: "ns", Name: service}
+	if p.exported[name] == nil {
+		p.exported[name] = map[string]member.Export{}
+	}
+	object := metav1.ObjectMeta{Namespace: name.Namespace, Name: service + "-" + cluster, UID: types.UID(service + cluster)}
+	slice := &clusterset.ExportedEndpointSlice{ObjectMeta: object, Spec: clusterset.ExportedEndpointSliceSpec{Cluster: cluster, Service: service, Path: path}}
+	for number := range endpoints {
+		slice.Spec.Endpoints = append(slice.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("%s.%d.%d", prefix, number>>8, number&0xff)}})
+	}
+	p.exported[name][cluster] = member.Export{State: clusterset.MemberConnected, Export: clusterset.Export{
+		Service: &clusterset.ExportedService{ObjectMeta: object, Spec: clusterset.ExportedServiceSpec{Cluster: cluster, Path: path}}, Slices: []*clusterset.ExportedEndpointSlice{slice},
+	}}
+	p.compute(name)
+}
+
+func (p *published) compute(name types.NamespacedName) {
+	var exports []member.Export
+	for cluster, export := range p.exported[name] {
+		exports = append(exports, export)
+		before := p.shown(name.Name, cluster)
+		defer func() {
+			if p.shown(name.Name, cluster) != before {
+				p.bytes[cluster] += metadata + len(export.Slices[0].Spec.Endpoints)*export.Slices[0].Spec.Endpoints[0].Size()
+			}
+		}()
+	}
+	p.publish(name, exports)
+}
+
+// pass lets time pass, in which exports are computed whose turn comes.
+func (p *published) pass(duration time.Duration) {
+	for end := p.c.clock.Now().Add(duration); p.c.clock.Now().Before(end); {
+		p.c.clock.SetTime(p.c.clock.Now().Add(10 * time.Millisecond))
+		for ref, from := range p.waiting {
+			if !from.After(p.c.clock.Now()) {
+				delete(p.waiting, ref)
+				p.compute(ref.Service)
+			}
+		}
+	}
+}
+
+// shown returns the first address that is published of a service of a cluster.
+func (p *published) shown(service, cluster string) string {
+	slice, ok := p.c.stores.exportedEndpointSlices.Get("ns", service+"-"+cluster)
+	if !ok {
+		return ""
+	}
+	return slice.(*clusterset.ExportedEndpointSlice).Spec.Endpoints[0].Addresses[0]
+}
+
+// R507: what members publish is limited, for a hub together with the clusters behind it. What
+// others export, also of the same service, is not delayed, and the last state is published.
+func TestBytesPublishedBecauseOfAMemberAreLimited(t *testing.T) {
+	const services, endpoints, rounds, perSecond, burst = 10, 50, 30, 4 << 10, 32 << 10
+	p := newPublished(t, perSecond, burst)
+	for round := range rounds {
+		for service := range services {
+			cluster, path := "hostile", []string(nil)
+			if service%2 == 0 {
+				cluster, path = "behind", []string{"behind", "hostile"}
+			}
+			p.export(fmt.Sprintf("service-%d", service), cluster, fmt.Sprintf("10.%d", round), endpoints, path...)
+		}
+		p.export("service-0", "honest", fmt.Sprintf("11.%d", round), 1)
+		if got, want := p.shown("service-0", "honest"), fmt.Sprintf("11.%d.0.0", round); got != want {
+			t.Fatalf("the honest member exports %s, but %q is published", want, got)
+		}
+		p.pass(time.Second)
+	}
+	if got, most := p.bytes["hostile"]+p.bytes["behind"], burst+rounds*perSecond; got > most || got < most/2 {
+		t.Errorf("%d bytes were published, want about %d", got, most)
+	}
+	p.pass(time.Minute)
+	for service := range services {
+		cluster := map[bool]string{true: "behind", false: "hostile"}[service%2 == 0]
+		if got, want := p.shown(fmt.Sprintf("service-%d", service), cluster), fmt.Sprintf("10.%d.0.0", rounds-1); got != want {
+			t.Errorf("service-%d has %q in the end, want %s", service, got, want)
+		}
+	}
+}
+
+// R507: what a member does not export any more is withdrawn at once, also if a change of it
+// waits, and what waits stays as it was before.
+func TestWithdrawalsAreNotLimited(t *testing.T) {
+	p := newPublished(t, 1, 2500)
+	p.export("service-0", "hostile", "10.1", 20)
+	p.export("service-0", "hostile", "10.2", 20)
+	p.export("service-0", "hostile", "10.3", 20)
+	if got := p.shown("service-0", "hostile"); got != "10.2.0.0" || len(p.waiting) != 1 {
+		t.Fatalf("%q is published, and %d exports wait", got, len(p.waiting))
+	}
+	p.publish(types.NamespacedName{Namespace: "ns", Name: "service-0"}, nil)
+	if got := p.shown("service-0", "hostile"); got != "" {
+		t.Errorf("%s is published", got)
+	}
+}
+
+// R507: all that a member may export by default is published at once.
+func TestAllThatMembersExportIsPublishedAtOnce(t *testing.T) {
+	p := newPublished(t, 0, 0)
+	for service := range 10_000 {
+		p.export(fmt.Sprintf("service-%d", service), "west", "10.1", 5)
+	}
+	if len(p.waiting) > 0 {
+		t.Errorf("%d of 10,000 services wait", len(p.waiting))
+	}
+}
