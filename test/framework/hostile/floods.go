@@ -24,7 +24,7 @@ const (
 	flapping         = 1000
 	flappingServices = 20
 	// flappingPorts is how many events per second there are with many ports.
-	flappingPorts = 10
+	flappingPorts = 5
 	// largeServices with 1,000 endpoints each are as many endpoints as a member may export.
 	largeServices = 50
 	// clustersBehind is how many clusters a hub relays that are others every time.
