@@ -87,7 +87,7 @@ func TestPodsReachServicesByName(t *testing.T) {
 					seen[output] = true
 				}
 				return len(seen) == 2
-			}, "sh", "-c", "socat -"+family+" -t5 -T5 - TCP:web:80 </dev/null")
+			}, "sh", "-c", "socat -"+family+" -t5 -T5 - TCP:web:80,connect-timeout=2 </dev/null")
 		}
 	}
 }
