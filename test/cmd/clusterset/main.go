@@ -71,6 +71,7 @@ func newCommand() *cobra.Command {
 			return fabric.RunSlowLink(cmd.Context(), args[0], delay)
 		},
 	})
+	cmd.AddCommand(wholeClusterFaults(set)...)
 	cmd.AddCommand(clusterFaults(set)...)
 	cmd.AddCommand(linkFaults(set)...)
 	return cmd
@@ -155,6 +156,32 @@ func up(ctx context.Context, open opener, names []string, nodes int) error {
 		fmt.Printf("  kubectl --context %s get pods -A\n", name)
 	}
 	return nil
+}
+
+// wholeClusterFaults returns the commands that fail a cluster and start it again.
+func wholeClusterFaults(open opener) []*cobra.Command {
+	fault := func(use, short string, run func(context.Context, *localcluster.Cluster) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				set, err := open()
+				if err != nil {
+					return err
+				}
+				cluster, err := set.Cluster(args[0])
+				if err != nil {
+					return err
+				}
+				return run(cmd.Context(), cluster)
+			},
+		}
+	}
+	return []*cobra.Command{
+		fault("crash CLUSTER", "Kill everything in a cluster, and drop all packets from and to it",
+			func(_ context.Context, cluster *localcluster.Cluster) error { return cluster.Crash() }),
+		fault("recover CLUSTER", "Start a cluster that crashed",
+			func(ctx context.Context, cluster *localcluster.Cluster) error { return cluster.Recover(ctx) }),
+	}
 }
 
 // clusterFaults returns the commands that inject faults into one component or node

@@ -5,6 +5,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -93,6 +94,47 @@ func (c *Cluster) RepairNode(name string) error {
 		return err
 	}
 	return node.Reconnect()
+}
+
+// Crash fails the whole cluster as a power failure would: all components and Pods are killed, and
+// packets to the cluster are dropped, so that no other cluster is told of closed connections. Its
+// disks keep their content.
+func (c *Cluster) Crash() error {
+	for _, node := range c.network.Nodes {
+		if err := node.Cut(); err != nil {
+			return err
+		}
+	}
+	components, err := c.components.all()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, component := range components {
+		if _, running := component.daemon().Running(); running {
+			errs = append(errs, component.daemon().Kill())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Recover starts a cluster that crashed, and waits until its components are ready. Its Pods may not be.
+func (c *Cluster) Recover(ctx context.Context) error {
+	for _, node := range c.network.Nodes {
+		if err := node.Reconnect(); err != nil {
+			return err
+		}
+	}
+	components, err := c.components.all()
+	if err != nil {
+		return err
+	}
+	for _, component := range components {
+		if err := component.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Impair applies a fault to the link between two clusters and replaces any
