@@ -80,7 +80,7 @@ PARTS ?= images manifests chart plugins notes checksums check
 
 .PHONY: test-tools
 test-tools: ## Build the programs of test clusters into bin/test/.
-	go build -C test -o $(CURDIR)/bin/test/ ./cmd/...
+	go build -C test -o $(CURDIR)/bin/test/ ./cmd/... go.etcd.io/etcd/etcdctl/v3
 	go build -C test/nodeagent -o $(CURDIR)/bin/test/node-agent .
 
 # What images and chart of test clusters are made of: programs as in images, and what packs them.

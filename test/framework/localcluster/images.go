@@ -28,6 +28,8 @@ func (s *Set) linkImages() error {
 	programs := map[string]string{
 		"coredns": filepath.Join(s.Root, "bin", "kubernetes", "coredns"),
 		"traffic": filepath.Join(s.Root, "bin", "test", "traffic"),
+		"etcd":    filepath.Join(s.Root, "bin", "kubernetes", "etcd"),
+		"etcdctl": filepath.Join(s.Root, "bin", "test", "etcdctl"), // in the image of etcd
 	}
 	// The entry point of an image of upstream's conformance tests.
 	if socat, err := exec.LookPath("socat"); err == nil {
