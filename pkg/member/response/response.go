@@ -61,6 +61,8 @@ func Explain(err error) (reason, message string) {
 		return "Forbidden", fmt.Sprintf("credential in the Secret lacks permissions in the member: bind it to the ClusterRole mcs-apiserver:peer (%v)", err)
 	case apierrors.IsNotFound(err):
 		return "NotInstalled", "member does not serve " + clusterset.GroupName + ": install mcs-apiserver there, attach its API if it was detached, or correct the server in the kubeconfig"
+	case connectionLost(err):
+		return "Unreachable", fmt.Sprintf("connection to the member was lost: %v", err)
 	case unreadable(err):
 		return "Unreadable", fmt.Sprintf("response of the member cannot be decoded: %v", err)
 	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
@@ -82,5 +84,16 @@ func Unavailable(err error) bool {
 func unreadable(err error) bool {
 	text := err.Error()
 	return errors.Is(err, ErrInvalid) || strings.Contains(text, "json: cannot unmarshal") || strings.Contains(text, "invalid character") ||
-		strings.Contains(text, "unable to decode an event from the watch stream")
+		strings.Contains(text, undecodableEvent)
+}
+
+// undecodableEvent begins the message of the client for a watch that failed in between, for whatever reason.
+const undecodableEvent = "unable to decode an event from the watch stream: "
+
+// connectionLost reports whether a watch ended because its connection did, as when the whole member
+// is gone. What was received before could be decoded. The client passes on the message alone.
+func connectionLost(err error) bool {
+	_, cause, found := strings.Cut(err.Error(), undecodableEvent)
+	return found && (strings.HasPrefix(cause, "http2: client conn") || strings.HasPrefix(cause, "http2: server sent GOAWAY") ||
+		strings.HasPrefix(cause, "stream error: ") || strings.HasPrefix(cause, "read tcp "))
 }
