@@ -44,7 +44,7 @@ func assignCIDRs(clusters []Cluster) ([]Step, []string, error) {
 		ranges := holdings.parse(c.Context, c.Ranges)
 		free, err := clustersetip.FreeAllocationCIDRs(ranges, countIn(ranges, holdings.reserved()))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("context %q: %w", c.Context, err))
+			errs = append(errs, fmt.Errorf("context %q: %w%s", c.Context, err, holdings.blamed(ranges)))
 			continue
 		}
 		var texts []string

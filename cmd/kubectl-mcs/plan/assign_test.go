@@ -54,7 +54,9 @@ func TestAllocationCIDRsAreAssigned(t *testing.T) {
 		{ // R247
 			name: "CIDR of a cluster that left, in which services have IPs",
 			clusters: []Cluster{
-				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), func(c *Cluster) { c.SharedIPs = []string{"243.1.0.7", "243.2.0.9", "fd00:243::1:1"} }),
+				newCluster("east", in("set"), ipv4, owns("243.1.0.0/16"), func(c *Cluster) {
+					c.SharedIPs = map[string]string{"243.1.0.7": "east", "243.2.0.9": "east", "fd00:243::1:1": "east"}
+				}),
 				newCluster("west", within("243.0.0.0/8", "fd00:243::/64")),
 			},
 			want: []string{"west AssignCIDRs 243.3.0.0/16,fd00:243::2:0/112"},
@@ -165,6 +167,15 @@ func TestAllocationCIDRErrors(t *testing.T) {
 		{
 			"exhausted range", []Cluster{newCluster("west", within("243.0.0.0/16")), newCluster("east", in("set"), within("243.0.0.0/16"), owns("243.0.0.0/16"))},
 			[]string{`context "west": no unused /16 in ClusterSet IP range 243.0.0.0/16`},
+		},
+		{ // R127: who takes it away is named
+			"range full of IPs that nobody allocated", []Cluster{
+				newCluster("west", within("243.0.0.0/14")),
+				newCluster("east", in("set"), within("243.0.0.0/14"), owns("243.1.0.0/16"), func(c *Cluster) {
+					c.SharedIPs = map[string]string{"243.1.0.7": "east", "243.0.0.1": "x", "243.2.0.1": "x", "243.3.0.1": "x", "243.3.0.2": "left"}
+				}),
+			},
+			[]string{`no unused /16 in ClusterSet IP range 243.0.0.0/14; choose a smaller unused CIDR, or add a range; services of cluster "x" have 3 shared ClusterSet IPs that no cluster could have allocated, such as 243.0.0.1: withdraw them, or expel the cluster if you do not trust it`},
 		},
 		{
 			// A claim would not take effect.

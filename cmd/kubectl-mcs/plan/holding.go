@@ -24,9 +24,9 @@ type holdings struct {
 	// not among them, by UID.
 	named  []*holding
 	others map[types.UID]*holding
-	// used are the shared ClusterSet IPs of services: the cluster that allocated them may
-	// have left.
-	used []netip.Prefix
+	// used are the shared ClusterSet IPs of services, and who exports these: the cluster that
+	// allocated them may have left.
+	used map[netip.Prefix]string
 
 	unreadable sets.Set[string]
 	warnings   []string
@@ -45,7 +45,7 @@ type holding struct {
 }
 
 func newHoldings(clusters []Cluster) *holdings {
-	h := &holdings{others: map[types.UID]*holding{}, unreadable: sets.New[string]()}
+	h := &holdings{others: map[types.UID]*holding{}, used: map[netip.Prefix]string{}, unreadable: sets.New[string]()}
 	for range clusters {
 		h.named = append(h.named, &holding{records: map[string]string{}})
 	}
@@ -61,9 +61,9 @@ func newHoldings(clusters []Cluster) *holdings {
 		for _, id := range slices.Sorted(maps.Keys(c.Members)) {
 			h.record(clusters, c, id)
 		}
-		for _, ip := range c.SharedIPs {
+		for ip, exporter := range c.SharedIPs {
 			if address, err := netip.ParseAddr(ip); err == nil {
-				h.used = append(h.used, netip.PrefixFrom(address, address.BitLen()))
+				h.used[netip.PrefixFrom(address, address.BitLen())] = exporter
 			}
 		}
 	}
@@ -98,7 +98,37 @@ func (h *holdings) of(clusters []Cluster, uid types.UID) *holding {
 // reserved returns what is not free: all that any cluster has, or may have, and the IPs of
 // services.
 func (h *holdings) reserved() []netip.Prefix {
-	return slices.Concat(h.used, h.reservedForOthers(nil))
+	return slices.Concat(slices.Collect(maps.Keys(h.used)), h.reservedForOthers(nil))
+}
+
+// blamed says who exports services with shared ClusterSet IPs that no cluster has in its
+// allocation CIDRs, most of them, if all would be well without these.
+func (h *holdings) blamed(ranges []netip.Prefix) string {
+	allocated := h.reservedForOthers(nil)
+	if _, err := clustersetip.FreeAllocationCIDRs(ranges, countIn(ranges, allocated)); err != nil {
+		return ""
+	}
+	counts, example := map[string]int{}, map[string]netip.Prefix{}
+	for ip, exporter := range h.used {
+		if slices.ContainsFunc(allocated, ip.Overlaps) {
+			continue
+		}
+		counts[exporter]++
+		if known, ok := example[exporter]; !ok || ip.Addr().Less(known.Addr()) {
+			example[exporter] = ip
+		}
+	}
+	var most string
+	for _, exporter := range slices.Sorted(maps.Keys(counts)) {
+		if counts[exporter] > counts[most] {
+			most = exporter
+		}
+	}
+	if most == "" {
+		return ""
+	}
+	return fmt.Sprintf("; services of cluster %q have %d shared ClusterSet IPs that no cluster could have allocated, such as %s: withdraw them, or expel the cluster if you do not trust it",
+		most, counts[most], example[most].Addr())
 }
 
 // reservedForOthers returns what other clusters than one have, or may have.

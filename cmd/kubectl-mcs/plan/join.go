@@ -193,13 +193,24 @@ func checkConflicts(clusters []Cluster, clusterSet string) error {
 				continue // the members that it knows are not in the ClusterSet
 			}
 			if uid := member.Known[c.ID]; uid != "" && uid != c.UID && member.UID != c.UID {
-				errs = append(errs, fmt.Errorf("context %q: cluster ID %q is in use in ClusterSet %q by a member of context %q (UID %s): %s",
-					c.Context, c.ID, clusterSet, member.Context, uid, rename(c)))
+				who, remedy := relayedBy(member, c.ID)
+				errs = append(errs, fmt.Errorf("context %q: cluster ID %q is in use in ClusterSet %q by a member of context %q (UID %s%s): %s%s",
+					c.Context, c.ID, clusterSet, member.Context, uid, who, rename(c), remedy))
 				break // one error is enough
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// relayedBy says by whom a member is known that a cluster does not read itself, and what to do
+// if it does not exist.
+func relayedBy(c Cluster, id string) (who, remedy string) {
+	hub := c.Relayed[id]
+	if hub == "" {
+		return "", ""
+	}
+	return fmt.Sprintf(", relayed by member %q", hub), fmt.Sprintf("; if there is no such cluster, run `kubectl mcs expel %s --from %s`", hub, c.Context)
 }
 
 // rename describes how to give one of the clusters another ID.

@@ -36,6 +36,8 @@ type Cluster struct {
 	// Known has the UIDs of all other members in the view of the cluster, by
 	// cluster ID.
 	Known map[string]types.UID
+	// Relayed has the IDs of the hubs that members are known by only, by cluster ID.
+	Relayed map[string]string
 	// Connected has the IDs of the members that the cluster is connected to.
 	Connected map[string]bool
 	// PodCIDRs are the Pod CIDRs of the cluster's nodes, as far as nodes have them.
@@ -57,8 +59,8 @@ type Cluster struct {
 	// cluster, by UID, unless its Secrets say which ones they have, or it refuses them.
 	Taken map[types.UID][]string
 	// SharedIPs are the shared ClusterSet IPs that any member holds in the view of the
-	// cluster. A cluster that left may have allocated them.
-	SharedIPs []string
+	// cluster, with the ID of one that does. A cluster that left may have allocated them.
+	SharedIPs map[string]string
 	// AllowedCIDRs are the CIDRs of its Pods, separated by commas, empty if the user does
 	// not say.
 	AllowedCIDRs string

@@ -290,6 +290,8 @@ func TestJoinErrors(t *testing.T) {
 			[]string{`both clusters have the ID "a"`}},
 		{"ID of a known member", []Cluster{with(member("east"), knows("west", "uid-x")), newCluster("west")}, nil,
 			[]string{`context "west": cluster ID "west" is in use in ClusterSet "production" by a member of context "east" (UID uid-x): choose another ID with --id west=NEW_ID`}},
+		{"ID that only a hub reports", []Cluster{with(member("east"), knows("west", "uid-x"), func(c *Cluster) { c.Relayed = map[string]string{"west": "hub"} }), newCluster("west")}, nil,
+			[]string{"(UID uid-x, relayed by member \"hub\"): choose another ID with --id west=NEW_ID; if there is no such cluster, run `kubectl mcs expel hub --from east`"}},
 		{"ID of a member that all know", []Cluster{with(member("east", "north"), knows("west", "uid-x")), with(member("north", "east"), knows("west", "uid-x")), newCluster("west")}, nil,
 			[]string{`context "west": cluster ID "west" is in use in ClusterSet "production" by a member of context "east" (UID uid-x): choose another ID with --id west=NEW_ID`}},
 		{"different ClusterSet", []Cluster{newCluster("east", in("staging")), newCluster("west")}, nil,

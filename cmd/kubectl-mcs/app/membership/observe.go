@@ -110,7 +110,7 @@ func observe(ctx context.Context, c *cluster.Cluster, server string) (*Cluster, 
 // newObserved returns the state of a cluster before anything is observed.
 func newObserved(context string) plan.Cluster {
 	return plan.Cluster{
-		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Connected: map[string]bool{},
+		Context: context, Members: map[string]plan.Member{}, Known: map[string]types.UID{}, Relayed: map[string]string{}, Connected: map[string]bool{},
 		Granted: map[string]bool{}, Accounts: map[string]types.UID{}, Relaying: map[string]bool{}, Taken: map[types.UID][]string{},
 	}
 }
@@ -277,6 +277,9 @@ func (c *Cluster) observeMembers(ctx context.Context) error {
 			c.Observed.Ranges, c.Observed.CIDRs = status.ClusterSetIPRanges, status.ClusterSetIPCIDRs
 		case clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberUnavailable, clustersetv1alpha1.MemberStale, clustersetv1alpha1.MemberLost:
 			c.Observed.Known[status.ClusterID] = status.ClusterUID
+			if path := status.Path; len(path) > 1 {
+				c.Observed.Relayed[status.ClusterID] = path[len(path)-1]
+			}
 			if status.State == clustersetv1alpha1.MemberConnected {
 				c.Observed.Connected[status.ClusterID] = true
 			}
@@ -320,13 +323,16 @@ func (c *Cluster) observeSharedIPs(ctx context.Context) error {
 	if err != nil {
 		return c.WrapError(err, cluster.MCSAdminAdvice)
 	}
-	ips := sets.New[string]()
+	c.Observed.SharedIPs = map[string]string{}
 	for i := range exported.Items {
-		if decision := exported.Items[i].Spec.ClusterSetIP; decision != nil {
-			ips.Insert(decision.IPs...)
+		spec := &exported.Items[i].Spec
+		if spec.ClusterSetIP == nil {
+			continue
+		}
+		for _, ip := range spec.ClusterSetIP.IPs {
+			c.Observed.SharedIPs[ip] = spec.Cluster
 		}
 	}
-	c.Observed.SharedIPs = sets.List(ips)
 	return nil
 }
 
