@@ -36,6 +36,14 @@ import (
 // seconds after access was revoked at the latest.
 const reviewInterval = 10 * time.Second
 
+const (
+	// maxPeerWatches is how many watches a peer may have at a time: each takes memory, and
+	// what changes is sent to all of them. A replica of mcs-apiserver needs four.
+	maxPeerWatches = 100
+	// retryWatch is after how many seconds a peer may try again.
+	retryWatch = 10
+)
+
 // peerRequests handles requests of other clusters: it decides what they see, and ends
 // their watches when their access is revoked or changes. A peer is recognized by its
 // service account.
@@ -55,6 +63,8 @@ type peerRequests struct {
 	mu sync.Mutex
 	// views are the last known views of peers.
 	views map[string]knownView
+	// watches is how many watches peers have.
+	watches map[string]int
 }
 
 // knownView is a view that a peer has had since a time, zero if it never had another.
@@ -77,7 +87,7 @@ func (c CompletedConfig) newPeerRequests(config *genericapiserver.Config, comput
 		namespace: c.Namespace, self: func() string { return members.Identity().ID },
 		authorizer: config.Authorization.Authorizer, observe: members.ObserveReader,
 		account: func(name string) (types.UID, bool) { return accountUID(computed.accounts, c.Namespace, name) },
-		clock:   clock.RealClock{}, views: map[string]knownView{},
+		clock:   clock.RealClock{}, views: map[string]knownView{}, watches: map[string]int{},
 	}
 }
 
@@ -106,12 +116,22 @@ func withPeers(next http.Handler, peers *peerRequests) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		refuse := func(err error) {
+			group := schema.GroupVersion{Group: peer.attributes.GetAPIGroup(), Version: peer.attributes.GetAPIVersion()}
+			responsewriters.ErrorNegotiated(err, Codecs, group, w, r)
+		}
 		peer.observeReads()
 		view, err := peer.view(r.Context())
 		if err != nil {
-			group := schema.GroupVersion{Group: peer.attributes.GetAPIGroup(), Version: peer.attributes.GetAPIVersion()}
-			responsewriters.ErrorNegotiated(unknownView(err), Codecs, group, w, r)
+			refuse(unknownView(err))
 			return
+		}
+		if peer.attributes.GetVerb() == "watch" {
+			if !peer.beginWatch() {
+				refuse(tooManyWatches(peer.id))
+				return
+			}
+			defer peer.endWatch()
 		}
 		changed := make(chan struct{})
 		ctx, cancel := context.WithCancel(peerview.WithAccess(r.Context(), peerview.Access{View: view.view, Since: view.since, Changed: changed}))
@@ -185,6 +205,29 @@ func (p *peerRequests) known(view peerview.View) knownView {
 	}
 	p.views[view.Peer] = now
 	return now
+}
+
+// beginWatch reports whether the peer may have another watch, which then counts.
+func (r *peerRequest) beginWatch() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watches[r.id] >= maxPeerWatches {
+		return false
+	}
+	r.watches[r.id]++
+	return true
+}
+
+func (r *peerRequest) endWatch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watches[r.id]--; r.watches[r.id] == 0 {
+		delete(r.watches, r.id)
+	}
+}
+
+func tooManyWatches(id string) error {
+	return apierrors.NewTooManyRequests(fmt.Sprintf("cluster %s has %d watches, and may not have more: end some of them", id, maxPeerWatches), retryWatch)
 }
 
 // unknownView asks the peer to retry: a list without what is relayed to it would look

@@ -57,7 +57,7 @@ func (g *grants) Authorize(_ context.Context, a authorizer.Attributes) (authoriz
 // handle returns the requests of peers that the grants decide about.
 func (g *grants) handle() *peerRequests {
 	return &peerRequests{
-		namespace: "mcs-system", self: func() string { return "east" }, authorizer: g, clock: clock.RealClock{}, views: map[string]knownView{},
+		namespace: "mcs-system", self: func() string { return "east" }, authorizer: g, clock: clock.RealClock{}, views: map[string]knownView{}, watches: map[string]int{},
 		account: func(name string) (types.UID, bool) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
@@ -197,6 +197,45 @@ func TestWatchesOfPeersAreReviewed(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// R508: a peer has a limited number of watches, whose ends make room for others. Neither are
+// those of others limited, nor what else it reads.
+func TestWatchesOfAPeerAreLimited(t *testing.T) {
+	peers := (&grants{watch: true, account: "uid"}).handle()
+	read := func(name, target string, handler http.HandlerFunc) int {
+		return send(t, peers, &user.DefaultInfo{Name: name}, clusterSet+target, handler).Code
+	}
+	ok := func(http.ResponseWriter, *http.Request) {}
+	var open func(number int)
+	open = func(number int) {
+		if number < maxPeerWatches {
+			if got := read(peerWest, "exportedservices?watch=true", func(http.ResponseWriter, *http.Request) { open(number + 1) }); got != http.StatusOK {
+				t.Fatalf("watch %d: got %d", number, got)
+			}
+			return
+		}
+		for _, test := range []struct {
+			name, target string
+			want         int
+		}{
+			{peerWest, "members?watch=true", http.StatusTooManyRequests},
+			{peerWest, "members", http.StatusOK},
+			{"system:serviceaccount:mcs-system:peer-north", "members?watch=true", http.StatusOK},
+			{"admin", "members?watch=true", http.StatusOK},
+		} {
+			if got := read(test.name, test.target, ok); got != test.want {
+				t.Errorf("%s reads %s: got %d, want %d", test.name, test.target, got, test.want)
+			}
+		}
+	}
+	open(0)
+	if got := read(peerWest, "members?watch=true", ok); got != http.StatusOK {
+		t.Errorf("after the end of the watches: got %d", got)
+	}
+	if len(peers.watches) > 0 {
+		t.Errorf("watches of %v are counted", peers.watches)
 	}
 }
 
