@@ -22,7 +22,8 @@ import (
 var rounds = flag.Int("rounds", 1, "How often to inject every fault.")
 
 const (
-	// maxDelay is how long a change may take to arrive.
+	// maxDelay is how long a fault may delay a change: how much longer it takes to arrive than
+	// without a fault, which is a fraction of a second if the machine is not overloaded.
 	maxDelay = 5 * time.Second
 	// calm is how long the clients are observed before and after a fault.
 	calm = 3 * time.Second
@@ -34,8 +35,6 @@ type limits struct {
 	repetitions bool
 	// disturbed is how long after the fault a read may begin that is slow.
 	disturbed time.Duration
-	// imports is how long a change of an import may take to arrive at a client.
-	imports time.Duration
 }
 
 // fault is one kind of failure. It leaves two ready replicas on two nodes.
@@ -48,13 +47,13 @@ type fault struct {
 
 // faults are injected one after the other.
 var faults = []fault{
-	{"none", awaitReplicas, func(*testing.T, *clients) {}, limits{imports: maxDelay}},
-	{"kill -9", awaitReplicas, kill, limits{repetitions: true, imports: maxDelay}},
-	{"drain", awaitReplicas, drain, limits{imports: maxDelay}},
-	{"rolling update", awaitReplicas, rollingUpdate, limits{imports: maxDelay}},
+	{"none", awaitReplicas, func(*testing.T, *clients) {}, limits{}},
+	{"kill -9", awaitReplicas, kill, limits{repetitions: true}},
+	{"drain", awaitReplicas, drain, limits{}},
+	{"rolling update", awaitReplicas, rollingUpdate, limits{}},
 	// A vanished node closes no connections. Requests that were sent to its replica, and
 	// watches of it, fail when the kube-apiserver notices.
-	{"cut-off node", prepareCut, cutOff, limits{repetitions: true, disturbed: 2 * maxDelay, imports: maxDelay}},
+	{"cut-off node", prepareCut, cutOff, limits{repetitions: true, disturbed: 2 * maxDelay}},
 }
 
 // R190: while one of two replicas of mcs-apiserver is killed, its node drained or cut off, or all
@@ -73,12 +72,16 @@ func TestFailingReplicaIsNotNoticed(t *testing.T) {
 		expect.NoError(t, <-changing)
 	})
 	var observations []observation
+	usual := time.Duration(0)
 	for range *rounds {
-		for _, fault := range faults {
+		for i, fault := range faults {
 			t.Run(fault.name, func(t *testing.T) {
 				seen := observe(t, clients, fault)
 				observations = append(observations, seen)
-				seen.check(t, clients, fault.limits)
+				seen.check(t, clients, fault.limits, usual+maxDelay)
+				if i == 0 { // there was no fault
+					usual = max(usual, slowest(seen.endpoints).Duration, slowest(seen.imports).Duration)
+				}
 			})
 		}
 	}

@@ -111,8 +111,8 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// check reports what clients must not notice.
-func (o observation) check(t *testing.T, c *clients, limits limits) {
+// check reports what clients must not notice, among it changes that took too long.
+func (o observation) check(t *testing.T, c *clients, limits limits, maxDelay time.Duration) {
 	t.Helper()
 	for _, failure := range o.reads.Failures {
 		t.Errorf("a read failed %s", failure)
@@ -127,10 +127,10 @@ func (o observation) check(t *testing.T, c *clients, limits limits) {
 		t.Errorf("%s after the fault, a read took longer than %s", o.disturbed, chaos.Slow)
 	}
 	if delay := slowest(o.endpoints); delay.Duration > maxDelay {
-		t.Errorf("a change of endpoints took %s", delay)
+		t.Errorf("a change of endpoints took %s, want at most %s", delay, maxDelay)
 	}
-	if delay := slowest(o.imports); delay.Duration > limits.imports {
-		t.Errorf("a change took %s; slowest change at each client: %v", delay, o.imports)
+	if delay := slowest(o.imports); delay.Duration > maxDelay {
+		t.Errorf("a change took %s, want at most %s; slowest change at each client: %v", delay, maxDelay, o.imports)
 	}
 }
 
