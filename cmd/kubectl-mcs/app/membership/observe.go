@@ -323,17 +323,26 @@ func (c *Cluster) observeSharedIPs(ctx context.Context) error {
 	if err != nil {
 		return c.WrapError(err, cluster.MCSAdminAdvice)
 	}
-	c.Observed.SharedIPs = map[string]string{}
-	for i := range exported.Items {
-		spec := &exported.Items[i].Spec
+	c.Observed.SharedIPs = exportersByIP(exported.Items)
+	return nil
+}
+
+// exportersByIP returns who exports services with shared ClusterSet IPs: of several clusters, one
+// that has not adopted the IP from others.
+func exportersByIP(exported []clustersetv1alpha1.ExportedService) map[string]string {
+	exporters := map[string]string{}
+	for i := range exported {
+		spec := &exported[i].Spec
 		if spec.ClusterSetIP == nil {
 			continue
 		}
 		for _, ip := range spec.ClusterSetIP.IPs {
-			c.Observed.SharedIPs[ip] = spec.Cluster
+			if exporters[ip] == "" || len(spec.ClusterSetIP.AdoptedFrom) == 0 {
+				exporters[ip] = spec.Cluster
+			}
 		}
 	}
-	return nil
+	return exporters
 }
 
 // rejectsCredential reports whether a member rejects the credential of its Secret.

@@ -171,6 +171,7 @@ func TestAllocationCIDRsAreObserved(t *testing.T) {
 	want.Ranges, want.CIDRs, want.Claimed = []string{"243.0.0.0/8"}, []string{"243.1.0.0/16"}, []string{"243.9.0.0/16", "fd00::/112"}
 	want.Members, want.Connected = recorded, map[string]bool{"unassigned": true, "recorded": true, "relayed": true, "lying": true}
 	want.Known = map[string]types.UID{"west": "uid-west", "overlapping": "uid-overlapping", "unassigned": "uid-unassigned", "recorded": "uid-recorded", "relayed": "uid-relayed", "lying": "uid-lying"}
+	want.Relayed = map[string]string{"relayed": "hub", "lying": "hub"}
 	want.Taken = map[types.UID][]string{"uid-west": {"243.2.0.0/16"}, "uid-relayed": {"243.4.0.0/16"}}
 	if diff := cmp.Diff(want, s.Observed); diff != "" {
 		t.Errorf("unexpected result (-want +got):\n%s", diff)
@@ -222,5 +223,22 @@ func TestNetworksAreObserved(t *testing.T) {
 				t.Errorf("unexpected networks (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The cluster that is named because it occupies an IP is not one that adopted it from that.
+func TestExporterThatDecidedAnIPIsNamed(t *testing.T) {
+	export := func(cluster string, adoptedFrom ...string) (service clustersetv1alpha1.ExportedService) {
+		service.Spec.Cluster = cluster
+		service.Spec.ClusterSetIP = &clustersetv1alpha1.ClusterSetIPDecision{IPs: []string{"243.0.0.1"}, AdoptedFrom: adoptedFrom}
+		return service
+	}
+	for _, exported := range [][]clustersetv1alpha1.ExportedService{
+		{export("east", "west"), export("west"), {}},
+		{{}, export("west"), export("east", "west")},
+	} {
+		if got := exportersByIP(exported)["243.0.0.1"]; got != "west" {
+			t.Errorf("the IP is that of %q", got)
+		}
 	}
 }
