@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,13 +37,9 @@ import (
 // seconds after access was revoked at the latest.
 const reviewInterval = 10 * time.Second
 
-const (
-	// maxPeerWatches is how many watches a peer may have at a time: each takes memory, and
-	// what changes is sent to all of them. A replica of mcs-apiserver needs four.
-	maxPeerWatches = 100
-	// retryWatch is after how many seconds a peer may try again.
-	retryWatch = 10
-)
+// maxPeerWatches is how many watches a peer may have at a time: each takes memory, and
+// what changes is sent to all of them. A replica of mcs-apiserver needs four.
+const maxPeerWatches = 100
 
 // peerRequests handles requests of other clusters: it decides what they see, and ends
 // their watches when their access is revoked or changes. A peer is recognized by its
@@ -63,8 +60,8 @@ type peerRequests struct {
 	mu sync.Mutex
 	// views are the last known views of peers.
 	views map[string]knownView
-	// watches is how many watches peers have.
-	watches map[string]int
+	// watches are those that peers have, the oldest first.
+	watches map[string][]*peerWatch
 }
 
 // knownView is a view that a peer has had since a time, zero if it never had another.
@@ -72,6 +69,9 @@ type knownView struct {
 	view  peerview.View
 	since time.Time
 }
+
+// peerWatch is an open watch, and how it ends.
+type peerWatch struct{ end context.CancelFunc }
 
 // peerRequest is one request of a peer.
 type peerRequest struct {
@@ -87,7 +87,7 @@ func (c CompletedConfig) newPeerRequests(config *genericapiserver.Config, comput
 		namespace: c.Namespace, self: func() string { return members.Identity().ID },
 		authorizer: config.Authorization.Authorizer, observe: members.ObserveReader,
 		account: func(name string) (types.UID, bool) { return accountUID(computed.accounts, c.Namespace, name) },
-		clock:   clock.RealClock{}, views: map[string]knownView{}, watches: map[string]int{},
+		clock:   clock.RealClock{}, views: map[string]knownView{}, watches: map[string][]*peerWatch{},
 	}
 }
 
@@ -126,19 +126,13 @@ func withPeers(next http.Handler, peers *peerRequests) http.Handler {
 			refuse(unknownView(err))
 			return
 		}
-		if peer.attributes.GetVerb() == "watch" {
-			if !peer.beginWatch() {
-				refuse(tooManyWatches(peer.id))
-				return
-			}
-			defer peer.endWatch()
-		}
 		changed := make(chan struct{})
 		ctx, cancel := context.WithCancel(peerview.WithAccess(r.Context(), peerview.Access{View: view.view, Since: view.since, Changed: changed}))
 		var reviewing sync.WaitGroup
 		defer reviewing.Wait()
 		defer cancel()
 		if peer.attributes.GetVerb() == "watch" {
+			defer peer.countWatch(r.Context(), cancel)()
 			reviewing.Go(func() { peer.review(ctx, view.view, cancel, func() { close(changed) }) })
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
@@ -207,27 +201,27 @@ func (p *peerRequests) known(view peerview.View) knownView {
 	return now
 }
 
-// beginWatch reports whether the peer may have another watch, which then counts.
-func (r *peerRequest) beginWatch() bool {
+// countWatch counts a watch until the returned function is called. If there are too many, the
+// oldest ends: if connections are lost, it is the new ones that a peer reads.
+func (r *peerRequest) countWatch(ctx context.Context, end context.CancelFunc) (ended func()) {
+	watch := &peerWatch{end}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.watches[r.id] >= maxPeerWatches {
-		return false
+	open := append(r.watches[r.id], watch)
+	if len(open) > maxPeerWatches {
+		klog.FromContext(ctx).Info("Ending the oldest watch of a peer: it has too many", "cluster", r.id, "limit", maxPeerWatches)
+		open[0].end()
+		open = slices.Delete(open, 0, 1)
 	}
-	r.watches[r.id]++
-	return true
-}
-
-func (r *peerRequest) endWatch() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.watches[r.id]--; r.watches[r.id] == 0 {
-		delete(r.watches, r.id)
+	r.watches[r.id] = open
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		open := slices.DeleteFunc(r.watches[r.id], func(other *peerWatch) bool { return other == watch })
+		if r.watches[r.id] = open; len(open) == 0 {
+			delete(r.watches, r.id)
+		}
 	}
-}
-
-func tooManyWatches(id string) error {
-	return apierrors.NewTooManyRequests(fmt.Sprintf("cluster %s has %d watches, and may not have more: end some of them", id, maxPeerWatches), retryWatch)
 }
 
 // unknownView asks the peer to retry: a list without what is relayed to it would look

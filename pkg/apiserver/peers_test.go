@@ -57,7 +57,7 @@ func (g *grants) Authorize(_ context.Context, a authorizer.Attributes) (authoriz
 // handle returns the requests of peers that the grants decide about.
 func (g *grants) handle() *peerRequests {
 	return &peerRequests{
-		namespace: "mcs-system", self: func() string { return "east" }, authorizer: g, clock: clock.RealClock{}, views: map[string]knownView{}, watches: map[string]int{},
+		namespace: "mcs-system", self: func() string { return "east" }, authorizer: g, clock: clock.RealClock{}, views: map[string]knownView{}, watches: map[string][]*peerWatch{},
 		account: func(name string) (types.UID, bool) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
@@ -200,40 +200,49 @@ func TestWatchesOfPeersAreReviewed(t *testing.T) {
 	}
 }
 
-// R508: a peer has a limited number of watches, whose ends make room for others. Neither are
+// R508: a peer has a limited number of watches: if there are more, the oldest ends. Neither are
 // those of others limited, nor what else it reads.
 func TestWatchesOfAPeerAreLimited(t *testing.T) {
 	peers := (&grants{watch: true, account: "uid"}).handle()
-	read := func(name, target string, handler http.HandlerFunc) int {
-		return send(t, peers, &user.DefaultInfo{Name: name}, clusterSet+target, handler).Code
+	read := func(name, target string, handler http.HandlerFunc) {
+		if got := send(t, peers, &user.DefaultInfo{Name: name}, clusterSet+target, handler).Code; got != http.StatusOK {
+			t.Errorf("%s reads %s: got %d", name, target, got)
+		}
 	}
-	ok := func(http.ResponseWriter, *http.Request) {}
-	var open func(number int)
-	open = func(number int) {
-		if number < maxPeerWatches {
-			if got := read(peerWest, "exportedservices?watch=true", func(http.ResponseWriter, *http.Request) { open(number + 1) }); got != http.StatusOK {
-				t.Fatalf("watch %d: got %d", number, got)
+	ignore := func(http.ResponseWriter, *http.Request) {}
+	var open func(outer ...context.Context)
+	open = func(outer ...context.Context) {
+		ended := func() (number int) {
+			for number < len(outer) && outer[number].Err() != nil {
+				number++
 			}
+			return number
+		}
+		if len(outer) < maxPeerWatches {
+			read(peerWest, "exportedservices?watch=true", func(_ http.ResponseWriter, r *http.Request) { open(append(outer, r.Context())...) })
 			return
 		}
-		for _, test := range []struct {
-			name, target string
-			want         int
-		}{
-			{peerWest, "members?watch=true", http.StatusTooManyRequests},
-			{peerWest, "members", http.StatusOK},
-			{"system:serviceaccount:mcs-system:peer-north", "members?watch=true", http.StatusOK},
-			{"admin", "members?watch=true", http.StatusOK},
-		} {
-			if got := read(test.name, test.target, ok); got != test.want {
-				t.Errorf("%s reads %s: got %d, want %d", test.name, test.target, got, test.want)
+		read(peerWest, "members", ignore)
+		read("system:serviceaccount:mcs-system:peer-north", "members?watch=true", ignore)
+		read("admin", "members?watch=true", ignore)
+		if ended() != 0 {
+			t.Error("a watch ended because of what others read, or is no watch")
+		}
+		check := func(r *http.Request, want int) {
+			if r.Context().Err() != nil || ended() != want || outer[want].Err() != nil {
+				t.Errorf("%d watches ended when %d were too many", ended(), want)
 			}
 		}
+		read(peerWest, "members?watch=true", func(_ http.ResponseWriter, first *http.Request) {
+			check(first, 1)
+			read(peerWest, "members?watch=true", func(_ http.ResponseWriter, second *http.Request) {
+				check(first, 2)
+				check(second, 2)
+			})
+			read(peerWest, "members?watch=true", func(_ http.ResponseWriter, third *http.Request) { check(third, 2) }) // there is room for it
+		})
 	}
-	open(0)
-	if got := read(peerWest, "members?watch=true", ok); got != http.StatusOK {
-		t.Errorf("after the end of the watches: got %d", got)
-	}
+	open()
 	if len(peers.watches) > 0 {
 		t.Errorf("watches of %v are counted", peers.watches)
 	}
