@@ -127,13 +127,22 @@ func memberID(t *testing.T, of *localcluster.Cluster) string {
 	return ""
 }
 
-// resolve returns the addresses that a name has in a cluster.
+// resolve returns the addresses that a name has in a cluster, none if there is no such name.
 func resolve(ctx context.Context, in *localcluster.Cluster, name string) (string, error) {
-	output, err := in.Kubectl(ctx, "exec", "-n", namespace, "etcd-0", "--", "dig", "+short", "+tries=1", "+time=2", name)
+	output, err := in.Kubectl(ctx, "exec", "-n", namespace, "etcd-0", "--", "dig", "+noall", "+comments", "+answer", "+tries=3", "+time=2", name)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, output)
 	}
-	return strings.TrimSpace(output), nil
+	if !strings.Contains(output, "status: NOERROR") && !strings.Contains(output, "status: NXDOMAIN") {
+		return "", fmt.Errorf("resolve %s: %s", name, output)
+	}
+	var addresses []string
+	for line := range strings.Lines(output) {
+		if fields := strings.Fields(line); len(fields) == 5 && fields[3] == "A" {
+			addresses = append(addresses, fields[4])
+		}
+	}
+	return strings.Join(addresses, " "), nil
 }
 
 // since returns how much time has passed, for logs.
