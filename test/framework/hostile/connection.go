@@ -43,11 +43,11 @@ func connectionAttacks() []Attack {
 		{
 			Name: "endless-event", Reported: unsynced("ResponseTooLarge", "larger than the limit"),
 			Behavior: func(Target) Behavior {
-				return both(func(w http.ResponseWriter, r *http.Request) {
+				return Behavior{Slices: {Handler: func(w http.ResponseWriter, r *http.Request) {
 					write(w, r, `{"type":"ADDED","object":{"metadata":{"name":"`)
 					for write(w, r, strings.Repeat("x", 64<<10)) {
 					}
-				})
+				}}}
 			},
 		},
 		{
@@ -89,11 +89,11 @@ func connectionAttacks() []Attack {
 		},
 		{
 			Name: "continue-loop", Sent: 2, Reported: unsynced("TooManyExports"),
-			Behavior: func(target Target) Behavior { return both(pages(target.service(0))) },
+			Behavior: func(target Target) Behavior { return Behavior{Services: {Handler: pages(target.service(0))}} },
 		},
 		{
 			Name: "continue-loop-of-empty-pages", Sent: 2, Reported: unsynced("TooManyExports"),
-			Behavior: func(Target) Behavior { return both(pages("")) },
+			Behavior: func(Target) Behavior { return Behavior{Slices: {Handler: pages("")}} },
 		},
 		{
 			Name: "redirect", Reported: unsynced("Unreachable", "is a redirect to"),

@@ -67,7 +67,7 @@ func sizeAttacks() []Attack {
 			// Each would decode to several MiB.
 			Name: "large-endpoint-slices", Reported: refused("ObjectTooLarge", "bytes of memory"),
 			Behavior: func(target Target) Behavior {
-				return Behavior{Slices: {Objects: copies(60, target.slice(0, podAddresses(0, 1000), manyAddresses))}}
+				return Behavior{Slices: {Objects: copies(20, target.slice(0, podAddresses(0, 1000), manyAddresses))}}
 			},
 		},
 		{
