@@ -35,7 +35,7 @@ func sizeAttacks() []Attack {
 			},
 		},
 		{
-			Name: "modified-without-added", Reported: unsynced("TooManyExports"), Sent: 10_000,
+			Name: "modified-without-added", Reported: unsynced("TooManyExports"), Sent: 2_000,
 			Secret: map[string]string{clusterset.MemberSecretServiceLimit: "100"}, Imported: 100,
 			Behavior: func(target Target) Behavior {
 				return Behavior{Services: {Then: func(number int) string { return Event("MODIFIED", Services, target.service(number)) }}}
