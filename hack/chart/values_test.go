@@ -83,6 +83,25 @@ func TestNamesOfNamespacesAreIndependent(t *testing.T) {
 	}
 }
 
+// R352: mcs-apiserver refuses flags of a storage that it does not use; mcs-controller always
+// knows the namespace.
+func TestStorageNamespaceIsAFlagOfStorageInTheClusterOnly(t *testing.T) {
+	const flag = "--storage-namespace=fleet-state"
+	for storage, want := range map[string]bool{
+		"mode: cluster":  true,
+		"mode: embedded": false,
+		"mode: etcd, etcd: {servers: [" + etcdServers + "]}": false,
+	} {
+		containers := deployment(t, render(t, "mcs-system", "storage: {namespace: fleet-state, "+storage+"}")).Spec.Template.Spec.Containers
+		if got := slices.Contains(containers[0].Args, flag); got != want {
+			t.Errorf("%s: mcs-apiserver has %s: %t, want %t", storage, flag, got, want)
+		}
+		if !slices.Contains(containers[1].Args, flag) {
+			t.Errorf("%s: mcs-controller has flags %q", storage, containers[1].Args)
+		}
+	}
+}
+
 // R353: wrong values are refused, with a message that names the value and says what is
 // wrong.
 func TestWrongValuesAreRefused(t *testing.T) {

@@ -49,7 +49,7 @@ app.kubernetes.io/name: mcs-apiserver
 - --shutdown-delay-duration=10s
 - --shutdown-send-retry-after
 {{- end }}
-{{- if ne .Values.storage.namespace "mcs-storage" }}
+{{- if and (eq .Values.storage.mode "cluster") (ne .Values.storage.namespace "mcs-storage") }}
 - --storage-namespace={{ .Values.storage.namespace }}
 {{- end }}
 {{- if ne (join "," .Values.clusterSetIPRange) "243.0.0.0/8" }}
