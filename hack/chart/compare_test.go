@@ -89,6 +89,9 @@ func TestChartInstallsWhatKustomizationsInstall(t *testing.T) {
 		"default":  "",
 		"embedded": "storage: {mode: embedded}",
 		"etcd":     "storage: {mode: etcd, etcd: {servers: [" + etcdServers + "]}}",
+
+		"migrate-from-embedded": "storage: {migrateFrom: embedded}",
+		"migrate-to-embedded":   "storage: {mode: embedded, migrateFrom: cluster}",
 	} {
 		text, err := manifest.Render(filepath.Join(artifacts, kustomization), nil)
 		if err != nil {

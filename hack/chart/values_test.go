@@ -91,6 +91,7 @@ func TestStorageNamespaceIsAFlagOfStorageInTheClusterOnly(t *testing.T) {
 		"mode: cluster":  true,
 		"mode: embedded": false,
 		"mode: etcd, etcd: {servers: [" + etcdServers + "]}": false,
+		"mode: embedded, migrateFrom: cluster":               true,
 	} {
 		containers := deployment(t, render(t, "mcs-system", "storage: {namespace: fleet-state, "+storage+"}")).Spec.Template.Spec.Containers
 		if got := slices.Contains(containers[0].Args, flag); got != want {
@@ -112,6 +113,10 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"replicas: two":                                             "at '/replicas': got string, want integer",
 		"storage: {mode: configmaps}":                               "at '/storage/mode': value must be one of 'cluster', 'etcd', 'embedded'",
 		"storage: {mode: etcd}":                                     "storage.mode etcd requires the URLs of the etcd in storage.etcd.servers",
+		"storage: {migrateFrom: etcd}":                              "storage.migrateFrom etcd requires the URLs of the etcd in storage.etcd.servers",
+		"storage: {migrateFrom: cluster}":                           "storage.migrateFrom cluster is storage.mode: set it to the storage that the cluster used until now",
+		"storage: {migrateFrom: configmaps}":                        "at '/storage/migrateFrom': value must be one of",
+		"apiserver: {extraArgs: [--migrate-from=cluster]}":          "apiserver.extraArgs must not contain --migrate-from: set storage.migrateFrom instead",
 		"storage: {namespace: mcs-system}":                          `storage.namespace "mcs-system" is the namespace of the release`,
 		"storage: {namespace: No_Name}":                             "at '/storage/namespace': 'No_Name' does not match pattern",
 		"storage: {namespace: kube-system}":                         "at '/storage/namespace': 'not' failed",
@@ -142,7 +147,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 // Patterns refuse nothing that is right.
 func TestRightValuesAreNotRefused(t *testing.T) {
 	for _, values := range []string{
-		"clusterSetIPRange: [243.0.0.0/8, 'fd00:243::/48']", "clusterSetIPRange: ['::/0']", "clusterSetIPRange: [10.255.249.0/32, 'FD00::1.2.3.0/120']", "storage: {namespace: default-storage}",
+		"clusterSetIPRange: [243.0.0.0/8, 'fd00:243::/48']", "clusterSetIPRange: ['::/0']", "clusterSetIPRange: [10.255.249.0/32, 'FD00::1.2.3.0/120']", "storage: {namespace: default-storage}", "storage: {migrateFrom: null}",
 		"image: {registry: ''}", "image: {registry: registry.example.com/team}", "image: {registry: 'localhost:5000'}", "image: {registry: 'registry.example.com:5000/team/mcs'}", "image: {registry: '[fd00::1]:5000/mcs'}",
 	} {
 		if _, err := Render(source, "mcs-system", values); err != nil {
@@ -170,6 +175,7 @@ var variants = []string{
 	"",
 	"storage: {mode: embedded}",
 	"storage: {mode: etcd, etcd: {servers: [" + etcdServers + "]}}",
+	"storage: {mode: etcd, migrateFrom: embedded, etcd: {servers: [" + etcdServers + "]}}",
 	"certManager: {enabled: true, issuerRef: {name: ca}}",
 	"hostNetwork: true",
 	"apiserver: {resources: null}\ncontroller: {resources: {limits: null}}",
@@ -300,6 +306,46 @@ func TestOptionalObjects(t *testing.T) {
 		found := string(find(t, render(t, "mcs-system", test.values), test.kind))
 		if (found == "") != (test.want == "") || !strings.Contains(found, test.want) {
 			t.Errorf("%q: %s is %s, want %s", test.values, test.kind, found, test.want)
+		}
+	}
+}
+
+// R355: the Pod that moves objects has the flags and volumes of both storages, and no other one
+// runs meanwhile. R350 compares what kustomizations do as well.
+func TestObjectsAreMovedFromAnotherStorage(t *testing.T) {
+	for values, want := range map[string]struct {
+		flags    []string
+		volumes  string
+		replicas int32
+	}{
+		"mode: etcd, migrateFrom: cluster": {[]string{"--storage=etcd", "--migrate-from=cluster", "--storage-namespace=fleet-state"}, "serving-cert etcd", 2},
+		"mode: cluster, migrateFrom: etcd": {[]string{"--storage=cluster", "--migrate-from=etcd", "--storage-namespace=fleet-state", "--etcd-servers=https://etcd:2379"}, "serving-cert etcd", 2},
+		"mode: etcd, migrateFrom: embedded": {[]string{"--storage=etcd", "--migrate-from=embedded", "--data-dir=/var/lib/mcs-apiserver",
+			"--etcd-servers=https://etcd:2379"}, "serving-cert etcd data", 1},
+	} {
+		rendered := render(t, "mcs-system", "storage: {namespace: fleet-state, etcd: {servers: [https://etcd:2379]}, "+values+"}")
+		spec := deployment(t, rendered).Spec
+		pod := spec.Template.Spec
+		for _, flag := range want.flags {
+			if !slices.Contains(pod.Containers[0].Args, flag) {
+				t.Errorf("%s: flags are %q, want %s", values, pod.Containers[0].Args, flag)
+			}
+		}
+		var volumes, mounts []string
+		for _, volume := range pod.Volumes {
+			volumes = append(volumes, volume.Name)
+		}
+		for _, mount := range pod.Containers[0].VolumeMounts {
+			mounts = append(mounts, mount.Name)
+		}
+		if strings.Join(volumes, " ") != want.volumes || !slices.Equal(volumes, mounts) {
+			t.Errorf("%s: volumes are %q, of which mcs-apiserver mounts %q, want %s", values, volumes, mounts, want.volumes)
+		}
+		if spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *spec.Replicas != want.replicas {
+			t.Errorf("%s: strategy is %s with %d replicas, want Recreate with %d", values, spec.Strategy.Type, *spec.Replicas, want.replicas)
+		}
+		if !strings.Contains(rendered.Notes, "upgrade with storage.migrateFrom set to nothing") {
+			t.Errorf("%s: notes do not say what to do next:\n%s", values, rendered.Notes)
 		}
 	}
 }

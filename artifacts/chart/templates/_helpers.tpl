@@ -3,8 +3,13 @@
 app.kubernetes.io/name: mcs-apiserver
 {{- end }}
 
+{{/* The storage that is used, and the one that objects are moved from, as JSON. */}}
+{{- define "mcs.storages" -}}
+{{- compact (list .Values.storage.mode .Values.storage.migrateFrom) | toJson }}
+{{- end }}
+
 {{- define "mcs.replicas" -}}
-{{- if eq .Values.storage.mode "embedded" }}1{{ else }}{{ .Values.replicas }}{{ end }}
+{{- if has "embedded" (include "mcs.storages" . | fromJsonArray) }}1{{ else }}{{ .Values.replicas }}{{ end }}
 {{- end }}
 
 {{/* The image of a program: (dict "root" $ "program" "mcs-apiserver" "image" ""). */}}
@@ -25,11 +30,14 @@ app.kubernetes.io/name: mcs-apiserver
 
 {{/* Flags of mcs-apiserver. */}}
 {{- define "mcs.apiserver.args" -}}
-{{- if eq .Values.storage.mode "embedded" }}
-- --storage=embedded
+{{- $storages := include "mcs.storages" . | fromJsonArray }}
+{{- if or .Values.storage.migrateFrom (ne .Values.storage.mode "cluster") }}
+- --storage={{ .Values.storage.mode }}
+{{- end }}
+{{- if has "embedded" $storages }}
 - --data-dir=/var/lib/mcs-apiserver
-{{- else if eq .Values.storage.mode "etcd" }}
-- --storage=etcd
+{{- end }}
+{{- if has "etcd" $storages }}
 - --etcd-servers={{ join "," .Values.storage.etcd.servers }}
 - --etcd-cafile=/etc/mcs-apiserver/etcd/ca.crt
 - --etcd-certfile=/etc/mcs-apiserver/etcd/tls.crt
@@ -43,17 +51,20 @@ app.kubernetes.io/name: mcs-apiserver
 - --tls-cert-file=/run/mcs-apiserver/serving.pem
 - --tls-private-key-file=/run/mcs-apiserver/serving.pem
 {{- end }}
-{{- if ne .Values.storage.mode "embedded" }}
+{{- if not (has "embedded" $storages) }}
 # After SIGTERM, the server is not ready but serves, until no kube-proxy sends it new
 # connections. A single replica would only delay its successor.
 - --shutdown-delay-duration=10s
 - --shutdown-send-retry-after
 {{- end }}
-{{- if and (eq .Values.storage.mode "cluster") (ne .Values.storage.namespace "mcs-storage") }}
+{{- if and (has "cluster" $storages) (ne .Values.storage.namespace "mcs-storage") }}
 - --storage-namespace={{ .Values.storage.namespace }}
 {{- end }}
 {{- if ne (join "," .Values.clusterSetIPRange) "243.0.0.0/8" }}
 - --clusterset-ip-range={{ join "," .Values.clusterSetIPRange }}
+{{- end }}
+{{- with .Values.storage.migrateFrom }}
+- --migrate-from={{ . }}
 {{- end }}
 {{- with .Values.apiserver.extraArgs }}
 {{ toYaml . }}
@@ -89,8 +100,11 @@ app.kubernetes.io/name: mcs-apiserver
 {{- if not (.Files.Get "files/kustomization.yaml") }}
 {{- fail "the directory files of the chart is missing, a link to artifacts/default: use a Git client that supports links, or the chart of a release" }}
 {{- end }}
-{{- if and (eq .Values.storage.mode "etcd") (not .Values.storage.etcd.servers) }}
-{{- fail "storage.mode etcd requires the URLs of the etcd in storage.etcd.servers" }}
+{{- if and (has "etcd" (include "mcs.storages" . | fromJsonArray)) (not .Values.storage.etcd.servers) }}
+{{- fail (printf "storage.%s etcd requires the URLs of the etcd in storage.etcd.servers" (ternary "mode" "migrateFrom" (eq .Values.storage.mode "etcd"))) }}
+{{- end }}
+{{- if eq .Values.storage.mode .Values.storage.migrateFrom }}
+{{- fail (printf "storage.migrateFrom %s is storage.mode: set it to the storage that the cluster used until now, or to nothing" .Values.storage.mode) }}
 {{- end }}
 {{- if eq .Values.storage.namespace .Release.Namespace }}
 {{- fail (printf "storage.namespace %q is the namespace of the release: choose another one, which is used for nothing else" .Release.Namespace) }}
@@ -107,6 +121,7 @@ app.kubernetes.io/name: mcs-apiserver
 {{- $owned := dict
   "--namespace" "the namespace of the release"
   "--storage" "storage.mode"
+  "--migrate-from" "storage.migrateFrom"
   "--storage-namespace" "storage.namespace"
   "--etcd-servers" "storage.etcd.servers"
   "--clusterset-ip-range" "clusterSetIPRange"
