@@ -351,10 +351,10 @@ func TestObjectsAreMovedFromAnotherStorage(t *testing.T) {
 }
 
 // R355: both containers use the certificate of cert-manager, which is valid for the name by
-// which they are known.
+// which they are known, and through kubectl port-forward, as the one of mcs-controller is.
 func TestCertificateOfCertManager(t *testing.T) {
 	rendered := render(t, "fleet", "certManager: {enabled: true, issuerRef: {name: ca, kind: ClusterIssuer}}")
-	if certificate := string(find(t, rendered, "Certificate")); !strings.Contains(certificate, `"dnsNames":["mcs-apiserver.fleet.svc"]`) {
+	if certificate := string(find(t, rendered, "Certificate")); !strings.Contains(certificate, `"dnsNames":["mcs-apiserver.fleet.svc","localhost"]`) {
 		t.Errorf("certificate is %s", certificate)
 	}
 	pod := deployment(t, rendered).Spec.Template.Spec
