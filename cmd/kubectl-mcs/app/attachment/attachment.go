@@ -7,7 +7,6 @@
 package attachment
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +38,8 @@ import (
 const (
 	// service is the name of the Service that the APIServices refer to.
 	service = "mcs-apiserver"
+	// nameLabel is the label of objects of mcs-apiserver, with the name of the Service.
+	nameLabel = "app.kubernetes.io/name"
 	// defaultNamespace is used if nothing shows where mcs-apiserver is installed.
 	defaultNamespace = "mcs-system"
 	// observeTimeout limits how long the observation may take, unless the user sets a
@@ -113,11 +114,30 @@ func Observe(ctx context.Context, f *cluster.Factory, name string) (*Attachment,
 	for i := range marks.Items {
 		a.Detached, a.Namespace = true, marks.Items[i].Namespace
 	}
-	a.Namespace = cmp.Or(a.Namespace, defaultNamespace)
+	if a.Namespace == "" {
+		if a.Namespace, err = a.installed(ctx); err != nil {
+			return nil, c.WrapError(err, advice)
+		}
+	}
 	namespace, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, a.Namespace, metav1.GetOptions{})
 	// A user who may not read namespaces may still create the ConfigMap.
 	a.NamespaceGone = cluster.IsObjectNotFound(err) || err == nil && namespace.DeletionTimestamp != nil
 	return a, nil
+}
+
+// installed returns the namespace of the Deployment of mcs-apiserver, which exists although
+// nothing is registered, for example because another server serves a part of the API.
+func (a *Attachment) installed(ctx context.Context) (string, error) {
+	deployments, err := a.Kubernetes.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: nameLabel + "=" + service})
+	switch {
+	case apierrors.IsForbidden(err):
+		return defaultNamespace, nil // a user who may not list Deployments may still create the ConfigMap
+	case err != nil:
+		return "", err
+	case len(deployments.Items) != 1:
+		return defaultNamespace, nil
+	}
+	return deployments.Items[0].Namespace, nil
 }
 
 // Mark returns the ConfigMap that detaches the API.
@@ -126,7 +146,7 @@ func (a *Attachment) Mark() string { return a.Namespace + "/" + clusterset.Detac
 // SetMark prevents mcs-controller from registering the API.
 func (a *Attachment) SetMark(ctx context.Context) error {
 	_, err := a.Kubernetes.CoreV1().ConfigMaps(a.Namespace).Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: clusterset.DetachedConfigMap, Labels: map[string]string{"app.kubernetes.io/name": service}},
+		ObjectMeta: metav1.ObjectMeta{Name: clusterset.DetachedConfigMap, Labels: map[string]string{nameLabel: service}},
 		Data: map[string]string{"README": "While this ConfigMap exists, mcs-controller does not register the API of mcs-apiserver.\n" +
 			"Run `kubectl mcs attach` or delete the ConfigMap to register the API again.\n"},
 	}, metav1.CreateOptions{})

@@ -186,6 +186,7 @@ func NewAPIServer(t *testing.T, context string, changes ...func(objects map[stri
 		ClusterSetPath + "members":                  List("clusterset.mcs-apiserver.io/v1alpha1", "Member"),
 		namespaced + "secrets":                      List("v1", "Secret"),
 		"/api/v1/nodes":                             List("v1", "Node"),
+		"/apis/apps/v1/deployments":                 List("apps/v1", "Deployment"),
 		namespaced + "serviceaccounts":              List("v1", "ServiceAccount"),
 		rbac + "clusterrolebindings":                List("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
 		rbac + "namespaces/mcs-system/roles":        List("rbac.authorization.k8s.io/v1", "Role"),

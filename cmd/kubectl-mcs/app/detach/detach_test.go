@@ -91,6 +91,11 @@ func TestDetachCanBeRepeated(t *testing.T) {
 			objects[apiServices] = commandtest.List("apiregistration.k8s.io/v1", "APIService")
 			objects["/api/v1/configmaps"] = commandtest.List("v1", "ConfigMap")
 		}, []string{"POST configmaps"}, "create ConfigMap mcs-system/mcs-apiserver-detached"},
+		"never registered, installed in another namespace": {func(objects map[string]any) {
+			objects[apiServices] = commandtest.List("apiregistration.k8s.io/v1", "APIService")
+			objects["/api/v1/configmaps"] = commandtest.List("v1", "ConfigMap")
+			objects["/apis/apps/v1/deployments"] = commandtest.List("apps/v1", "Deployment", map[string]any{"metadata": map[string]string{"name": "mcs-apiserver", "namespace": "fleet"}})
+		}, []string{"POST configmaps"}, "create ConfigMap fleet/mcs-apiserver-detached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			west := commandtest.NewAPIServer(t, "west", test.change)
