@@ -116,14 +116,11 @@ func withPeers(next http.Handler, peers *peerRequests) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refuse := func(err error) {
-			group := schema.GroupVersion{Group: peer.attributes.GetAPIGroup(), Version: peer.attributes.GetAPIVersion()}
-			responsewriters.ErrorNegotiated(err, Codecs, group, w, r)
-		}
 		peer.observeReads()
 		view, err := peer.view(r.Context())
 		if err != nil {
-			refuse(unknownView(err))
+			group := schema.GroupVersion{Group: peer.attributes.GetAPIGroup(), Version: peer.attributes.GetAPIVersion()}
+			responsewriters.ErrorNegotiated(unknownView(err), Codecs, group, w, r)
 			return
 		}
 		changed := make(chan struct{})
@@ -209,7 +206,7 @@ func (r *peerRequest) countWatch(ctx context.Context, end context.CancelFunc) (e
 	defer r.mu.Unlock()
 	open := append(r.watches[r.id], watch)
 	if len(open) > maxPeerWatches {
-		klog.FromContext(ctx).Info("Ending the oldest watch of a peer: it has too many", "cluster", r.id, "limit", maxPeerWatches)
+		klog.FromContext(ctx).V(4).Info("Ending the oldest watch of a peer: it has too many", "cluster", r.id, "limit", maxPeerWatches)
 		open[0].end()
 		open = slices.Delete(open, 0, 1)
 	}
