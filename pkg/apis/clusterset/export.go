@@ -3,7 +3,12 @@
 
 package clusterset
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Export is a Service as one cluster exports it, together with its endpoints.
 // It is computed and passed between packages, never served.
@@ -24,4 +29,26 @@ func Since(exportedAt, effectiveAt metav1.Time) metav1.Time {
 		return exportedAt
 	}
 	return effectiveAt
+}
+
+// Same reports whether two slices differ in nothing but when they changed: that alone is no
+// change.
+func (s *ExportedEndpointSlice) Same(other *ExportedEndpointSlice) bool {
+	a, b := *s, *other
+	a.Spec.ChangedAt, b.Spec.ChangedAt = nil, nil
+	return apiequality.Semantic.DeepEqual(&a, &b)
+}
+
+const (
+	// MaxClockError is how far off a time may be that was converted between clocks.
+	MaxClockError = 500 * time.Millisecond
+	// maxChangeAge is how long endpoints may have been on their way, in an outage.
+	maxChangeAge = 24 * time.Hour
+)
+
+// PlausibleChange reports whether endpoints that are read now can have changed at a time. Such a
+// time can also be encoded, which is not the case of every time that can be decoded: with another
+// one, a list could not be read.
+func PlausibleChange(at, now time.Time) bool {
+	return at.After(now.Add(-maxChangeAge)) && !at.After(now.Add(MaxClockError))
 }

@@ -101,6 +101,12 @@ const (
 // installation.
 const DetachedConfigMap = "mcs-apiserver-detached"
 
+// MigrationConfigMap is the name of the ConfigMap that says that the API moves in from CRDs
+// of another implementation: while it exists, in the namespace of the installation,
+// mcs-controller registers what the CRDs do not serve, and copies their objects. See package
+// crdmigration for what it contains.
+const MigrationConfigMap = "mcs-apiserver-crd-migration"
+
 // PeerLabel is the label with the peer's cluster ID on all objects that
 // `kubectl mcs join` creates for a peer.
 const PeerLabel = GroupName + "/peer"

@@ -43,8 +43,15 @@ type ExportedServiceSpec struct {
 	IPFamilies            []corev1.IPFamily
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy
 	TrafficDistribution   *string
-	ExportedLabels        map[string]string
-	ExportedAnnotations   map[string]string
+	// ClusterPreference lists the tiers of clusters that should answer, the most
+	// preferred first. All clusters follow. Tiers of newer releases are not known
+	// here. Clusters of older releases have none.
+	ClusterPreference []string
+	// PreferenceMinReady is how many ready endpoints a tier needs to be used. Zero
+	// means one.
+	PreferenceMinReady  int32
+	ExportedLabels      map[string]string
+	ExportedAnnotations map[string]string
 	// UseClusterSetIP indicates whether the export requests a shared ClusterSet
 	// IP.
 	UseClusterSetIP bool
@@ -136,6 +143,10 @@ type ExportedEndpointSliceSpec struct {
 	Ports []discoveryv1.EndpointPort
 	// Path is the relay path, as in ExportedServiceSpec.
 	Path []string
+	// ChangedAt is when Pods or the Service changed, because of which the
+	// exporting cluster changed the EndpointSlice, by the clock of the cluster
+	// that the object is read from. Nil if that is unknown.
+	ChangedAt *metav1.MicroTime
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

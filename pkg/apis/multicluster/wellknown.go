@@ -78,6 +78,12 @@ const (
 // its ServiceImport.
 const ImportLifeAnnotation = ClusterSetKeyPrefix + "import-life"
 
+// PendingTypeAnnotation on a ServiceImport is the type that it is about to have: it is
+// Headless until its derived Service has an IP, so that its DNS name always has an
+// answer. On a derived Service it is the type that mcs-controller is changing it to; the
+// Service has no IP, or not all of them, as long as it has the annotation.
+const PendingTypeAnnotation = ClusterSetKeyPrefix + "pending-type"
+
 // IgnoreUnreachableMembersAnnotation on the ClusterClaim clusterset.k8s.io, with
 // the value "true", allows a cluster to join although some members are unreachable
 // and cannot confirm that the cluster ID is unique.
@@ -113,6 +119,24 @@ const (
 	ClusterSetIPCIDRClaim = "clusterset-ip-cidr.mcs-apiserver.io"
 )
 
+// EndpointSlicesAnnotation on a namespace, with the value EndpointSlicesSeparate, means
+// that derived Services and imports in it have EndpointSlices of their own. Otherwise one
+// slice is both: some readers then take it for one of a Service only, or ignore it because
+// it is one of an import. On a ServiceImport it is that of its namespace.
+const (
+	EndpointSlicesAnnotation = ClusterSetKeyPrefix + "endpoint-slices"
+	EndpointSlicesSeparate   = "separate"
+)
+
+const (
+	// DerivedFromLabel on an EndpointSlice of a derived Service alone is the name of the
+	// import, as ServiceNameLabel is on all others: that label makes a slice one of an import.
+	DerivedFromLabel = ClusterSetKeyPrefix + "derived-from"
+	// ImportOnlyLabel is on EndpointSlices of imports alone, for readers of all slices to leave
+	// them out: CoreDNS cannot answer reverse queries for endpoints of slices without Service.
+	ImportOnlyLabel = ClusterSetKeyPrefix + "import-only"
+)
+
 // SourceSliceAnnotation on an imported EndpointSlice describes, as JSON, the slice of
 // the exporting cluster that it was made from. mcs-apiserver restores the endpoints of
 // members from it after a restart.
@@ -126,3 +150,29 @@ const TrafficDistributionProblemAnnotation = ClusterSetKeyPrefix + "traffic-dist
 // generated. mcs-controller removes it once the cluster is in a ClusterSet: until then
 // the ID may be replaced without a warning.
 const GeneratedIDAnnotation = ClusterSetKeyPrefix + "generated-id"
+
+// Annotations for the preference between clusters.
+const (
+	// ClusterPreferenceAnnotation on a ServiceExport lists which clusters should answer,
+	// in tiers that are separated by commas, the most preferred first: "cluster" is the
+	// cluster of the client, and "property:NAME" are the clusters whose ClusterProperty
+	// NAME has the value of that cluster. All clusters follow. On a ServiceImport it is
+	// that of the oldest export.
+	ClusterPreferenceAnnotation = ClusterSetKeyPrefix + "cluster-preference"
+	// PreferenceMinReadyAnnotation on a ServiceExport is how many ready endpoints a tier
+	// needs to be used, by default 1. On a ServiceImport it is that of the oldest export.
+	PreferenceMinReadyAnnotation = ClusterSetKeyPrefix + "preference-min-ready"
+	// ClusterPreferenceProblemAnnotation on a derived Service is why the clusters that its
+	// import prefers are not preferred.
+	ClusterPreferenceProblemAnnotation = ClusterSetKeyPrefix + "cluster-preference-problem"
+	// ActiveTierAnnotation on a derived Service and a ServiceImport is the tier of clusters
+	// that answers the clients of this cluster, or "all". If it differs between IP families, it
+	// is FAMILY=TIER for each, separated by commas.
+	ActiveTierAnnotation = ClusterSetKeyPrefix + "active-tier"
+	// ActiveTierReasonAnnotation on a derived Service and a ServiceImport is why that tier
+	// answers.
+	ActiveTierReasonAnnotation = ClusterSetKeyPrefix + "active-tier-reason"
+	// DetachedLabel on an imported EndpointSlice says that it has the label of headless
+	// Services because its cluster should not answer, so that kube-proxy does not use it.
+	DetachedLabel = ClusterSetKeyPrefix + "detached"
+)

@@ -108,6 +108,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metav1.GroupVersionForDiscovery{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
 		metav1.ListMeta{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_ListMeta(ref),
 		metav1.ManagedFieldsEntry{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		metav1.MicroTime{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_MicroTime(ref),
 		metav1.ObjectMeta{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_ObjectMeta(ref),
 		metav1.OwnerReference{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_OwnerReference(ref),
 		metav1.Patch{}.OpenAPIModelName():                                  schema_pkg_apis_meta_v1_Patch(ref),
@@ -535,12 +536,18 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 							},
 						},
 					},
+					"changedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "changedAt is when Pods or the Service changed, because of which the exporting cluster changed the EndpointSlice, by the clock of the cluster that the object is read from. Unset if that is unknown. A slice of which only this differs is not updated.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"cluster", "service", "addressType"},
 			},
 		},
 		Dependencies: []string{
-			discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName()},
+			discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 
@@ -754,6 +761,33 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							Description: "trafficDistribution is the traffic distribution of the Service.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"clusterPreference": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterPreference lists the tiers of clusters that should answer, the most preferred first: \"cluster\" for the cluster of the client, and \"property:NAME\" for the clusters whose ClusterProperty NAME has the value of that cluster. All clusters follow.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"preferenceMinReady": {
+						SchemaProps: spec.SchemaProps{
+							Description: "preferenceMinReady is how many ready endpoints a tier needs to be used. One if unset.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"exportedLabels": {
@@ -4645,6 +4679,18 @@ func schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref common.ReferenceCallback) co
 		},
 		Dependencies: []string{
 			metav1.FieldsV1{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_meta_v1_MicroTime(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MicroTime is version of Time with microsecond level precision.",
+				Type:        metav1.MicroTime{}.OpenAPISchemaType(),
+				Format:      metav1.MicroTime{}.OpenAPISchemaFormat(),
+			},
+		},
 	}
 }
 

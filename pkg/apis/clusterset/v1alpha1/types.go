@@ -70,6 +70,17 @@ type ExportedServiceSpec struct {
 	// trafficDistribution is the traffic distribution of the Service.
 	// +optional
 	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
+	// clusterPreference lists the tiers of clusters that should answer, the most
+	// preferred first: "cluster" for the cluster of the client, and "property:NAME"
+	// for the clusters whose ClusterProperty NAME has the value of that cluster. All
+	// clusters follow.
+	// +optional
+	// +listType=atomic
+	ClusterPreference []string `json:"clusterPreference,omitempty"`
+	// preferenceMinReady is how many ready endpoints a tier needs to be used. One
+	// if unset.
+	// +optional
+	PreferenceMinReady int32 `json:"preferenceMinReady,omitempty"`
 	// exportedLabels are the exported labels of the ServiceExport.
 	// +optional
 	ExportedLabels map[string]string `json:"exportedLabels,omitempty"`
@@ -197,6 +208,12 @@ type ExportedEndpointSliceSpec struct {
 	// +optional
 	// +listType=atomic
 	Path []string `json:"path,omitempty"`
+	// changedAt is when Pods or the Service changed, because of which the
+	// exporting cluster changed the EndpointSlice, by the clock of the cluster
+	// that the object is read from. Unset if that is unknown. A slice of which
+	// only this differs is not updated.
+	// +optional
+	ChangedAt *metav1.MicroTime `json:"changedAt,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -253,6 +253,7 @@ func autoConvert_v1alpha1_ExportedEndpointSliceSpec_To_clusterset_ExportedEndpoi
 	out.Endpoints = *(*[]v1.Endpoint)(unsafe.Pointer(&in.Endpoints))
 	out.Ports = *(*[]v1.EndpointPort)(unsafe.Pointer(&in.Ports))
 	out.Path = *(*[]string)(unsafe.Pointer(&in.Path))
+	out.ChangedAt = (*metav1.MicroTime)(unsafe.Pointer(in.ChangedAt))
 	return nil
 }
 
@@ -268,6 +269,7 @@ func autoConvert_clusterset_ExportedEndpointSliceSpec_To_v1alpha1_ExportedEndpoi
 	out.Endpoints = *(*[]v1.Endpoint)(unsafe.Pointer(&in.Endpoints))
 	out.Ports = *(*[]v1.EndpointPort)(unsafe.Pointer(&in.Ports))
 	out.Path = *(*[]string)(unsafe.Pointer(&in.Path))
+	out.ChangedAt = (*metav1.MicroTime)(unsafe.Pointer(in.ChangedAt))
 	return nil
 }
 
@@ -336,6 +338,8 @@ func autoConvert_v1alpha1_ExportedServiceSpec_To_clusterset_ExportedServiceSpec(
 	out.IPFamilies = *(*[]corev1.IPFamily)(unsafe.Pointer(&in.IPFamilies))
 	out.InternalTrafficPolicy = (*corev1.ServiceInternalTrafficPolicy)(unsafe.Pointer(in.InternalTrafficPolicy))
 	out.TrafficDistribution = (*string)(unsafe.Pointer(in.TrafficDistribution))
+	out.ClusterPreference = *(*[]string)(unsafe.Pointer(&in.ClusterPreference))
+	out.PreferenceMinReady = in.PreferenceMinReady
 	out.ExportedLabels = *(*map[string]string)(unsafe.Pointer(&in.ExportedLabels))
 	out.ExportedAnnotations = *(*map[string]string)(unsafe.Pointer(&in.ExportedAnnotations))
 	out.UseClusterSetIP = in.UseClusterSetIP
@@ -361,6 +365,8 @@ func autoConvert_clusterset_ExportedServiceSpec_To_v1alpha1_ExportedServiceSpec(
 	out.IPFamilies = *(*[]corev1.IPFamily)(unsafe.Pointer(&in.IPFamilies))
 	out.InternalTrafficPolicy = (*corev1.ServiceInternalTrafficPolicy)(unsafe.Pointer(in.InternalTrafficPolicy))
 	out.TrafficDistribution = (*string)(unsafe.Pointer(in.TrafficDistribution))
+	out.ClusterPreference = *(*[]string)(unsafe.Pointer(&in.ClusterPreference))
+	out.PreferenceMinReady = in.PreferenceMinReady
 	out.ExportedLabels = *(*map[string]string)(unsafe.Pointer(&in.ExportedLabels))
 	out.ExportedAnnotations = *(*map[string]string)(unsafe.Pointer(&in.ExportedAnnotations))
 	out.UseClusterSetIP = in.UseClusterSetIP

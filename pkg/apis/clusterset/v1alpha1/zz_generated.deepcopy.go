@@ -140,6 +140,10 @@ func (in *ExportedEndpointSliceSpec) DeepCopyInto(out *ExportedEndpointSliceSpec
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.ChangedAt != nil {
+		in, out := &in.ChangedAt, &out.ChangedAt
+		*out = (*in).DeepCopy()
+	}
 	return
 }
 
@@ -244,6 +248,11 @@ func (in *ExportedServiceSpec) DeepCopyInto(out *ExportedServiceSpec) {
 		in, out := &in.TrafficDistribution, &out.TrafficDistribution
 		*out = new(string)
 		**out = **in
+	}
+	if in.ClusterPreference != nil {
+		in, out := &in.ClusterPreference, &out.ClusterPreference
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	if in.ExportedLabels != nil {
 		in, out := &in.ExportedLabels, &out.ExportedLabels

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 // FuzzValidate looks for exports of a member that make validation panic, or that
-// are accepted although they could replace an object of another cluster.
+// are accepted although they could replace an object of another cluster, or could not be read.
 func FuzzValidate(f *testing.F) {
 	add := func(object any) {
 		data, err := json.Marshal(object)
@@ -25,6 +26,11 @@ func FuzzValidate(f *testing.F) {
 	}
 	add(validService())
 	add(validSlice())
+	slice, err := json.Marshal(validSlice())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bytes.Replace(slice, []byte(`"ChangedAt":null`), []byte(`"ChangedAt":"9999-12-31T23:59:59.000000-01:00"`), 1))
 	add(clusterset.ExportedService{Spec: clusterset.ExportedServiceSpec{Cluster: strings.Repeat("c", 250), Service: "web"}})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var service clusterset.ExportedService
@@ -34,6 +40,13 @@ func FuzzValidate(f *testing.F) {
 		var slice clusterset.ExportedEndpointSlice
 		if json.Unmarshal(data, &slice) == nil && len(ValidateExportedEndpointSlice(&slice)) == 0 {
 			expectUsable(t, slice.Namespace, slice.Name, slice.Spec.Cluster)
+			again, err := json.Marshal(slice)
+			if err == nil {
+				err = json.Unmarshal(again, &slice)
+			}
+			if err != nil {
+				t.Errorf("a slice that is accepted cannot be passed on: %v", err)
+			}
 		}
 	})
 }

@@ -8,6 +8,7 @@ package validation
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 )
 
 const (
@@ -32,6 +34,8 @@ const (
 	// maxMetadata is how many exported labels, or annotations, there may be.
 	maxMetadata = 1000
 	maxFamilies = 2
+	// maxTiers is how many tiers a preference may have, which may be one of a newer release.
+	maxTiers = 32
 	// maxErrors is after how many errors validation of a list ends: a member could
 	// make millions of them.
 	maxErrors = 10
@@ -103,6 +107,9 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 	errs = append(errs, validateTime(spec.EffectiveAt, path.Child("effectiveAt"))...)
 	errs = append(errs, supported(path.Child("type"), spec.Type, clusterset.ClusterSetIP, clusterset.Headless)...)
 	errs = append(errs, validatePorts(spec.Ports, path.Child("ports"))...)
+	if len(spec.Ports) == 0 && spec.Type == clusterset.ClusterSetIP {
+		errs = append(errs, field.Required(path.Child("ports"), "only headless services have none"))
+	}
 	if spec.SessionAffinity != "" {
 		errs = append(errs, supported(path.Child("sessionAffinity"), spec.SessionAffinity, corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)...)
 	}
@@ -120,6 +127,7 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 			errs = append(errs, field.Invalid(path.Child("trafficDistribution"), *distribution, problem))
 		}
 	}
+	errs = append(errs, validatePreference(spec, path)...)
 	if spec.ClusterSetIP != nil {
 		errs = append(errs, validateDecision(spec.ClusterSetIP, path.Child("clusterSetIP"))...)
 	}
@@ -139,6 +147,33 @@ func validateFamilies(given []corev1.IPFamily, path *field.Path) field.ErrorList
 	}
 	return errs
 }
+
+// validatePreference validates which clusters an export prefers. A newer release may know other
+// tiers.
+func validatePreference(spec *clusterset.ExportedServiceSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.PreferenceMinReady < 0 {
+		errs = append(errs, field.Invalid(path.Child("preferenceMinReady"), spec.PreferenceMinReady, "must not be negative"))
+	}
+	path = path.Child("clusterPreference")
+	if count := len(spec.ClusterPreference); count > maxTiers {
+		return append(errs, field.TooMany(path, count, maxTiers))
+	}
+	for i, tier := range spec.ClusterPreference {
+		switch {
+		case len(tier) > clusterpreference.MaxTierLength:
+			errs = append(errs, field.TooLong(path.Index(i), "", clusterpreference.MaxTierLength))
+		case !tierText.MatchString(tier):
+			errs = append(errs, field.Invalid(path.Index(i), tier, "must consist of letters, digits and the characters -._:/="))
+		case slices.Contains(spec.ClusterPreference[:i], tier):
+			errs = append(errs, field.Duplicate(path.Index(i), tier))
+		}
+	}
+	return errs
+}
+
+// tierText is what tiers of this release and of newer ones look like. They are separated by commas.
+var tierText = regexp.MustCompile(`^[-._:/=a-zA-Z0-9]+$`)
 
 // validateMetadata validates what is exported of the metadata of the Service.
 func validateMetadata(spec *clusterset.ExportedServiceSpec, path *field.Path) field.ErrorList {
@@ -205,6 +240,9 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 	}
 	if !strings.HasSuffix(slice.Name, "."+spec.Cluster) { // otherwise it could replace a slice of another cluster
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), slice.Name, fmt.Sprintf("must end with %q", "."+spec.Cluster)))
+	}
+	if spec.ChangedAt != nil {
+		errs = append(errs, validateTime(metav1.NewTime(spec.ChangedAt.Time), path.Child("changedAt"))...)
 	}
 	errs = append(errs, supported(path.Child("addressType"), spec.AddressType, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
 	if len(spec.Endpoints) > maxEndpoints {

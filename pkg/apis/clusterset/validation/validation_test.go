@@ -29,6 +29,7 @@ func validService() *clusterset.ExportedService {
 			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, SessionAffinity: corev1.ServiceAffinityClientIP,
 			SessionAffinityConfig: &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](10800)}},
 			InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyLocal), TrafficDistribution: ptr.To("PreferSameZone"),
+			ClusterPreference: []string{"cluster", "property:region.example.com", "tier-of-a:newer/release"}, PreferenceMinReady: 2,
 			ExportedLabels: map[string]string{"app": "web"}, ExportedAnnotations: map[string]string{"example.com/x": "any text\n"},
 			Path: []string{"b", "h"},
 		},
@@ -99,7 +100,8 @@ func TestInvalidServiceFieldsAreRejected(t *testing.T) {
 		"metadata.labels[" + multicluster.ServiceNameLabel + "]":   {func(s *service) { delete(s.Labels, multicluster.ServiceNameLabel) }},
 		"spec.exportedAt": {func(s *service) { s.Spec.ExportedAt = metav1.Time{} }},
 		"spec.type":       {func(s *service) { s.Spec.Type = "ExternalName" }, func(s *service) { s.Spec.Type = "" }},
-		"spec.ports":      {func(s *service) { s.Spec.Ports = numberedPorts(clusterset.MaxPorts + 1) }},
+		// R509: a cluster has no Service with an IP and without ports.
+		"spec.ports": {func(s *service) { s.Spec.Ports = numberedPorts(clusterset.MaxPorts + 1) }, func(s *service) { s.Spec.Ports = nil }},
 		"spec.ports[0].port": {
 			func(s *service) { s.Spec.Ports[0].Port = 0 }, func(s *service) { s.Spec.Ports[0].Port = -1 }, func(s *service) { s.Spec.Ports[0].Port = 65536 },
 		},
@@ -114,11 +116,19 @@ func TestInvalidServiceFieldsAreRejected(t *testing.T) {
 		"spec.ipFamilies[1]":         {func(s *service) { s.Spec.IPFamilies[1] = "IPv5" }, func(s *service) { s.Spec.IPFamilies[1] = corev1.IPv4Protocol }},
 		"spec.internalTrafficPolicy": {func(s *service) { s.Spec.InternalTrafficPolicy = ptr.To[corev1.ServiceInternalTrafficPolicy]("Any") }},
 		"spec.trafficDistribution":   {func(s *service) { s.Spec.TrafficDistribution = ptr.To("not a name") }},
-		"spec.exportedLabels":        {func(s *service) { s.Spec.ExportedLabels = map[string]string{"app": "not a value!"} }},
-		"spec.exportedAnnotations":   {func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"not a key!": ""} }, func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"x": strings.Repeat("x", 300<<10)} }},
-		"spec.path":                  {func(s *service) { s.Spec.Path = slices.Repeat([]string{"b"}, maxPath+1) }},
-		"spec.path[0]":               {func(s *service) { s.Spec.Path[0] = "c" }},
-		"spec.path[1]":               {func(s *service) { s.Spec.Path[1] = "c.d" }},
+		"spec.preferenceMinReady":    {func(s *service) { s.Spec.PreferenceMinReady = -1 }},
+		"spec.clusterPreference":     {func(s *service) { s.Spec.ClusterPreference = slices.Repeat([]string{"cluster"}, maxTiers+1) }},
+		"spec.clusterPreference[1]": {
+			func(s *service) { s.Spec.ClusterPreference[1] = "" },
+			func(s *service) { s.Spec.ClusterPreference[1] = "a,b" },
+			func(s *service) { s.Spec.ClusterPreference[1] = "cluster" },
+			func(s *service) { s.Spec.ClusterPreference[1] = strings.Repeat("x", 300) },
+		},
+		"spec.exportedLabels":      {func(s *service) { s.Spec.ExportedLabels = map[string]string{"app": "not a value!"} }},
+		"spec.exportedAnnotations": {func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"not a key!": ""} }, func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"x": strings.Repeat("x", 300<<10)} }},
+		"spec.path":                {func(s *service) { s.Spec.Path = slices.Repeat([]string{"b"}, maxPath+1) }},
+		"spec.path[0]":             {func(s *service) { s.Spec.Path[0] = "c" }},
+		"spec.path[1]":             {func(s *service) { s.Spec.Path[1] = "c.d" }},
 	} {
 		for i, change := range changes {
 			service := validService()
@@ -173,10 +183,12 @@ func TestInvalidEndpointFieldsAreRejected(t *testing.T) {
 		"spec.endpoints[0].addresses[0]": {addresses("x"), addresses(""), addresses("fd00::1"), addresses("010.0.0.1"), addresses("10.0.0.1/8"), ipv6("10.0.0.1"), ipv6("fe80::1%eth0"), ipv6("::ffff:10.0.0.1")},
 		"spec.endpoints[0].addresses[1]": {addresses("10.0.0.1", "x")},
 		"spec.endpoints[0].hostname":     {func(s *slice) { s.Spec.Endpoints[0].Hostname = ptr.To("a.b") }, func(s *slice) { s.Spec.Endpoints[0].Hostname = ptr.To("") }},
-		"spec.ports":                     {func(s *slice) { s.Spec.Ports = make([]discoveryv1.EndpointPort, maxSlicePorts+1) }},
-		"spec.ports[0].port":             {func(s *slice) { s.Spec.Ports[0].Port = ptr.To[int32](0) }},
-		"spec.ports[0].protocol":         {func(s *slice) { s.Spec.Ports[0].Protocol = ptr.To[corev1.Protocol]("x") }},
-		"spec.ports[0].name":             {func(s *slice) { s.Spec.Ports[0].Name = ptr.To("a.b") }},
+		// R366: a list with it could not be read.
+		"spec.changedAt":         {func(s *slice) { s.Spec.ChangedAt = ptr.To(metav1.NewMicroTime(year10000.Time)) }},
+		"spec.ports":             {func(s *slice) { s.Spec.Ports = make([]discoveryv1.EndpointPort, maxSlicePorts+1) }},
+		"spec.ports[0].port":     {func(s *slice) { s.Spec.Ports[0].Port = ptr.To[int32](0) }},
+		"spec.ports[0].protocol": {func(s *slice) { s.Spec.Ports[0].Protocol = ptr.To[corev1.Protocol]("x") }},
+		"spec.ports[0].name":     {func(s *slice) { s.Spec.Ports[0].Name = ptr.To("a.b") }},
 	} {
 		for _, change := range changes {
 			object := validSlice()

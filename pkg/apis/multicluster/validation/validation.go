@@ -16,6 +16,7 @@ import (
 
 	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 )
 
 // MaxClaimValueBytes is the maximum size of the value of a ClusterClaim, as in
@@ -35,6 +36,7 @@ var validateServiceName = apivalidation.NameIsDNSLabel
 func ValidateServiceExport(export *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&export.ObjectMeta, true, validateServiceName, field.NewPath("metadata"))
 	errs = append(errs, validateUseClusterSetIP(export.Annotations)...)
+	errs = append(errs, validatePreference(export.Annotations, nil)...)
 	errs = append(errs, validateExportedSize(&export.Spec, 0, field.NewPath("spec"))...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }
@@ -51,11 +53,27 @@ func validateUseClusterSetIP(annotations map[string]string) field.ErrorList {
 	}
 }
 
+// validatePreference validates the annotations that say which clusters should answer.
+// Unchanged ones are not validated again, because they may predate the rules.
+func validatePreference(annotations, old map[string]string) field.ErrorList {
+	changed := func(key string) bool {
+		value, given := annotations[key]
+		before, had := old[key]
+		return given && (!had || value != before)
+	}
+	if !changed(multicluster.ClusterPreferenceAnnotation) && !changed(multicluster.PreferenceMinReadyAnnotation) {
+		return nil
+	}
+	_, errs := clusterpreference.Parse(annotations)
+	return errs
+}
+
 // ValidateServiceExportUpdate validates an update of metadata or spec. What is exported may
 // be as large as before, because it may predate the limit.
 func ValidateServiceExportUpdate(export, old *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&export.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validateUseClusterSetIP(export.Annotations)...)
+	errs = append(errs, validatePreference(export.Annotations, old.Annotations)...)
 	errs = append(errs, validateExportedSize(&export.Spec, exportedSize(&old.Spec), field.NewPath("spec"))...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }

@@ -106,6 +106,23 @@ func TestServiceExportUpdateMayNotExceedTheSize(t *testing.T) {
 	expectPaths(t, ValidateServiceExportUpdate(sized(beyond+1), sized(beyond)), []string{"spec"})
 }
 
+// R601: an invalid preference is refused, unless it is as it was before.
+func TestPreferenceIsValidated(t *testing.T) {
+	preferring := func(tiers, minReady string) *multicluster.ServiceExport {
+		return export(func(e *multicluster.ServiceExport) {
+			e.Annotations = map[string]string{multicluster.ClusterPreferenceAnnotation: tiers, multicluster.PreferenceMinReadyAnnotation: minReady}
+		})
+	}
+	tiers := "metadata.annotations[" + multicluster.ClusterPreferenceAnnotation + "]"
+	minReady := "metadata.annotations[" + multicluster.PreferenceMinReadyAnnotation + "]"
+	expectPaths(t, ValidateServiceExport(preferring("cluster,property:region.example.com", "2")), nil)
+	expectPaths(t, ValidateServiceExport(preferring("nearest", "0")), []string{tiers, minReady})
+	expectPaths(t, ValidateServiceExportUpdate(preferring("nearest", "1"), export(nil)), []string{tiers})
+	expectPaths(t, ValidateServiceExportUpdate(preferring("cluster", "none"), preferring("cluster", "1")), []string{minReady})
+	expectPaths(t, ValidateServiceExportUpdate(preferring("nearest", "0"), preferring("nearest", "0")), nil)
+	expectPaths(t, ValidateServiceExportUpdate(export(nil), preferring("nearest", "0")), nil)
+}
+
 func TestServiceExportStatusUpdateValidatesConditions(t *testing.T) {
 	condition := metav1.Condition{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid", LastTransitionTime: metav1.Now()}
 	joined := metav1.Condition{Type: "Conflict", Status: metav1.ConditionTrue, Reason: "PortConflict,TypeConflict", LastTransitionTime: metav1.Now()}
