@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -93,6 +94,8 @@ type Origin struct {
 	// UseClusterSetIP is whether its exports request a shared ClusterSet IP unless
 	// their annotation says otherwise.
 	UseClusterSetIP bool
+	// Now is the present time: endpoints cannot have changed later.
+	Now time.Time
 }
 
 // Exported returns what this cluster exports under a name, or nil if it exports
@@ -118,7 +121,7 @@ func (l Local) Exported(origin Origin, namespace, name string) (*clusterset.Expo
 		return nil, err
 	}
 	for _, slice := range slices {
-		if exported := EndpointSlice(origin.ID, name, slice); exported != nil {
+		if exported := EndpointSlice(origin, result.Service, service, slice); exported != nil {
 			result.Slices = append(result.Slices, exported)
 		}
 	}
@@ -164,6 +167,7 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 		ExportedLabels:        export.Spec.ExportedLabels,
 		ExportedAnnotations:   export.Spec.ExportedAnnotations,
 	}}
+	setPreference(&exported.Spec, export)
 	exported.Name, exported.Namespace = clusterset.ObjectName(service.Name, cluster), service.Namespace
 	exported.UID, exported.CreationTimestamp = export.UID, export.CreationTimestamp
 	exported.Labels = clusterset.SourceLabels(cluster, service.Name)
@@ -184,19 +188,21 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 
 // EndpointSlice returns the ExportedEndpointSlice of a slice, or nil if its
 // addresses are not IPs.
-func EndpointSlice(cluster, service string, slice *discoveryv1.EndpointSlice) *clusterset.ExportedEndpointSlice {
+func EndpointSlice(origin Origin, exportedService *clusterset.ExportedService, service *corev1.Service, slice *discoveryv1.EndpointSlice) *clusterset.ExportedEndpointSlice {
+	cluster := origin.ID
 	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 {
 		return nil
 	}
 	exported := &clusterset.ExportedEndpointSlice{Spec: clusterset.ExportedEndpointSliceSpec{
 		Cluster:     cluster,
-		Service:     service,
+		Service:     service.Name,
 		AddressType: slice.AddressType,
 		Ports:       slice.Ports,
+		ChangedAt:   changedAt(origin.Now, exportedService, service, slice),
 	}}
 	exported.Name, exported.Namespace = clusterset.ObjectName(slice.Name, cluster), slice.Namespace
 	exported.UID, exported.CreationTimestamp = slice.UID, slice.CreationTimestamp
-	exported.Labels = clusterset.SourceLabels(cluster, service)
+	exported.Labels = clusterset.SourceLabels(cluster, service.Name)
 	for _, endpoint := range slice.Endpoints {
 		exported.Spec.Endpoints = append(exported.Spec.Endpoints, discoveryv1.Endpoint{
 			Addresses:  endpoint.Addresses,
@@ -208,4 +214,24 @@ func EndpointSlice(cluster, service string, slice *discoveryv1.EndpointSlice) *c
 		})
 	}
 	return exported
+}
+
+// sliceController is the value of the label managed-by of slices of the EndpointSlice controller.
+const sliceController = "endpointslice-controller.k8s.io"
+
+// changedAt returns when the Pods or the Service changed, because of which the EndpointSlice
+// controller last changed a slice. It is nil for slices of others, if Pods were deleted, and if
+// that was before the Service was exported. The controller writes the creation of the Service when
+// it first sees it: also of an old one whose Pods changed before the controller was started. A time
+// that cannot be right is left out, too: others may write the annotation.
+func changedAt(now time.Time, exported *clusterset.ExportedService, service *corev1.Service, slice *discoveryv1.EndpointSlice) *metav1.MicroTime {
+	at, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	since := exported.Spec.Since()
+	switch {
+	case err != nil, slice.Labels[discoveryv1.LabelManagedBy] != sliceController, !clusterset.PlausibleChange(at, now):
+		return nil
+	case !at.After(service.CreationTimestamp.Time), !at.After(since.Time):
+		return nil
+	}
+	return ptr.To(metav1.NewMicroTime(at))
 }

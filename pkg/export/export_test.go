@@ -97,9 +97,12 @@ func local(objects ...metav1.Object) Local {
 	return Local{multiclusterxlisters.NewServiceExportLister(exports), corev1listers.NewServiceLister(services), slices}
 }
 
+// now is the present.
+var now = time.Date(2026, 11, 18, 8, 0, 0, 0, time.UTC)
+
 func exported(t *testing.T, objects ...metav1.Object) *clusterset.Export {
 	t.Helper()
-	exported, err := local(objects...).Exported(Origin{ID: "east"}, "shop", "web")
+	exported, err := local(objects...).Exported(Origin{ID: "east", Now: now}, "shop", "web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,5 +244,51 @@ func TestEndpointsOfAnExportedService(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, families[discoveryv1.AddressTypeIPv4]); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// R523: it is exported when the Pods or the Service changed, because of which endpoints changed,
+// if the EndpointSlice controller says so, and the Service was exported then. Of what changed before
+// it was started, it says when the Service was created.
+func TestTimeOfAChangeIsExported(t *testing.T) {
+	early, late := now.Add(-2*time.Hour), now.Add(-30*time.Minute)
+	changed := func(text, manager string, serviceCreated, exportCreated, joined time.Time) *metav1.MicroTime {
+		slice := endpointSlice("web-4", "web", discoveryv1.AddressTypeIPv4)
+		slice.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: text}
+		slice.Labels[discoveryv1.LabelManagedBy] = manager
+		of := service(func(service *corev1.Service) { service.CreationTimestamp = metav1.NewTime(serviceCreated) })
+		by := serviceExport(func(export *multiclusterxv1beta1.ServiceExport) {
+			export.CreationTimestamp = metav1.NewTime(exportCreated)
+		})
+		exported, err := local(of, by, slice).Exported(Origin{ID: "east", JoinedAt: joined, Now: now}, "shop", "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return exported.Slices[0].Spec.ChangedAt
+	}
+	for text, want := range map[string]*metav1.MicroTime{
+		"":                            nil,
+		"yesterday":                   nil,
+		"2026-11-18T06:00:00Z":        nil,
+		"2026-11-18T07:00:00Z":        ptr.To(metav1.NewMicroTime(time.Date(2026, 11, 18, 7, 0, 0, 0, time.UTC))),
+		"2026-11-18T08:00:00.5+01:00": ptr.To(metav1.NewMicroTime(time.Date(2026, 11, 18, 7, 0, 0, 5e8, time.UTC))),
+		"2026-11-18T08:00:01Z":        nil, // it is not that late yet
+		"9999-12-31T23:59:59-01:00":   nil, // R366: clients could not read any endpoints
+	} {
+		if got := changed(text, sliceController, early, early, time.Time{}); !got.Equal(want) {
+			t.Errorf("endpoints that changed at %q changed at %v", text, got)
+		}
+	}
+	const at = "2026-11-18T07:00:00Z"
+	for name, got := range map[string]*metav1.MicroTime{
+		"slices of another controller":      changed(at, "example.com", early, early, time.Time{}),
+		"Services that were created later":  changed(at, sliceController, late, early, time.Time{}),
+		"Services that were exported later": changed(at, sliceController, early, late, time.Time{}),
+		"clusters that joined later":        changed(at, sliceController, early, early, late),
+		"what changed a long time ago":      changed("2026-11-16T07:00:00Z", sliceController, now.AddDate(-1, 0, 0), now.AddDate(-1, 0, 0), time.Time{}),
+	} {
+		if got != nil {
+			t.Errorf("%s: endpoints changed at %s", name, got)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
@@ -44,6 +45,7 @@ var properties = []property{
 	equalText("SessionAffinityConfigConflict", "session affinity config", describeAffinityConfig),
 	equalText("InternalTrafficPolicyConflict", "internal traffic policy", func(e Export) string { return text(e.Spec.InternalTrafficPolicy) }),
 	equalText("TrafficDistributionConflict", "traffic distribution", func(e Export) string { return text(e.Spec.TrafficDistribution) }),
+	equalText("ClusterPreferenceConflict", "cluster preference", describePreference),
 	{"IPFamilyConflict", "IP families", describeFamilies, hasFamiliesOf},
 	{"LabelsConflict", "labels", func(e Export) string { return describeMap(e.Labels) }, func(a, b Export) bool { return maps.Equal(a.Labels, b.Labels) }},
 	{"AnnotationsConflict", "annotations", func(e Export) string { return describeMap(e.Annotations) }, func(a, b Export) bool { return maps.Equal(a.Annotations, b.Annotations) }},
@@ -120,6 +122,16 @@ func hasFamiliesOf(oldest, later Export) bool {
 	return !slices.ContainsFunc(oldest.Spec.IPFamilies, func(family corev1.IPFamily) bool {
 		return !slices.Contains(later.Spec.IPFamilies, family)
 	})
+}
+
+// describePreference returns the tiers as they are annotated, and how many ready endpoints they
+// need if that is more than the default.
+func describePreference(export Export) string {
+	preference := export.Preference
+	if preference.MinReady <= clusterpreference.DefaultMinReady {
+		return preference.String()
+	}
+	return fmt.Sprintf("%s (at least %d ready)", preference, preference.MinReady)
 }
 
 func describeFamilies(export Export) string {

@@ -52,7 +52,7 @@ func Explain(exports []Export) []Property { return ExplainIn(clustersetip.Local{
 func ExplainIn(local clustersetip.Local, exports []Export) []Property {
 	exports = byPrecedence(exports)
 	oldest, merged := exports[0], MergeIn(local, exports)
-	result := Export{Spec: merged.Spec, Labels: merged.Labels, Annotations: merged.Annotations}
+	result := Export{Spec: merged.Spec, Labels: merged.Labels, Annotations: merged.Annotations, Preference: merged.Preference}
 	explained := make([]Property, 0, len(properties))
 	for _, property := range properties {
 		one := Property{Name: property.name, Values: map[string]string{}, Used: property.describe(result), Rule: Agreed}

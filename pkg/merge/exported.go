@@ -7,6 +7,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
@@ -27,6 +28,10 @@ func FromExported(service *clusterset.ExportedService) Export {
 			InternalTrafficPolicy: spec.InternalTrafficPolicy,
 			TrafficDistribution:   spec.TrafficDistribution,
 		},
+	}
+	export.Preference.MinReady = spec.PreferenceMinReady
+	for _, tier := range spec.ClusterPreference {
+		export.Preference.Tiers = append(export.Preference.Tiers, clusterpreference.Tier(tier))
 	}
 	for _, port := range spec.Ports {
 		export.Spec.Ports = append(export.Spec.Ports, multicluster.ServicePort(port))

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
@@ -36,6 +37,8 @@ type Export struct {
 	Spec multicluster.ServiceImportSpec
 	// Labels and Annotations are the exported ones.
 	Labels, Annotations map[string]string
+	// Preference is which clusters should answer. It may have tiers of newer releases.
+	Preference clusterpreference.Preference
 	// IP is the part of the export that concerns the shared ClusterSet IP.
 	IP clustersetip.Export
 }
@@ -51,6 +54,7 @@ type Result struct {
 	// cluster omits those that it does not support.
 	Spec                multicluster.ServiceImportSpec
 	Labels, Annotations map[string]string
+	Preference          clusterpreference.Preference
 	// Clusters are the IDs of all exporting clusters, sorted.
 	Clusters []string
 	// IP is the decision about the shared ClusterSet IP, or nil if undecided.
@@ -70,7 +74,7 @@ func Merge(exports []Export) Result { return MergeIn(clustersetip.Local{}, expor
 func MergeIn(local clustersetip.Local, exports []Export) Result {
 	exports = byPrecedence(exports)
 	oldest := exports[0]
-	result := Result{Spec: oldest.Spec, Labels: oldest.Labels, Annotations: oldest.Annotations}
+	result := Result{Spec: oldest.Spec, Labels: oldest.Labels, Annotations: oldest.Annotations, Preference: oldest.Preference}
 	result.Spec.IPs = nil
 	var omitted int
 	result.Spec.Ports, omitted = mergePorts(exports)
@@ -111,6 +115,11 @@ func normalize(export Export) Export {
 		port.Protocol = cmp.Or(port.Protocol, corev1.ProtocolTCP)
 	}
 	export.Spec.SessionAffinity = cmp.Or(export.Spec.SessionAffinity, corev1.ServiceAffinityNone)
+	if len(export.Preference.Tiers) == 0 {
+		export.Preference = clusterpreference.Preference{}
+	} else {
+		export.Preference.MinReady = max(export.Preference.MinReady, clusterpreference.DefaultMinReady)
+	}
 	export.Labels = withoutReserved(export.Labels)
 	export.Annotations = withoutReserved(export.Annotations)
 	return export

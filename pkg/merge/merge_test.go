@@ -16,6 +16,7 @@ import (
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
@@ -161,6 +162,40 @@ func TestPropertyFollowsTheOldestExport(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.get(oldest.Spec), test.get(result.Spec)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// R608: the preference of the oldest export is used, and differences have a reason of their own.
+func TestClusterPreferenceFollowsTheOldestExport(t *testing.T) {
+	preferring := func(minReady int32, tiers ...clusterpreference.Tier) func(*Export) {
+		return func(e *Export) { e.Preference = clusterpreference.Preference{Tiers: tiers, MinReady: minReady} }
+	}
+	for _, test := range []struct {
+		name          string
+		oldest, later func(*Export)
+		message       string
+	}{
+		{"the same", preferring(1, "cluster"), preferring(1, "cluster"), ""},
+		{"the default minimum", preferring(0, "cluster"), preferring(1, "cluster"), ""},
+		{"a minimum without tiers", preferring(0), preferring(7), ""},
+		{"none, and some", preferring(0), preferring(1, "cluster"), `Conflicting cluster preference. Using "" from oldest service export in "cluster-1". 1/2 clusters disagree.`},
+		{"some, and none", preferring(1, "cluster", "property:region"), preferring(0), `Using "cluster,property:region" from oldest`},
+		{"another order", preferring(1, "cluster", "property:region"), preferring(1, "property:region", "cluster"), `Using "cluster,property:region" from oldest`},
+		{"another minimum", preferring(2, "cluster"), preferring(1, "cluster"), `Using "cluster (at least 2 ready)" from oldest`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			oldest := exported(1, test.oldest)
+			result := Merge([]Export{exported(2, test.later), oldest})
+			if diff := cmp.Diff(normalize(oldest).Preference, result.Preference); diff != "" {
+				t.Error(diff)
+			}
+			switch {
+			case test.message == "" && len(result.Conflicts) > 0:
+				t.Errorf("got conflicts %v", result.Conflicts)
+			case test.message != "" && (reasons(result) != "ClusterPreferenceConflict" || !strings.Contains(result.Conflicts[0].Message, test.message)):
+				t.Errorf("got conflicts %v, want %q", result.Conflicts, test.message)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 )
 
@@ -48,6 +49,10 @@ func arbitrary(below func(int) int) []Export {
 		for range below(3) {
 			export.Labels = map[string]string{pick("k", "multicluster.kubernetes.io/x"): pick("v", "w")}
 		}
+		for range below(3) {
+			export.Preference.Tiers = append(export.Preference.Tiers, clusterpreference.Tier(pick("cluster", "property:region")))
+		}
+		export.Preference.MinReady = int32(below(3))
 		export.IP = clustersetip.Export{Cluster: export.Cluster, At: export.Since, Wants: below(4) == 0}
 		if below(8) == 0 {
 			export.IP.Decision = clustersetip.NewDecision(pick("cluster-0", "gone"), []string{"243.1.0.1"}, epoch)
