@@ -5,14 +5,11 @@ package member
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -76,19 +73,12 @@ func TestTimeOfJoiningInTheSecretLimitsTheClaim(t *testing.T) {
 
 // R231
 func TestBackdatedExportsAreReported(t *testing.T) {
-	backdatedExports.Reset()
 	w := newFixture(t, nil)
 	now := w.clock.Now()
 	joined := now.Add(-10 * time.Hour)
 	b := w.join("b", joinedAt(joined))
 	// Prometheus notices an increase only of what it has read before.
-	if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(`
-# HELP mcs_apiserver_member_backdated_exports_total [ALPHA] New exports that claim to be older than their arrival allows, by member.
-# TYPE mcs_apiserver_member_backdated_exports_total counter
-mcs_apiserver_member_backdated_exports_total{cluster="b"} 0
-`), "mcs_apiserver_member_backdated_exports_total"); err != nil {
-		t.Error(err)
-	}
+	w.measures(t, map[string]float64{"member_backdated_exports_total b": 0})
 	w.replace(t, b, exports.Services, since(epoch, "old"))
 	w.replace(t, b, exports.EndpointSlices)
 	w.upsert(t, b, since(now.Add(-time.Minute), "new")) // a change takes a moment
@@ -99,9 +89,7 @@ mcs_apiserver_member_backdated_exports_total{cluster="b"} 0
 	w.upsert(t, b, since(now.Add(-2*time.Minute), "zoo"))
 	expectCondition(t, w.Entry("b"), clusterset.MemberExportAges, "False", clusterset.ReasonBackdated,
 		"2 exports are new, but claim to be older, and take precedence accordingly; the first: Service ns/web claims to be exported since "+joined.Format(time.RFC3339))
-	if count, err := testutil.GetCounterMetricValue(backdatedExports.WithLabelValues("b")); err != nil || count != 2 {
-		t.Errorf("%v are counted (%v), want 2", count, err)
-	}
+	w.measures(t, map[string]float64{"member_backdated_exports_total b": 2})
 	if got := w.Exports(types.NamespacedName{Namespace: "ns", Name: "web"})[0].Service.Spec.Since(); !got.Time.Equal(joined) {
 		t.Errorf("the export counts from %s, want %s: it is reported, and not reordered", got, joined)
 	}

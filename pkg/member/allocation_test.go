@@ -61,6 +61,27 @@ func TestAllocationCIDRsOfAllClustersCount(t *testing.T) {
 	})
 }
 
+// R611: the ClusterProperties of a member are remembered.
+func TestPropertiesAreKnownAfterARestart(t *testing.T) {
+	recorded := newHost()
+	w := newFixture(t, recorded)
+	b := w.join("b")
+	w.probe(b, ownEntry("b", func(s *clustersetv1alpha1.MemberStatus) {
+		s.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "region.example.com", Value: "eu"}}
+	}))
+	w.replace(t, b, exports.Services)
+	w.persist(t)
+	after := restart(t, recorded, time.Second)
+	b = after.add("b")
+	if got := after.Entry("b").Status.Properties; len(got) != 1 || got[0].Value != "eu" {
+		t.Errorf("b has properties %v", got)
+	}
+	after.probe(b, ownEntry("b"))
+	if got := after.Entry("b").Status.Properties; len(got) > 0 {
+		t.Errorf("b has properties %v, which it has not any more", got)
+	}
+}
+
 // R288: a member that joined before this cluster cannot claim the allocation CIDR that this
 // cluster allocates from, if its Secret says which CIDRs it has. The refusal is reported in
 // the condition of the Member and counted.

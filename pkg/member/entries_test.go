@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -43,9 +42,7 @@ func TestUnlimitedListsOfAMemberAreRefused(t *testing.T) {
 	}
 	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionFalse, clusterset.ReasonInvalidObjects,
 		`1 objects are rejected or admitted only in part (InvalidMember: 1), the first: Member "b": status.clusterSetIPCIDRs has 100000 items, at most 16`)
-	if refused, err := testutil.GetGaugeMetricValue(refusedObjects.WithLabelValues("b", "InvalidMember")); err != nil || refused != 1 {
-		t.Errorf("the metric is %v (%v)", refused, err)
-	}
+	w.measures(t, map[string]float64{"member_refused_objects b InvalidMember": 1})
 	w.probe(b, ownEntry("b", withExports(1)))
 	expectCondition(t, w.Entry("b"), clusterset.MemberSynced, metav1.ConditionTrue, "Synced", "")
 }

@@ -4,6 +4,7 @@
 package member
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -70,7 +71,7 @@ func (r *receiver) contactedLocked(now time.Time) {
 		return
 	}
 	p.lag.contact = now
-	if p.read {
+	if slices.Contains(p.listed[:], true) { // one kind may be read before the first probe succeeds, and the other one after it
 		r.feed.Reread()
 	}
 }

@@ -147,6 +147,33 @@ func TestMemberThatIsBackIsOutdatedUntilItWasRead(t *testing.T) {
 	}
 }
 
+// R427: the first probe of a member that is back may succeed between the first lists of the two
+// kinds. Both are read again, so that it does not count as outdated for a minute.
+func TestMemberThatIsBackIsReadAgainIfOneKindWasReadBefore(t *testing.T) {
+	for _, first := range []exports.Kind{exports.Services, exports.EndpointSlices} {
+		recorded := newHost()
+		w, _ := exporting(t, recorded)
+		w.persist(t)
+		after := restart(t, recorded, time.Second)
+		b := after.add("b")
+		after.silence(b, 2*liveness.DefaultTTL, nil)
+		read := map[exports.Kind]func(){
+			exports.Services:       func() { after.replace(t, b, exports.Services, exported("b", "web")) },
+			exports.EndpointSlices: func() { after.replace(t, b, exports.EndpointSlices, exportedSlice("b", "web", "web-1")) },
+		}
+		read[first]()
+		after.clock.Step(time.Second)
+		after.probe(b, ownEntry("b", withExports(1)))
+		if !b.feed.(*fakeFeed).reread {
+			t.Errorf("%s were read before: nothing is read again", first)
+		}
+		for _, again := range read {
+			again()
+		}
+		after.expectSynced(t, "read", "Synced")
+	}
+}
+
 // R427: a hub is back that was lost. The clusters that it relays are not, until it was read.
 func TestClustersAreBackWhenTheirHubWasRead(t *testing.T) {
 	w, h := relaying(t)

@@ -69,10 +69,11 @@ type peer struct {
 	resumed time.Time
 	// assumed is when the member counted as last seen when this server started.
 	assumed time.Time
-	// uid, claimedAt and cidrs, its allocation CIDRs, are as reported or recalled.
-	uid       types.UID
-	claimedAt time.Time
-	cidrs     []string
+	// uid, claimedAt, cidrs, its allocation CIDRs, and properties are as reported or recalled.
+	uid        types.UID
+	claimedAt  time.Time
+	cidrs      []string
+	properties []clusterset.ClusterProperty
 	// remembered is set if the member was accepted before a restart, and incomplete if
 	// not everything that was recorded of it could be read.
 	remembered, incomplete bool
@@ -88,8 +89,10 @@ type peer struct {
 	rejected [exports.Kinds]*exports.Rejections
 	// refusals are the numbers of refused objects by reason, as in the metric.
 	refusals map[string]int
-	// backdated are new exports that claim to be older than possible.
-	backdated exports.Backdated
+	// backdated are new exports that claim to be older than possible, and backdatedTotal is
+	// how many there have been.
+	backdated      exports.Backdated
+	backdatedTotal int
 	// errors of the last attempts.
 	probeError, claimsError error
 	readErrors              [exports.Kinds]error
@@ -97,6 +100,7 @@ type peer struct {
 	// them anew, and failed when a probe last failed.
 	followed [exports.Kinds]time.Time
 	failed   time.Time
+	attempts [exports.Kinds]attempts
 	// listed are the kinds that the present feed has read completely; read is set
 	// once any feed has read everything.
 	listed [exports.Kinds]bool
@@ -230,7 +234,7 @@ func (p *peer) joinedLocked() time.Time {
 
 // contactLocked returns what is recorded of the peer besides its exports.
 func (p *peer) contactLocked() memory.Contact {
-	return memory.Contact{ClaimedAt: p.claimedAt, Secret: p.spec.Name, CIDRs: p.cidrs, Relayed: p.relayed}
+	return memory.Contact{ClaimedAt: p.claimedAt, Secret: p.spec.Name, CIDRs: p.cidrs, Properties: p.properties, Relayed: p.relayed}
 }
 
 func (p *peer) feedLocked() view.Feed {
@@ -248,7 +252,7 @@ func (p *peer) observeLocked(own *clusterset.Member, entries *response.Entries, 
 	p.refusedEntries, p.firstEntry = entries.Refused, entries.First
 	if own != nil {
 		changed = p.uid != own.Status.ClusterUID || !slices.Equal(p.cidrs, own.Status.ClusterSetIPCIDRs)
-		p.entry, p.uid, p.cidrs = own, own.Status.ClusterUID, own.Status.ClusterSetIPCIDRs
+		p.entry, p.uid, p.cidrs, p.properties = own, own.Status.ClusterUID, own.Status.ClusterSetIPCIDRs, own.Status.Properties
 	}
 	if p.spec.Relay.Any() {
 		relayed, seen := map[string]*clusterset.Member{}, map[string]sighting.Relayed{}

@@ -69,11 +69,19 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 	p := r.peer
 	var rejected *exports.Rejections
 	var known map[exports.Key]bool
+	first := r.first(kind)
 	r.update(func(store *exports.Store, policy exports.Policy) exports.Update {
 		for i, arrival := range arrivals {
 			arrivals[i] = policy.Readmit(arrival)
 		}
 		known = store.Known(arrivals)
+		for _, arrival := range arrivals {
+			// Before the member could be read, or this server ran, or before the slice was admitted.
+			early := first || arrival.Reread && !known[arrival.Object.Key()]
+			if slice, ok := arrival.Object.Object.(*clusterset.ExportedEndpointSlice); ok && early {
+				slice.Spec.ChangedAt = nil
+			}
+		}
 		update := store.Fit(store.Replace(p.id, kind, arrivals), policy.Limits)
 		rejected = exports.NewRejections(slices.Concat(arrivals, update.Refused()))
 		return update
@@ -93,6 +101,13 @@ func (r *receiver) Replace(kind exports.Kind, arrivals []exports.Arrival) {
 		}
 		r.set.refreshLocked(p)
 	})
+}
+
+// first reports whether the feed has not read all objects of a kind yet.
+func (r *receiver) first(kind exports.Kind) bool {
+	r.set.mu.RLock()
+	defer r.set.mu.RUnlock()
+	return !r.peer.listed[kind]
 }
 
 // Upsert implements feed.Sink.
@@ -128,9 +143,7 @@ func (r *receiver) Remove(object exports.Object) {
 // time at which all exports of the member were known.
 func (r *receiver) dateLocked(arrivals []exports.Arrival, known map[exports.Key]bool, complete time.Time) {
 	p := r.peer
-	if found := p.backdated.Observe(p.exports, p.id, arrivals, known, complete); found > 0 {
-		backdatedExports.WithLabelValues(p.id).Add(float64(found))
-	}
+	p.backdatedTotal += p.backdated.Observe(p.exports, p.id, arrivals, known, complete)
 }
 
 // rejectLocked records whether an object is rejected now.
@@ -165,6 +178,9 @@ func (r *receiver) followedLocked(kind exports.Kind, err error) {
 	p.readErrors[kind] = err
 	if err == nil {
 		p.followed[kind] = s.config.Clock.Now()
+		p.attempts[kind].succeeded++
+	} else {
+		p.attempts[kind].failed++
 	}
 	if kind == exports.Services && err == nil {
 		s.deferred = append(s.deferred, func() { s.recordContact(p) })

@@ -55,15 +55,13 @@ type roster struct {
 	// it decides now. The latter is replaced, never modified.
 	observed map[string]observedLook
 	looks    map[string]*liveness.Look
-	// measured are the entries with a metric of their own.
-	measured sets.Set[string]
 }
 
 // localCounts is how much this cluster exports itself.
 type localCounts struct{ exports, endpoints int32 }
 
 func newRoster(config *Config) roster {
-	return roster{config: config, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}, observed: map[string]observedLook{}, measured: sets.New[string]()}
+	return roster{config: config, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}, observed: map[string]observedLook{}}
 }
 
 // relateLocked updates what depends on all clusters together: which of them are
@@ -205,12 +203,19 @@ func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.
 	if own := r.ownEntryLocked(now); own != nil {
 		entries[own.Name] = own
 	}
-	old := r.entries
+	old, named, others := r.entries, namedLocked(r.identity.ID, peers), false
 	r.entries = entries
 	for name := range sets.KeySet(old).Union(sets.KeySet(entries)) {
 		if !apiequality.Semantic.DeepEqual(old[name], entries[name]) {
 			r.changed = append(r.changed, name)
 		}
+		if entries[name] == nil || !named.Has(name) {
+			propagation.Delete(map[string]string{"cluster": name})
+		}
+		others = others || entries[name] != nil && !named.Has(name)
+	}
+	if !others {
+		propagation.Delete(map[string]string{"cluster": route.Unnamed})
 	}
 }
 
@@ -242,13 +247,13 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 	exported, endpoints := p.exports.Counts(p.id)
 	feed := p.feedLocked()
 	// Allocation CIDRs are shown together with whether they are refused.
-	p.countRefusalsLocked(p.refusalsLocked(feed))
+	p.refusals = p.refusalsLocked(feed)
 	state, expired, overdue := r.shownLocked(p, now)
 	entry := view.Member(view.Peer{
 		Name: p.name, SecretUID: p.spec.UID, SecretCreated: p.spec.Created, SecretProblem: p.spec.Problem,
 		ClusterID: p.id, ClusterUID: p.uid, ClusterSet: r.identity.ClusterSet, Claims: p.claims, Acceptance: p.acceptance,
 		State: state, Expired: expired, Overdue: overdue, Look: r.observed[p.name].at(p.uid, p.lastSeenLocked()), LastSeen: p.lastSeenLocked(), SeenElsewhere: p.seenElsewhereLocked(now), TTL: p.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(p.spec.LostPolicy, r.config.LostPolicy),
-		Entry: p.entry, AllocationCIDRs: p.allocationOf.claim.CIDRs, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
+		Entry: p.entry, AllocationCIDRs: p.allocationOf.claim.CIDRs, Properties: p.properties, Exports: exported, Endpoints: endpoints, Feed: feed, Outdated: p.outdated,
 		Mutual: p.mutual, Allocation: p.allocation, JoinedAt: p.spec.JoinedAt, Backdated: &p.backdated, Previous: p.conditions,
 	}, now)
 	p.conditions = entry.Status.Conditions

@@ -64,7 +64,6 @@ func (s *Set) upsertSecret(ctx context.Context, object any) {
 		default:
 			if ok {
 				p.stopFeedLocked()
-				p.countRefusalsLocked(nil)
 				s.forgetLocked(p)
 			}
 			logger.Info("Member Secret added", "cluster", spec.ClusterID, "secret", spec.Name)
@@ -117,7 +116,7 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 	if !ok || spec.ClusterID == "" || recalled.Secret != "" && recalled.Secret != spec.Name {
 		return p
 	}
-	p.uid, p.claimedAt, p.cidrs, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, true
+	p.uid, p.claimedAt, p.cidrs, p.properties, p.remembered = recalled.UID, recalled.ClaimedAt, recalled.CIDRs, recalled.Properties, true
 	p.incomplete = recalled.Incomplete
 	objects := slices.Concat(recalled.Services, s.restoreEndpoints(recalled.Services))
 	p.exports, p.relayed = exports.Restore(objects, policy), recalled.Relayed
@@ -127,9 +126,6 @@ func (s *Set) newPeer(spec *secret.Spec) *peer {
 // addLocked adds a peer. Another replica may already have heard from its cluster.
 func (s *Set) addLocked(p *peer) {
 	s.peers[p.spec.Name] = p
-	if p.id != "" {
-		backdatedExports.WithLabelValues(p.id) // 0, so that Prometheus notices the first increase
-	}
 	if !s.sharesIDLocked(p) {
 		s.recorder.Doubt(p.id)
 	}
@@ -173,7 +169,6 @@ func (s *Set) removeSecret(ctx context.Context, object any) {
 		}
 		klog.FromContext(ctx).Info("Member Secret deleted", "cluster", p.id, "secret", source.Name)
 		p.stopFeedLocked()
-		p.countRefusalsLocked(nil)
 		s.forgetLocked(p)
 		delete(s.peers, source.Name)
 		delete(s.roster.readers, p.id) // it was a member until now

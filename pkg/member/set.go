@@ -121,6 +121,7 @@ type source interface {
 	ProbeNow()
 	ProbePending() bool
 	Reread()
+	ClockOffset() (time.Duration, bool)
 }
 
 // New returns a Set without members.
@@ -139,6 +140,7 @@ func New(config Config) *Set {
 		evaluation: coalesce.New(evaluationInterval),
 	}
 	s.roster = newRoster(&s.config)
+	current.set.Store(s)
 	return s
 }
 
@@ -258,7 +260,6 @@ func every(ctx context.Context, clock clock.WithTicker, interval time.Duration, 
 func (s *Set) tick() {
 	s.locked(func() {
 		now := s.config.Clock.Now()
-		defer func() { s.roster.measureLocked(now) }()
 		s.ticked = now
 		s.rebaseLocked(now)
 		s.doubtLocked(now)

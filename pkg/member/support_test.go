@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
@@ -85,6 +86,7 @@ func (f *fixture) persist(t testing.TB) {
 type fakeFeed struct {
 	tokens          []string
 	pending, reread bool
+	offset          *time.Duration
 }
 
 func (f *fakeFeed) Run(context.Context)       {}
@@ -92,6 +94,10 @@ func (f *fakeFeed) SetTokens(tokens []string) { f.tokens = tokens }
 func (f *fakeFeed) ProbeNow()                 { f.pending = true }
 func (f *fakeFeed) ProbePending() bool        { return f.pending }
 func (f *fakeFeed) Reread()                   { f.reread = true }
+
+func (f *fakeFeed) ClockOffset() (time.Duration, bool) {
+	return ptr.Deref(f.offset, 0), f.offset != nil
+}
 
 // add makes a cluster a member of which nothing has been read yet.
 func (f *fixture) add(id string, changes ...func(*secret.Spec)) *receiver {

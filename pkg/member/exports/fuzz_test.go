@@ -4,6 +4,7 @@
 package exports
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -58,6 +59,7 @@ func FuzzAdmit(f *testing.F) {
 		}
 		_, slice := object.(*clustersetv1alpha1.ExportedEndpointSlice)
 		f.Add(data, slice)
+		f.Add(bytes.Replace(data, []byte(`"spec":{`), []byte(`"spec":{"changedAt":"9999-12-31T23:59:59.000000-01:00",`), 1), slice)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, slice bool) {
 		object, ok := decodeFuzzed(data, slice)

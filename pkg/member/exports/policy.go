@@ -46,6 +46,9 @@ type Arrival struct {
 	// It is short, and was rendered before any lock is taken: objects of a member may
 	// have any number of errors.
 	Err *Refusal
+	// Reread is set if the object is in a list that was requested, because objects that were not
+	// admitted before may be now.
+	Reread bool
 	// networks are those of the policy.
 	networks *Networks
 }
@@ -104,7 +107,7 @@ func (p Policy) Readmit(arrival Arrival) Arrival {
 	if err == nil {
 		err = arrival.Err
 	}
-	return Arrival{Object: restricted, Admitted: true, Err: err, networks: p.Networks}
+	return Arrival{Object: restricted, Admitted: true, Err: err, Reread: arrival.Reread, networks: p.Networks}
 }
 
 // Retain applies the policy to an object that was admitted before, possibly by

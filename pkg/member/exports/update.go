@@ -82,7 +82,15 @@ func (s *Store) upsert(update *Update, arrival Arrival) {
 }
 
 func equal(a, b Object) bool {
-	return a.Cluster == b.Cluster && a.Service == b.Service && a.Endpoints == b.Endpoints && apiequality.Semantic.DeepEqual(a.Object, b.Object)
+	if a.Cluster != b.Cluster || a.Service != b.Service || a.Endpoints != b.Endpoints {
+		return false
+	}
+	slice, ok := a.Object.(*clusterset.ExportedEndpointSlice)
+	other, both := b.Object.(*clusterset.ExportedEndpointSlice)
+	if ok && both {
+		return slice.Same(other)
+	}
+	return apiequality.Semantic.DeepEqual(a.Object, b.Object)
 }
 
 // Remove returns the update for an object that was deleted.

@@ -32,7 +32,7 @@ func (zeros) Read(buffer []byte) (int, error) { return len(buffer), nil }
 func TestBytesOfAMemberAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 8 << 20
-		member := transport{next: endless{}, feed: New(Config{Budget: NewBudget(limit)})}
+		member := transport{next: endless{}, feed: New(Config{Budget: NewBudget(limit), Clock: clock.RealClock{}})}
 		request := func(ctx context.Context) io.Reader {
 			response, err := member.RoundTrip((&http.Request{Header: http.Header{}}).WithContext(ctx)) //nolint:bodyclose // nothing is open
 			if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/clockoffset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
@@ -84,6 +85,8 @@ type Feed struct {
 	probes chan struct{}
 	// lists has an element while objects are listed.
 	lists chan struct{}
+	// offset is that of the clock of the member.
+	offset clockoffset.Estimate
 
 	mu sync.Mutex
 	// attempts are those of all reflectors.
@@ -93,6 +96,8 @@ type Feed struct {
 	// replaces its own. outdated are the kinds that have not been listed since.
 	rereads  [exports.Kinds]chan struct{}
 	outdated [exports.Kinds]bool
+	// requested are the kinds whose next complete list was requested by Reread.
+	requested [exports.Kinds]bool
 	// reread is when Reread last ended the watches.
 	reread time.Time
 	// rereading is set if they are to be ended again.
@@ -159,7 +164,17 @@ func (f *Feed) rereadLocked() {
 func (f *Feed) listing(kind exports.Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.requested[kind] = f.requested[kind] || f.outdated[kind] // still, if an attempt failed
 	f.outdated[kind] = false
+}
+
+// listed records that the list of a kind is complete, and reports whether Reread requested it.
+func (f *Feed) listed(kind exports.Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	requested := f.requested[kind]
+	f.requested[kind] = false
+	return requested
 }
 
 // expiry returns a channel that is closed when the watch of a kind that begins
@@ -196,7 +211,7 @@ type transport struct {
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Header.Set("User-Agent", userAgent+t.feed.config.Self)
-	response, err := watched(t.feed.tokens.Over(limited{t.next, t.feed.config.Budget}), request)
+	response, err := watched(t.feed.tokens.Over(limited(t)), request)
 	if err != nil {
 		return nil, err
 	}
@@ -204,19 +219,29 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// limited limits how many requests are sent, with each token.
+// limited limits how many requests are sent, with each token, and compares the clock of the
+// member with that of this cluster.
 type limited struct {
-	next   http.RoundTripper
-	budget *Budget
+	next http.RoundTripper
+	feed *Feed
 }
 
 // RoundTrip implements http.RoundTripper.
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	if err := l.budget.requests.Wait(request.Context()); err != nil {
+	if err := l.feed.config.Budget.requests.Wait(request.Context()); err != nil {
 		return nil, err
 	}
-	return l.next.RoundTrip(request)
+	sent := l.feed.config.Clock.Now()
+	response, err := l.next.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusOK { // of mcs-apiserver, and not of a proxy
+		l.feed.offset.Observe(response.Header.Get("Date"), sent, l.feed.config.Clock.Now())
+	}
+	return response, err
 }
+
+// ClockOffset returns by how much the clock of the member is ahead of that of this cluster, and
+// false if that is unknown.
+func (f *Feed) ClockOffset() (time.Duration, bool) { return f.offset.Offset() }
 
 // Run reads until the context ends. It returns when everything that it started
 // has ended.

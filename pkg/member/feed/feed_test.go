@@ -13,10 +13,13 @@ import (
 
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/clockoffset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -190,7 +193,7 @@ func TestRequestsUseTheCurrentToken(t *testing.T) {
 	server := newTokenServer(t, "b")
 	config, err := access.ClientConfig([]byte(server.Kubeconfig("")))
 	membertest.Must(t, err)
-	f := New(Config{ClusterID: "b", Self: "a", Client: config, Budget: NewBudget(0)})
+	f := New(Config{ClusterID: "b", Self: "a", Client: config, Budget: NewBudget(0), Clock: clock.RealClock{}})
 	membertest.Must(t, f.connect())
 	for _, test := range []struct {
 		tokens []string
@@ -267,4 +270,77 @@ func TestFeedDoesNotWaitAsLongAsTheMemberAsks(t *testing.T) {
 		}
 	}
 	sink.expectFailure(t, "too many requests")
+}
+
+// R522: a feed compares the clock of the member with that of this cluster with every response.
+func TestClockOfAMemberIsCompared(t *testing.T) {
+	const ahead = 10 * time.Minute
+	b := membertest.NewHandlerServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind": "MemberList", "apiVersion": "clusterset.mcs-apiserver.io/v1alpha1"}`))
+	})
+	config, err := access.ClientConfig([]byte(b.Kubeconfig("")))
+	membertest.Must(t, err)
+	f := New(Config{ClusterID: "b", Self: "a", Client: config, Budget: NewBudget(0), Clock: clock.RealClock{}})
+	membertest.Must(t, f.connect())
+	membertest.Eventually(t, "the offset is known", func() bool {
+		_, err := f.probe(t.Context(), metav1.ListOptions{})
+		membertest.Must(t, err)
+		offset, ok := f.ClockOffset()
+		return ok && (offset-ahead).Abs() <= clockoffset.MaxError
+	})
+}
+
+// R523: the time of a change is converted to the clock of this cluster. It is left out if that of
+// the member is unknown.
+func TestTimesOfChangesAreThoseOfThisCluster(t *testing.T) {
+	sink, f := newTestFeed(t)
+	store := &objectStore{feed: f, kind: exports.EndpointSlices}
+	changed := membertest.Epoch.Add(-time.Minute)
+	slice := membertest.ExportedSlice("b", "web", "web-1")
+	slice.Spec.ChangedAt = ptr.To(metav1.NewMicroTime(changed.Add(time.Hour)))
+	arrived := func() *metav1.MicroTime {
+		membertest.Must(t, store.Update(slice))
+		return sink.arrivals[len(sink.arrivals)-1].Object.Object.(*clusterset.ExportedEndpointSlice).Spec.ChangedAt
+	}
+	if got := arrived(); got != nil {
+		t.Errorf("endpoints changed at %s, by a clock of which nothing is known", got)
+	}
+	for _, sent := range []time.Duration{0, 500 * time.Millisecond} { // the clock is ahead by an hour and between 0 and 500 ms
+		at := membertest.Epoch.Add(sent)
+		f.offset.Observe(membertest.Epoch.Add(time.Hour+sent).Add(250*time.Millisecond).UTC().Format(http.TimeFormat), at, at)
+	}
+	if got := arrived(); got == nil || got.Sub(changed).Abs() > clockoffset.MaxError {
+		t.Errorf("endpoints changed at %v, want %s within %s", got, changed, clockoffset.MaxError)
+	}
+}
+
+// R366, R523: a time that cannot be right is left out, whatever the clock of a member is. Clients
+// could not read any endpoints with one that can be decoded, but not encoded.
+func TestImplausibleTimesOfChangesAreLeftOut(t *testing.T) {
+	zone := time.FixedZone("", -3600)
+	for name, test := range map[string]struct{ date, changed time.Time }{
+		"no year in UTC":           {membertest.Epoch, time.Date(9999, 12, 31, 23, 59, 59, 0, zone)},
+		"no year after conversion": {membertest.Epoch.AddDate(-200, 0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"before the year 0":        {membertest.Epoch.AddDate(200, 0, 0), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"later than now":           {membertest.Epoch, membertest.Epoch.Add(time.Hour)},
+		"long ago":                 {membertest.Epoch, membertest.Epoch.AddDate(0, 0, -2)},
+	} {
+		sink, f := newTestFeed(t)
+		for _, sent := range []time.Duration{0, 500 * time.Millisecond} {
+			at := membertest.Epoch.Add(sent)
+			f.offset.Observe(test.date.Add(sent).Add(250*time.Millisecond).UTC().Format(http.TimeFormat), at, at)
+		}
+		if _, known := f.ClockOffset(); !known {
+			t.Errorf("%s: the clock is unknown", name)
+		}
+		slice := membertest.ExportedSlice("b", "web", "web-1")
+		slice.Spec.ChangedAt = ptr.To(metav1.NewMicroTime(test.changed))
+		membertest.Must(t, (&objectStore{feed: f, kind: exports.EndpointSlices}).Update(slice))
+		arrival := sink.arrivals[len(sink.arrivals)-1]
+		if got := arrival.Object.Object.(*clusterset.ExportedEndpointSlice).Spec.ChangedAt; got != nil || !arrival.Admitted {
+			t.Errorf("%s: endpoints changed at %s", name, got)
+		}
+	}
 }

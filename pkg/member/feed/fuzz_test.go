@@ -56,6 +56,8 @@ func FuzzFeed(f *testing.F) {
 	}
 	f.Add(list("ExportedServiceList", string(service)), []byte(event("ADDED", typed("ExportedService", string(service)))+event("DELETED", typed("ExportedService", string(service)))), uint16(0))
 	f.Add(list("ExportedEndpointSliceList", string(slice)), []byte(event("MODIFIED", typed("ExportedEndpointSlice", string(slice)))+event("BOOKMARK", `{}`)), uint16(0))
+	late := strings.Replace(string(slice), `"spec":{`, `"spec":{"changedAt":"9999-12-31T23:59:59.000000-01:00",`, 1)
+	f.Add(list("ExportedEndpointSliceList", late), []byte(event("MODIFIED", typed("ExportedEndpointSlice", late))), uint16(0))
 	f.Add([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}`), []byte(event("ERROR", `{"kind":"Status","apiVersion":"v1","code":410}`)), uint16(210))
 	f.Add([]byte(`{"items":null,"metadata":{"continue":"x"}}`), []byte(`{}`), uint16(0))
 	f.Add([]byte(nil), []byte(nil), uint16(102))
@@ -103,7 +105,7 @@ func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		Status: http.StatusText(a.code), StatusCode: a.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
-		Header: http.Header{"Content-Type": {"application/json"}, "Location": {"https://evil.example"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1,
+		Header: http.Header{"Content-Type": {"application/json"}, "Location": {"https://evil.example"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1,
 	}, nil
 }
 

@@ -343,6 +343,32 @@ func TestPagesAreLimitedInMemory(t *testing.T) {
 	sink.expectFailure(t, "more than fits into its memory limit of 10000")
 }
 
+// R523: the sink is told which list was requested, because it may have objects that were not
+// admitted before, also if an attempt to list them failed.
+func TestRequestedListsAreMarked(t *testing.T) {
+	sink, b := newTestFeed(t)
+	store := &objectStore{feed: b, kind: exports.EndpointSlices}
+	reread := func() bool {
+		membertest.Must(t, store.Replace([]any{membertest.ExportedSlice("b", "web", "web-1")}, ""))
+		return sink.arrivals[len(sink.arrivals)-1].Reread
+	}
+	b.listing(exports.EndpointSlices)
+	if reread() {
+		t.Error("the first list counts as requested")
+	}
+	b.Reread()
+	for range 2 {
+		b.listing(exports.EndpointSlices)
+	}
+	if !reread() {
+		t.Error("a list that was requested is not marked")
+	}
+	b.listing(exports.EndpointSlices)
+	if reread() {
+		t.Error("the next list counts as requested, too")
+	}
+}
+
 // R202: everything is listed again when there may be room, but not all the time.
 func TestRereadEndsTheWatches(t *testing.T) {
 	sink, b := newTestFeed(t)

@@ -20,7 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/access"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
@@ -154,6 +156,7 @@ func (s *objectStore) arrival(object any) (exports.Arrival, error) {
 	if err != nil {
 		return exports.Arrival{}, err
 	}
+	s.feed.localize(decoded)
 	if metadata, err := meta.Accessor(object); err == nil {
 		if endpoints, over := metadata.GetAnnotations()[overLimitAnnotation]; over {
 			count, _ := strconv.ParseInt(endpoints, 10, 32)
@@ -162,6 +165,21 @@ func (s *objectStore) arrival(object any) (exports.Arrival, error) {
 		}
 	}
 	return s.feed.config.Admit(decoded), nil
+}
+
+// localize converts the time of a change to the clock of this cluster, if that of the member is
+// known. A time that cannot be right is left out: a member may send any, also in its Date headers.
+func (f *Feed) localize(object exports.Object) {
+	slice, ok := object.Object.(*clusterset.ExportedEndpointSlice)
+	if !ok || slice.Spec.ChangedAt == nil {
+		return
+	}
+	offset, known := f.ClockOffset()
+	changed := slice.Spec.ChangedAt.Add(-offset)
+	slice.Spec.ChangedAt = nil
+	if known && clusterset.PlausibleChange(changed, f.config.Clock.Now()) {
+		slice.Spec.ChangedAt = ptr.To(metav1.NewMicroTime(changed))
+	}
 }
 
 // Add implements cache.ReflectorStore.
@@ -207,6 +225,10 @@ func (s *objectStore) Replace(objects []any, _ string) error {
 		}
 		keys.Insert(arrival.Object.Key())
 		arrivals = append(arrivals, arrival)
+	}
+	requested := s.feed.listed(s.kind) // not if an object cannot be decoded: the list is requested again
+	for i := range arrivals {
+		arrivals[i].Reread = requested
 	}
 	s.mu.Lock()
 	s.keys = keys

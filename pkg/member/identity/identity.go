@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
@@ -57,10 +58,15 @@ func NewClaims(id, clusterSet *multiclusterv1.ClusterClaim) Claims {
 
 // ClaimedAt returns when a cluster claimed its ID in its ClusterSet: when the
 // later of the two claims was created. Neither can change while both exist, so
-// the cluster that joined first has the older claim, whatever the age of its ID. A time
-// that cannot be encoded, which only a member makes up, is unknown.
+// the cluster that joined first has the older claim, whatever the age of its ID. A cluster
+// whose claim for the ClusterSet was given an age was in it before, with another
+// implementation, and its ID is younger. A time that cannot be encoded, which only a member
+// makes up, is unknown.
 func ClaimedAt(id, clusterSet *multiclusterv1.ClusterClaim) time.Time {
 	var at time.Time
+	if clusterSet != nil && clusterSet.Annotations[multicluster.MigratedFromAnnotation] != "" {
+		id = nil
+	}
 	for _, claim := range []*multiclusterv1.ClusterClaim{id, clusterSet} {
 		switch {
 		case claim == nil:

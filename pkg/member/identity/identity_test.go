@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 )
 
@@ -19,6 +20,10 @@ func TestClaimedAtIsWhenTheClusterJoined(t *testing.T) {
 	early, late := epoch, epoch.Add(time.Hour)
 	at := func(at time.Time) *multiclusterv1.ClusterClaim {
 		return &multiclusterv1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at)}}
+	}
+	dated := func(at *multiclusterv1.ClusterClaim) *multiclusterv1.ClusterClaim {
+		at.Annotations = map[string]string{multicluster.MigratedFromAnnotation: "{}"}
+		return at
 	}
 	for _, test := range []struct {
 		name           string
@@ -31,6 +36,8 @@ func TestClaimedAtIsWhenTheClusterJoined(t *testing.T) {
 		{"ID first", at(early), at(late), late},
 		{"ClusterSet first", at(late), at(early), late},
 		{"both at once", at(early), at(early), early},
+		{"member before it had an ID", at(late), dated(at(early)), early}, // R475
+		{"ID that was given an age", dated(at(late)), at(early), late},
 		// R366: 9999-12-31T23:59:59-01:00, for example.
 		{"year 10000", at(early), at(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), time.Time{}},
 	} {

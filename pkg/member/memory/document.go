@@ -72,15 +72,16 @@ type Contact struct {
 	// led to it: another cluster may claim the same ID.
 	ClaimedAt time.Time
 	Secret    string
-	// CIDRs are its allocation CIDRs.
-	CIDRs []string
+	// CIDRs are its allocation CIDRs, and Properties its ClusterProperties.
+	CIDRs      []string
+	Properties []clusterset.ClusterProperty
 	// Relayed are the entries of a hub, by cluster ID. What changes all the time is
 	// not remembered of them.
 	Relayed map[string]*clusterset.Member
 }
 
 func (c Contact) equal(other Contact) bool {
-	return c.ClaimedAt.Equal(other.ClaimedAt) && c.Secret == other.Secret && slices.Equal(c.CIDRs, other.CIDRs) &&
+	return c.ClaimedAt.Equal(other.ClaimedAt) && c.Secret == other.Secret && slices.Equal(c.CIDRs, other.CIDRs) && slices.Equal(c.Properties, other.Properties) &&
 		apiequality.Semantic.DeepEqual(c.Relayed, other.Relayed)
 }
 
@@ -125,12 +126,13 @@ type recorded struct {
 
 // contactDocument is the encoding of a recorded Contact.
 type contactDocument struct {
-	UID       types.UID                   `json:"uid"`
-	ClaimedAt time.Time                   `json:"claimedAt,omitzero"`
-	Secret    string                      `json:"secret,omitempty"`
-	CIDRs     []string                    `json:"cidrs,omitempty"`
-	Chunks    []string                    `json:"chunks,omitempty"`
-	Relayed   []clustersetv1alpha1.Member `json:"relayed,omitempty"`
+	UID        types.UID                            `json:"uid"`
+	ClaimedAt  time.Time                            `json:"claimedAt,omitzero"`
+	Secret     string                               `json:"secret,omitempty"`
+	CIDRs      []string                             `json:"cidrs,omitempty"`
+	Properties []clustersetv1alpha1.ClusterProperty `json:"properties,omitempty"`
+	Chunks     []string                             `json:"chunks,omitempty"`
+	Relayed    []clustersetv1alpha1.Member          `json:"relayed,omitempty"`
 }
 
 // servicesDocument is the encoding of a chunk. A cluster that takes over an ID
@@ -142,6 +144,9 @@ type servicesDocument struct {
 
 func encodeContact(contact recorded) ([]byte, error) {
 	written := contactDocument{UID: contact.uid, ClaimedAt: contact.ClaimedAt.UTC(), Secret: contact.Secret, CIDRs: contact.CIDRs, Chunks: contact.chunks}
+	for _, property := range contact.Properties {
+		written.Properties = append(written.Properties, clustersetv1alpha1.ClusterProperty(property))
+	}
 	for _, id := range slices.Sorted(maps.Keys(contact.Relayed)) {
 		var out clustersetv1alpha1.Member
 		if err := clustersetv1alpha1.Convert_clusterset_Member_To_v1alpha1_Member(contact.Relayed[id], &out, nil); err != nil {
@@ -168,6 +173,10 @@ func decodeContact(data []byte) (recorded, error) {
 	if !response.CIDRsFit(contact.CIDRs) { // recorded by an earlier release
 		contact.CIDRs = nil
 	}
+	for _, property := range read.Properties {
+		contact.Properties = append(contact.Properties, clusterset.ClusterProperty(property))
+	}
+	contact.Properties = clusterset.FittingProperties(contact.Properties)
 	return contact, nil
 }
 

@@ -55,6 +55,7 @@ func TestEncodingIsStable(t *testing.T) {
 	full.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
 	full.Spec.ExportedLabels, full.Spec.ExportedAnnotations = map[string]string{"b": "2", "a": "1"}, map[string]string{"y": "2", "x": "1"}
 	full.Spec.UseClusterSetIP, full.Spec.Path = true, []string{"b"}
+	full.Spec.ClusterPreference, full.Spec.PreferenceMinReady = []string{"cluster", "property:region"}, 2
 	full.Spec.ClusterSetIP = &clusterset.ClusterSetIPDecision{IPs: []string{"243.0.0.1"}, DecidedBy: "b", Since: metav1.NewTime(membertest.Epoch)}
 	full.Spec.EffectiveAt = metav1.NewTime(membertest.Epoch.In(time.FixedZone("here", 3600)))
 	first, err := encodeServices("uid", []*clusterset.ExportedService{full, plain})

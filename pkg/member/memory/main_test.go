@@ -87,7 +87,7 @@ func uidOf(id string) types.UID { return types.UID("uid-" + id) }
 func (r *replica) heard(id string) { r.RecordContact(id, uidOf(id), contactOf(id)) }
 
 func contactOf(id string) Contact {
-	return Contact{ClaimedAt: membertest.Epoch, Secret: "member-" + id, CIDRs: []string{"243.1.0.0/16"}}
+	return Contact{ClaimedAt: membertest.Epoch, Secret: "member-" + id, CIDRs: []string{"243.1.0.0/16"}, Properties: []clusterset.ClusterProperty{{Name: "region", Value: "eu"}}}
 }
 
 // recalled returns what a server that starts now would recall.

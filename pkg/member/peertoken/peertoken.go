@@ -63,15 +63,24 @@ func (t Token) Is(other Token) bool {
 // Expired returns when the last of some tokens expired, and false if one of them has not, or
 // may not have.
 func Expired(texts []string, now time.Time) (time.Time, bool) {
-	var latest time.Time
+	last, known := Last(texts)
+	if !known || last.Expires.After(now) {
+		return time.Time{}, false
+	}
+	return last.Expires, true
+}
+
+// Last returns the token that expires last, and false if that is unknown of one of them.
+func Last(texts []string) (Token, bool) {
+	var last Token
 	for _, text := range texts {
 		token, err := Parse(text)
-		if err != nil || token.Expires.After(now) {
-			return time.Time{}, false
+		if err != nil {
+			return Token{}, false
 		}
-		if token.Expires.After(latest) {
-			latest = token.Expires
+		if token.Expires.After(last.Expires) {
+			last = token
 		}
 	}
-	return latest, len(texts) > 0
+	return last, len(texts) > 0
 }

@@ -30,6 +30,11 @@ func (s Scope) Any() bool { return s.All || len(s.IDs) > 0 }
 // Allows reports whether the member may relay a cluster.
 func (s Scope) Allows(id string) bool { return s.All || s.IDs.Has(id) }
 
+// Unnamed is the value of the label cluster in metrics for all clusters together that hubs relay
+// without being named in a Secret (relay-for "*"): a hub could invent others all the time, and
+// Prometheus would keep a series of each.
+const Unnamed = "*"
+
 // Source is an accepted member. Key identifies it.
 type Source[K comparable] struct {
 	Key       K

@@ -60,6 +60,8 @@ type Peer struct {
 	// Entry is the member's own entry in its members list; nil until it has been read.
 	Entry           *clusterset.Member
 	AllocationCIDRs []string
+	// Properties are its ClusterProperties, as read or recalled.
+	Properties []clusterset.ClusterProperty
 	// Exports and Endpoints are how much of the member's own exports is held.
 	Exports, Endpoints int32
 	Feed               Feed
@@ -127,8 +129,9 @@ func Member(p Peer, now time.Time) *clusterset.Member {
 	if p.Entry != nil {
 		reported := &p.Entry.Status
 		status.ClusterSetIPRanges, status.Version = reported.ClusterSetIPRanges, reported.Version
-		status.KubernetesVersion, status.Properties = reported.KubernetesVersion, reported.Properties
+		status.KubernetesVersion = reported.KubernetesVersion
 	}
+	status.Properties = p.Properties
 	status.Conditions = slices.Clone(p.Previous)
 	setCondition(&status.Conditions, now, accepted(p))
 	setCondition(&status.Conditions, now, reachable(p))
