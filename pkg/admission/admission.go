@@ -13,6 +13,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission/clusterclaim"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission/migration"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/admission/resourcequota"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
@@ -21,9 +22,10 @@ import (
 // they see the object that would be stored. Quota is the very last, because it counts
 // requests that are not refused.
 func AddTo(options *genericoptions.AdmissionOptions) {
+	migration.Register(options.Plugins)
 	clusterclaim.Register(options.Plugins)
 	resourcequota.Register(options.Plugins)
-	options.RecommendedPluginOrder = append(slices.Clone(options.RecommendedPluginOrder), clusterclaim.PluginName, resourcequota.PluginName)
+	options.RecommendedPluginOrder = append(slices.Clone(options.RecommendedPluginOrder), migration.PluginName, clusterclaim.PluginName, resourcequota.PluginName)
 	options.Decorators = append(options.Decorators, admission.DecoratorFunc(exemptOwnDeletions))
 }
 

@@ -6,6 +6,7 @@ package clusterclaim
 
 import (
 	"context"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/migrated"
 )
 
 type strategy struct {
@@ -34,18 +36,22 @@ func (strategy) AllowUnconditionalUpdate() bool { return true }
 func (strategy) Canonicalize(runtime.Object)    {}
 
 func (strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
-	object.(*multicluster.ClusterClaim).Generation = 1
+	claim := object.(*multicluster.ClusterClaim)
+	claim.Generation = 1
+	migrated.TakeIdentity(claim, time.Now())
 }
 
 func (strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	claim, oldClaim := object.(*multicluster.ClusterClaim), old.(*multicluster.ClusterClaim)
+	migrated.KeepIdentity(claim, oldClaim)
 	if !apiequality.Semantic.DeepEqual(claim.Spec, oldClaim.Spec) {
 		claim.Generation = oldClaim.Generation + 1
 	}
 }
 
 func (strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
-	return validation.ValidateClusterClaim(object.(*multicluster.ClusterClaim))
+	claim := object.(*multicluster.ClusterClaim)
+	return append(validation.ValidateClusterClaim(claim), migrated.Validate(claim, time.Now())...)
 }
 
 func (strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {

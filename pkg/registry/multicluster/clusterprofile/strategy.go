@@ -6,6 +6,7 @@ package clusterprofile
 
 import (
 	"context"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/migrated"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/status"
 )
 
@@ -51,12 +53,14 @@ func (*strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
 	profile.Status = inventory.ClusterProfileStatus{}
 	profile.Generation = 1
 	addManagerLabel(profile)
+	migrated.TakeIdentity(profile, time.Now())
 }
 
 func (*strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	profile, oldProfile := object.(*inventory.ClusterProfile), old.(*inventory.ClusterProfile)
 	profile.Status = oldProfile.Status
 	addManagerLabel(profile)
+	migrated.KeepIdentity(profile, oldProfile)
 	if !apiequality.Semantic.DeepEqual(profile.Spec, oldProfile.Spec) {
 		profile.Generation = oldProfile.Generation + 1
 	}
@@ -77,7 +81,8 @@ func addManagerLabel(profile *inventory.ClusterProfile) {
 }
 
 func (*strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
-	return validation.ValidateClusterProfile(object.(*inventory.ClusterProfile))
+	profile := object.(*inventory.ClusterProfile)
+	return append(validation.ValidateClusterProfile(profile), migrated.Validate(profile, time.Now())...)
 }
 
 func (*strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {

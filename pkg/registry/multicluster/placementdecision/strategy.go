@@ -6,6 +6,7 @@ package placementdecision
 
 import (
 	"context"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/inventory/validation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/migrated"
 )
 
 type strategy struct {
@@ -34,18 +36,22 @@ func (strategy) AllowUnconditionalUpdate() bool { return true }
 func (strategy) Canonicalize(runtime.Object)    {}
 
 func (strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
-	object.(*inventory.PlacementDecision).Generation = 1
+	decision := object.(*inventory.PlacementDecision)
+	decision.Generation = 1
+	migrated.TakeIdentity(decision, time.Now())
 }
 
 func (strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	decision, oldDecision := object.(*inventory.PlacementDecision), old.(*inventory.PlacementDecision)
+	migrated.KeepIdentity(decision, oldDecision)
 	if decision.SchedulerName != oldDecision.SchedulerName || !apiequality.Semantic.DeepEqual(decision.Decisions, oldDecision.Decisions) {
 		decision.Generation = oldDecision.Generation + 1
 	}
 }
 
 func (strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
-	return validation.ValidatePlacementDecision(object.(*inventory.PlacementDecision))
+	decision := object.(*inventory.PlacementDecision)
+	return append(validation.ValidatePlacementDecision(decision), migrated.Validate(decision, time.Now())...)
 }
 
 func (strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {

@@ -4,7 +4,11 @@
 package serviceexport
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -13,6 +17,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/handback"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/status"
 )
 
@@ -58,6 +63,11 @@ func NewStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, servi
 // REST is the storage of ServiceExports.
 type REST struct {
 	*genericregistry.Store
+}
+
+// Watch implements rest.Watcher.
+func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	return handback.Watcher{Watcher: r.Store}.Watch(ctx, options)
 }
 
 // NamedREST is a REST with short names and a category.

@@ -7,6 +7,7 @@ package serviceexport
 import (
 	"context"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -21,6 +22,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/migrated"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/status"
 )
 
@@ -71,19 +73,22 @@ func (s *strategy) PrepareForCreate(ctx context.Context, object runtime.Object) 
 		own = map[string]string{multicluster.OriginAnnotation: origin.String()}
 	}
 	keepAnnotations(export, own, multicluster.ClusterSetIPDecisionAnnotation, multicluster.OriginAnnotation)
+	migrated.TakeIdentity(export, time.Now())
 }
 
 func (*strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	export, oldExport := object.(*multicluster.ServiceExport), old.(*multicluster.ServiceExport)
 	export.Status = oldExport.Status
 	keepAnnotations(export, oldExport.Annotations, multicluster.ClusterSetIPDecisionAnnotation, multicluster.OriginAnnotation)
+	migrated.KeepIdentity(export, oldExport)
 	if !apiequality.Semantic.DeepEqual(export.Spec, oldExport.Spec) {
 		export.Generation = oldExport.Generation + 1
 	}
 }
 
 func (*strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
-	return validation.ValidateServiceExport(object.(*multicluster.ServiceExport))
+	export := object.(*multicluster.ServiceExport)
+	return append(validation.ValidateServiceExport(export), migrated.Validate(export, time.Now())...)
 }
 
 func (*strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
