@@ -51,8 +51,8 @@ func Find(labels map[string]string, refersTo *types.NamespacedName, service type
 func Refusal(gv schema.GroupVersion, owner Owner, crds []string) string {
 	if owner.CRD {
 		return fmt.Sprintf("CustomResourceDefinition %s serves %s, and registering the API would hide its objects; "+
-			"delete it if it is not needed, or hand the group-version over with `kubectl label apiservice %s %s-`",
-			strings.Join(crds, ", "), gv, APIServiceName(gv), AutomanagedLabel)
+			"move its objects to mcs-apiserver with `kubectl mcs migrate`, or delete it if it is not needed",
+			strings.Join(crds, ", "), gv)
 	}
 	return fmt.Sprintf("Service %s serves %s; uninstall that server, or hand the group-version over with `kubectl delete apiservice %s`",
 		owner.Service, gv, APIServiceName(gv))

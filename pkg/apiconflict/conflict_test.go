@@ -24,7 +24,7 @@ func TestRefusalNamesTheConflictAndTheRemedy(t *testing.T) {
 			crds: []string{"serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"},
 			want: []string{
 				"CustomResourceDefinition serviceexports.multicluster.x-k8s.io, serviceimports.multicluster.x-k8s.io serves multicluster.x-k8s.io/v1alpha1",
-				"kubectl label apiservice v1alpha1.multicluster.x-k8s.io kube-aggregator.kubernetes.io/automanaged-",
+				"kubectl mcs migrate",
 			},
 		},
 		{

@@ -295,6 +295,11 @@ func Equal(a, b *Decision) bool {
 	return compare(a, b) == 0
 }
 
+// SameIPs reports whether two decisions are for the same addresses. Either may be nil.
+func SameIPs(a, b *Decision) bool {
+	return a == nil && b == nil || a != nil && b != nil && slices.Equal(a.IPs, b.IPs)
+}
+
 // compare orders decisions by precedence. A cluster that left and joined again may have
 // made two decisions at the same time, so their addresses are the last criterion: what
 // matters is that all clusters prefer the same one.

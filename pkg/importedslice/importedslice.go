@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -91,6 +92,8 @@ func Restore(cluster string, imported []*discoveryv1.EndpointSlice) ([]*clusters
 	result := make([]*clusterset.ExportedEndpointSlice, 0, len(sources))
 	for _, restored := range sources {
 		Sort(restored.Spec.Endpoints)
+		// While slices are replaced by those of another form, there are both.
+		restored.Spec.Endpoints = slices.CompactFunc(restored.Spec.Endpoints, func(a, b discoveryv1.Endpoint) bool { return apiequality.Semantic.DeepEqual(a, b) })
 		result = append(result, restored)
 	}
 	slices.SortFunc(result, func(a, b *clusterset.ExportedEndpointSlice) int { return cmp.Compare(a.Name, b.Name) })

@@ -56,6 +56,19 @@ func TestOtherSlicesAreNotRestored(t *testing.T) {
 	}
 }
 
+// R486: while slices are replaced by those of another form, endpoints are restored once. Endpoints
+// with the same address that differ are kept.
+func TestEndpointsOfReplacedSlicesAreRestoredOnce(t *testing.T) {
+	replacement := func(s *discoveryv1.EndpointSlice) {
+		s.Name = "derived-1-import"
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Terminating: ptr.To(true)}})
+	}
+	got, errs := Restore("east", []*discoveryv1.EndpointSlice{imported(func(*discoveryv1.EndpointSlice) {}), imported(replacement)})
+	if len(errs) > 0 || len(got) != 1 || len(got[0].Spec.Endpoints) != 2 {
+		t.Errorf("restored %+v, errors %v", got, errs)
+	}
+}
+
 func TestNodesAndHintsAreNotImported(t *testing.T) {
 	want := discoveryv1.Endpoint{
 		Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}, Hostname: ptr.To("web-0"), Zone: ptr.To("z1"),

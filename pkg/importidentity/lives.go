@@ -144,8 +144,9 @@ func (l *Lives) enqueueLocked(id shard, delay time.Duration) {
 func (l *Lives) newQueue() workqueue.TypedRateLimitingInterface[shard] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[shard](retryDelay, maxRetryDelay))
+	l.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[shard](retryDelay, maxRetryDelay),
+		workqueue.TypedRateLimitingQueueConfig[shard]{Name: "importidentity"}) // in metrics
 	for id := range l.known {
 		l.queue.Add(id)
 	}

@@ -25,7 +25,10 @@ var (
 	})
 )
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(clusterInfo, panics) })
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(clusterInfo, panics)
+	legacyregistry.CustomMustRegister(&current)
+})
 
 // recordIdentity sets clusterInfo to the identity. The name of a ClusterSet is
 // truncated, because it can be too long for a metric label.

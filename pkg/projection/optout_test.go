@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
@@ -31,12 +32,7 @@ func TestNamespaceCanOptOutOfImports(t *testing.T) {
 	}
 	annotate := func(value string) {
 		t.Helper()
-		namespaces := c.kubernetes.CoreV1().Namespaces()
-		ns, err := namespaces.Get(t.Context(), "ns", metav1.GetOptions{})
-		must(t, err)
-		ns.Annotations = map[string]string{clusterset.ImportAnnotation: value}
-		_, err = namespaces.Update(t.Context(), ns, metav1.UpdateOptions{})
-		must(t, err)
+		c.annotateNamespace(t, clusterset.ImportAnnotation, value)
 	}
 	membertest.Eventually(t, "web is imported", exporters("web", 1))
 	membertest.Eventually(t, "api is exported by both clusters", exporters("api", 2))
@@ -46,4 +42,34 @@ func TestNamespaceCanOptOutOfImports(t *testing.T) {
 	annotate("")
 	membertest.Eventually(t, "web is imported again", exporters("web", 1))
 	membertest.Eventually(t, "api is exported by both clusters again", exporters("api", 2))
+}
+
+// annotateNamespace lets the namespace have one annotation.
+func (c *cluster) annotateNamespace(t *testing.T, name, value string) {
+	t.Helper()
+	namespaces := c.kubernetes.CoreV1().Namespaces()
+	ns, err := namespaces.Get(t.Context(), "ns", metav1.GetOptions{})
+	must(t, err)
+	ns.Annotations = map[string]string{name: value}
+	_, err = namespaces.Update(t.Context(), ns, metav1.UpdateOptions{})
+	must(t, err)
+}
+
+// R485: imports follow a change of the annotation of their namespace.
+func TestNamespaceAsksForSeparateEndpointSlices(t *testing.T) {
+	c := newCluster(t)
+	c.add(service("api"), exportFor("api"))
+	stop := run(c)
+	defer stop()
+	shows := func(want string) func() bool {
+		return func() bool {
+			shown := c.imported("api")
+			return shown != nil && shown.Annotations[multicluster.EndpointSlicesAnnotation] == want
+		}
+	}
+	membertest.Eventually(t, "api is imported", shows(""))
+	c.annotateNamespace(t, multicluster.EndpointSlicesAnnotation, multicluster.EndpointSlicesSeparate)
+	membertest.Eventually(t, "api has the annotation", shows(multicluster.EndpointSlicesSeparate))
+	c.annotateNamespace(t, "other", "annotation")
+	membertest.Eventually(t, "api does not have the annotation any more", shows(""))
 }

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -48,7 +52,36 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 		}
 		warnings = append(warnings, fmt.Sprintf("%s with the exports of %s: %s", conflict.Reason, strings.Join(clusters, ", "), conflict.Message))
 	}
+	warnings = append(warnings, p.warnPreference(written, own)...)
 	return append(warnings, warnLongNames(p.local, own)...)
+}
+
+// warnPreference warns if it has no effect which clusters an export prefers, or not in this
+// cluster.
+func (p *Projection) warnPreference(written *multiclusterxv1beta1.ServiceExport, own *clusterset.ExportedService) []string {
+	warn := func(reason string) []string {
+		return []string{fmt.Sprintf("annotation %s has no effect: %s", multicluster.ClusterPreferenceAnnotation, reason)}
+	}
+	_, alone := written.Annotations[multicluster.PreferenceMinReadyAnnotation]
+	switch {
+	case len(own.Spec.ClusterPreference) == 0 && alone:
+		return []string{fmt.Sprintf("annotation %s has no effect without annotation %s", multicluster.PreferenceMinReadyAnnotation, multicluster.ClusterPreferenceAnnotation)}
+	case len(own.Spec.ClusterPreference) == 0:
+		return nil
+	case own.Spec.Type == clusterset.Headless:
+		return warn("the Service is headless, and DNS returns the endpoints of all clusters")
+	case ptr.Deref(own.Spec.InternalTrafficPolicy, "") == corev1.ServiceInternalTrafficPolicyLocal:
+		return warn("the Service has internalTrafficPolicy Local, and clients use endpoints on their node only")
+	}
+	var warnings []string
+	for _, tier := range own.Spec.ClusterPreference {
+		name, isProperty := clusterpreference.Tier(tier).Property()
+		if _, err := p.claims.Get(name); isProperty && apierrors.IsNotFound(err) {
+			warnings = append(warnings, fmt.Sprintf("tier %q of annotation %s is skipped by the clients of this cluster, which has no ClusterProperty %q; create a ClusterClaim of that name in each cluster",
+				tier, multicluster.ClusterPreferenceAnnotation, name))
+		}
+	}
+	return warnings
 }
 
 // warnLongNames warns about Pods that get no DNS name of their own in the

@@ -124,11 +124,15 @@ type Projection struct {
 	done       chan struct{}
 }
 
+// queueName identifies the queue in metrics.
+const queueName = "projection"
+
 func newQueue() workqueue.TypedRateLimitingInterface[key] {
-	fair := fairqueue.New("", 0, func(item key) string { return item.source })
+	fair := fairqueue.New(queueName, 0, func(item key) string { return item.source })
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{Name: queueName, Queue: fair})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryDelay, maxRetryDelay),
-		workqueue.TypedRateLimitingQueueConfig[key]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{Queue: fair})})
+		workqueue.TypedRateLimitingQueueConfig[key]{Name: queueName, DelayingQueue: delaying})
 }
 
 // New returns a Projection and completes the configuration of its members with
@@ -172,7 +176,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 	members.ServiceChanged = p.exportChanged
 	members.MemberChanged = func(name string) { p.queue.Add(key{kind: memberKey, name: types.NamespacedName{Name: name}}) }
 	p.members = member.New(members)
-	p.published = newPublications(outputs, p.members.SetLocal)
+	p.published = newPublications(outputs, p.members.SetLocal, p.members.Served)
 	for informer, handle := range map[cache.SharedIndexInformer]func(any){
 		serviceExports.Informer(): p.nameChanged,
 		claims.Informer():         func(any) { p.queue.Add(key{kind: claimsKey}) },
@@ -188,6 +192,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 		}
 		p.synced = append(p.synced, registration.HasSynced)
 	}
+	current.projection.Store(p)
 	return p, nil
 }
 

@@ -4,6 +4,11 @@
 package projection
 
 import (
+	"slices"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -22,6 +27,9 @@ type publications struct {
 	exports, endpoints int32
 	// setLocal is called when a total changes.
 	setLocal func(exports, endpoints int32)
+	// served is called when endpoints of another cluster are published that changed there at
+	// a time.
+	served func(cluster string, changed time.Time)
 	// volume limits what is published because of a member; nil before anything is read.
 	volume *volume
 }
@@ -33,9 +41,9 @@ type publication struct {
 	exports, endpoints int32
 }
 
-func newPublications(stores stores, setLocal func(exports, endpoints int32)) publications {
+func newPublications(stores stores, setLocal func(exports, endpoints int32), served func(cluster string, changed time.Time)) publications {
 	return publications{
-		stores: stores, setLocal: setLocal,
+		stores: stores, setLocal: setLocal, served: served,
 		byService: map[types.NamespacedName]publication{}, byNamespace: map[string]sets.Set[types.NamespacedName]{},
 	}
 }
@@ -78,7 +86,10 @@ func (p *publications) set(service types.NamespacedName, exports []member.Export
 		now.services.Insert(shown.Name)
 		for _, slice := range export.Slices {
 			shown := *slice
-			p.stores.exportedEndpointSlices.Set(&shown)
+			held, _ := p.stores.exportedEndpointSlices.Get(shown.Namespace, shown.Name)
+			if p.stores.exportedEndpointSlices.Set(&shown) {
+				p.measure(export, held, slice, before)
+			}
 			now.slices.Insert(shown.Name)
 			if export.State == clusterset.MemberLocal {
 				now.endpoints += int32(len(slice.Spec.Endpoints)) //nolint:gosec // an EndpointSlice holds at most 1000
@@ -89,6 +100,26 @@ func (p *publications) set(service types.NamespacedName, exports []member.Export
 		}
 	}
 	return now
+}
+
+// measure measures how long it took until a change of endpoints in another cluster was
+// published. What was not imported until now was not on its way. held is the slice that was
+// published before, if there was any.
+func (p *publications) measure(export member.Export, held runtime.Object, slice *clusterset.ExportedEndpointSlice, before publication) {
+	if export.State == clusterset.MemberLocal || slice.Spec.ChangedAt == nil || !before.services.Has(export.Service.Name) {
+		return
+	}
+	if was, ok := held.(*clusterset.ExportedEndpointSlice); ok && !changedThere(was, slice) {
+		return
+	}
+	p.served(slice.Spec.Cluster, slice.Spec.ChangedAt.Time)
+}
+
+// changedThere reports whether a slice differs because its endpoints changed in the other cluster,
+// and not because of what is imported of them, or on which way.
+func changedThere(before, now *clusterset.ExportedEndpointSlice) bool {
+	return slices.Equal(before.Spec.Path, now.Spec.Path) && (before.Spec.ChangedAt == nil || before.Spec.ChangedAt.Time.Before(now.Spec.ChangedAt.Time)) &&
+		(!apiequality.Semantic.DeepEqual(before.Spec.Endpoints, now.Spec.Endpoints) || !apiequality.Semantic.DeepEqual(before.Spec.Ports, now.Spec.Ports))
 }
 
 // keep adds what is published of the export of one cluster to a publication.

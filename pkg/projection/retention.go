@@ -88,7 +88,7 @@ func newRetainedImport(key types.NamespacedName, identity importidentity.Identit
 		SessionAffinity: spec.SessionAffinity, SessionAffinityConfig: spec.SessionAffinityConfig,
 		InternalTrafficPolicy: spec.InternalTrafficPolicy, TrafficDistribution: spec.TrafficDistribution,
 	}
-	if spec.ClusterIP == corev1.ClusterIPNone {
+	if withoutIP(derived) {
 		result.Spec.Type = multicluster.Headless
 	}
 	for _, port := range spec.Ports {
@@ -101,13 +101,16 @@ func newRetainedImport(key types.NamespacedName, identity importidentity.Identit
 	if len(decision.IPs) > 0 {
 		result.Annotations[multicluster.ClusterSetIPAnnotation] = strings.Join(decision.IPs, ",")
 	}
+	copyAnnotations(result, derived,
+		multicluster.ClusterPreferenceAnnotation, multicluster.PreferenceMinReadyAnnotation, multicluster.ActiveTierAnnotation, multicluster.ActiveTierReasonAnnotation)
 	setAddresses(result, local.derived, decision)
-	setSliceObjects(result, local)
+	setSlices(result, local)
 	result.Status.Conditions = []metav1.Condition{{
 		Type: multicluster.ServiceImportReady, Status: metav1.ConditionUnknown, Reason: multicluster.ServiceImportReasonExportsUnknown,
 		Message: fmt.Sprintf("no cluster is known to export the Service since mcs-apiserver was restarted; its derived Service and imported EndpointSlices stay as they are. "+
 			"Unless it is exported, the ServiceImport is deleted when all members have been read, or after %s if no replica of mcs-apiserver reaches those that have not", maxRetention),
 		LastTransitionTime: latest(derived.CreationTimestamp.Rfc3339Copy(), result.CreationTimestamp),
 	}}
+	result.Generation = generation(&result.Spec)
 	return result
 }

@@ -154,6 +154,10 @@ func TestRetainedImportCorrespondsToItsDerivedService(t *testing.T) {
 	derived.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
 	derived.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
 	derived.Spec.Ports = []corev1.ServicePort{{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53, AppProtocol: ptr.To("example.com/dns")}}
+	derived.Annotations = map[string]string{
+		multicluster.ClusterPreferenceAnnotation: "cluster,property:region", multicluster.PreferenceMinReadyAnnotation: "2",
+		multicluster.ActiveTierAnnotation: "all", multicluster.ActiveTierReasonAnnotation: "too few", multicluster.PendingTypeAnnotation: "",
+	}
 	identity := importidentity.Scope{NamespaceUID: "uid-ns"}.Identity("web", importidentity.Life{Number: 2})
 	got := newRetainedImport(web, identity, derived, localState{derived: derived})
 	want := multicluster.ServiceImportSpec{
@@ -164,6 +168,13 @@ func TestRetainedImportCorrespondsToItsDerivedService(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" || got.UID != identity.UID || got.Annotations[multicluster.ImportLifeAnnotation] != identity.Mark() {
 		t.Errorf("got UID %s, annotations %v, spec (-want +got):\n%s", got.UID, got.Annotations, diff)
+	}
+	for _, name := range []string{
+		multicluster.ClusterPreferenceAnnotation, multicluster.PreferenceMinReadyAnnotation, multicluster.ActiveTierAnnotation, multicluster.ActiveTierReasonAnnotation,
+	} { // R613
+		if got.Annotations[name] != derived.Annotations[name] {
+			t.Errorf("annotation %s is %q, want %q", name, got.Annotations[name], derived.Annotations[name])
+		}
 	}
 	if condition := got.Status.Conditions[0]; condition.Status != metav1.ConditionUnknown || condition.Reason != multicluster.ServiceImportReasonExportsUnknown || !strings.Contains(condition.Message, "no cluster is known to export") {
 		t.Errorf("condition is %+v", condition)

@@ -97,7 +97,7 @@ func importDisabled(namespace *corev1.Namespace) bool {
 
 // origin returns this cluster as the origin of exports.
 func (c Config) origin(self identity.Cluster) export.Origin {
-	return export.Origin{ID: self.ID, JoinedAt: self.IDClaimedAt, UseClusterSetIP: c.UseClusterSetIP}
+	return export.Origin{ID: self.ID, JoinedAt: self.IDClaimedAt, UseClusterSetIP: c.UseClusterSetIP, Now: c.Clock.Now()}
 }
 
 // projectImport computes the ServiceImport of a Service.
@@ -194,6 +194,9 @@ func (p *Projection) localState(service types.NamespacedName) (localState, error
 		}
 	}
 	local.ip = clustersetip.NewLocal(p.members.Identity().ID, local.derived, p.members.Allocations(), p.config.Clock.Now())
+	if namespace, err := p.namespaces.Get(service.Namespace); err == nil { // otherwise there is no import
+		local.endpointSlices = namespace.Annotations[multicluster.EndpointSlicesAnnotation]
+	}
 	slices, err := p.imported.IndexKeys(importIndex, service.String())
 	local.slices = len(slices) > 0
 	return local, err

@@ -4,6 +4,9 @@
 package projection
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
@@ -36,6 +40,8 @@ type localState struct {
 	conflicting *corev1.Service
 	// slices is whether imported EndpointSlices exist.
 	slices bool
+	// endpointSlices is what the namespace asks of them, see EndpointSlicesAnnotation.
+	endpointSlices string
 	// ip is what matters of this cluster for the shared ClusterSet IP.
 	ip clustersetip.Local
 }
@@ -57,9 +63,11 @@ func newImport(key types.NamespacedName, identity importidentity.Identity, expor
 	for _, cluster := range merged.Clusters {
 		result.Status.Clusters = append(result.Status.Clusters, multicluster.ClusterStatus{Cluster: cluster})
 	}
-	setSliceObjects(result, local)
+	setSlices(result, local)
+	annotatePreference(result, merged.Preference, local.derived)
 	annotateClusterSetIP(result, mergeables, merged.IP)
 	setAddresses(result, local.derived, merged.IP)
+	stayHeadless(result, merged, local.derived)
 	result.Status.Conditions = []metav1.Condition{ready(result, merged, foundedAt(exports), local)}
 	if unreachable := membersReachable(exports); unreachable != nil {
 		result.Status.Conditions = append(result.Status.Conditions, *unreachable)
@@ -68,7 +76,21 @@ func newImport(key types.NamespacedName, identity importidentity.Identity, expor
 		condition := &result.Status.Conditions[i]
 		condition.LastTransitionTime = latest(condition.LastTransitionTime.Rfc3339Copy(), result.CreationTimestamp)
 	}
+	result.Generation = generation(&result.Spec)
 	return result
+}
+
+// generation returns the generation of an import. Clients that do not care for the status
+// ignore updates that do not change it, so it differs between specs. It is a hash and not a
+// count: it is the same in all replicas and after a restart, although nobody stores it. It has
+// 48 bits, so that clients in all languages can represent it.
+func generation(spec *multicluster.ServiceImportSpec) int64 {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return 1 // unreachable: all fields can be encoded
+	}
+	sum := sha256.Sum256(text)
+	return 1 + int64(binary.BigEndian.Uint64(sum[:])>>16)
 }
 
 // newIdentified returns an import that has an identity only.
@@ -83,11 +105,35 @@ func newIdentified(key types.NamespacedName, identity importidentity.Identity) *
 	return result
 }
 
-// setSliceObjects sets whether imported EndpointSlices exist.
-func setSliceObjects(result *multicluster.ServiceImport, local localState) {
+// setSlices sets whether imported EndpointSlices exist, and what the namespace asks of them:
+// mcs-controller reads the imports, and not the namespaces.
+func setSlices(result *multicluster.ServiceImport, local localState) {
+	if local.endpointSlices == multicluster.EndpointSlicesSeparate {
+		result.Annotations[multicluster.EndpointSlicesAnnotation] = local.endpointSlices
+	}
 	result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsAbsent
 	if local.slices {
 		result.Status.EndpointSliceObjects = multicluster.EndpointSliceObjectsPresent
+	}
+}
+
+// annotatePreference annotates the import with which clusters should answer: the type has no
+// field for it, and mcs-controller reads the imports. Which do answer is on the derived Service.
+func annotatePreference(result *multicluster.ServiceImport, preference clusterpreference.Preference, derived *corev1.Service) {
+	if len(preference.Tiers) == 0 {
+		return
+	}
+	result.Annotations[multicluster.ClusterPreferenceAnnotation] = preference.String()
+	result.Annotations[multicluster.PreferenceMinReadyAnnotation] = strconv.Itoa(int(preference.MinReady))
+	copyAnnotations(result, derived, multicluster.ActiveTierAnnotation, multicluster.ActiveTierReasonAnnotation)
+}
+
+// copyAnnotations copies annotations of the derived Service, which may be nil, to the import.
+func copyAnnotations(result *multicluster.ServiceImport, derived *corev1.Service, names ...string) {
+	for _, name := range names {
+		if derived != nil && derived.Annotations[name] != "" {
+			result.Annotations[name] = derived.Annotations[name]
+		}
 	}
 }
 
@@ -112,7 +158,7 @@ func annotateClusterSetIP(result *multicluster.ServiceImport, exports []merge.Ex
 // Service has it, or else the ClusterIP. Until the decision about the shared
 // ClusterSet IP is made the import has no IP, because the IP must not change.
 func setAddresses(result *multicluster.ServiceImport, derived *corev1.Service, decision *clusterset.ClusterSetIPDecision) {
-	if derived == nil {
+	if derived == nil || derived.Spec.Type == corev1.ServiceTypeExternalName { // its type is being changed
 		return
 	}
 	if len(result.Spec.IPFamilies) == 0 { // the oldest export does not specify any
@@ -134,6 +180,25 @@ func setAddresses(result *multicluster.ServiceImport, derived *corev1.Service, d
 			result.Spec.IPs = append(result.Spec.IPs, derived.Spec.ClusterIPs[at])
 		}
 	}
+}
+
+// stayHeadless lets an import whose type changes to ClusterSetIP be Headless until its
+// derived Service has an IP: DNS answers with the endpoints until then. mcs-controller sees
+// from the annotation which type the derived Service should have. As long as it is not
+// decided which IP the import gets, the derived Service is headless.
+func stayHeadless(result *multicluster.ServiceImport, merged merge.Result, derived *corev1.Service) {
+	if merged.Spec.Type != multicluster.ClusterSetIP || derived == nil || !withoutIP(derived) {
+		return
+	}
+	result.Spec.Type, result.Spec.IPs = multicluster.Headless, nil
+	if merged.IP != nil {
+		result.Annotations[multicluster.PendingTypeAnnotation] = string(multicluster.ClusterSetIP)
+	}
+}
+
+// withoutIP reports whether a derived Service is headless, or not yet anything else.
+func withoutIP(derived *corev1.Service) bool {
+	return derived.Spec.ClusterIP == corev1.ClusterIPNone || derived.Spec.Type == corev1.ServiceTypeExternalName || derived.Annotations[multicluster.PendingTypeAnnotation] != ""
 }
 
 // clusterSetIP returns the shared ClusterSet IP of a family, or "" if none was
@@ -180,7 +245,7 @@ func ready(result *multicluster.ServiceImport, merged merge.Result, foundedAt me
 		condition.LastTransitionTime = derived.CreationTimestamp
 	}
 	name := result.Annotations[multicluster.DerivedServiceAnnotation]
-	switch headless := result.Spec.Type == multicluster.Headless; {
+	switch headless := merged.Spec.Type == multicluster.Headless; {
 	case local.conflicting != nil:
 		condition.Message = fmt.Sprintf("name conflict: Service %q is not managed by mcs-controller; delete it so that the derived Service can be created", name)
 		condition.LastTransitionTime = local.conflicting.CreationTimestamp
@@ -190,11 +255,14 @@ func ready(result *multicluster.ServiceImport, merged merge.Result, foundedAt me
 		condition.Reason = multicluster.ServiceImportReasonIPFamilyNotSupported
 		condition.Message = fmt.Sprintf("Service is exported with IP families %s, but this cluster supports only %s", families, derived.Spec.IPFamilies)
 		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
-	case headless != (derived.Spec.ClusterIP == corev1.ClusterIPNone):
-		condition.Message = fmt.Sprintf("type of the import changed; waiting for mcs-controller to replace derived Service %q", name)
+	case headless && derived.Spec.ClusterIP != corev1.ClusterIPNone:
+		condition.Message = fmt.Sprintf("type of the import changed to Headless; waiting for mcs-controller to make derived Service %q headless", name)
 		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
 	case !headless && merged.IP == nil:
 		condition.Message = "waiting for the cluster of the founding export to allocate a shared ClusterSet IP; condition Ready of its ServiceExport has details"
+		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
+	case !headless && withoutIP(derived):
+		condition.Message = fmt.Sprintf("type of the import changes to ClusterSetIP; it is Headless until derived Service %q has an IP", name)
 		condition.LastTransitionTime = latest(derived.CreationTimestamp, foundedAt)
 	case !headless && derived.Annotations[multicluster.ClusterSetIPProblemAnnotation] != "" && len(result.Spec.IPs) < len(result.Spec.IPFamilies):
 		condition.Reason = multicluster.ServiceImportReasonClusterSetIPUnavailable
@@ -213,7 +281,9 @@ func ready(result *multicluster.ServiceImport, merged merge.Result, foundedAt me
 // derivedProblems returns how a derived Service falls short of its import.
 func derivedProblems(derived *corev1.Service) []string {
 	var problems []string
-	for _, annotation := range []string{multicluster.ClusterSetIPProblemAnnotation, multicluster.TrafficDistributionProblemAnnotation} {
+	for _, annotation := range []string{
+		multicluster.ClusterSetIPProblemAnnotation, multicluster.TrafficDistributionProblemAnnotation, multicluster.ClusterPreferenceProblemAnnotation,
+	} {
 		if problem := derived.Annotations[annotation]; problem != "" {
 			problems = append(problems, problem)
 		}

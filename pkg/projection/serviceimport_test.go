@@ -99,8 +99,8 @@ func TestReadyAndAddressesFollowTheDerivedService(t *testing.T) {
 		{"headless, without a derived Service", exportOf("b", headless), nil, "Pending", "", nil, v4},
 		{"headless, in a cluster with the other family", exportOf("b", headless, families(ipv6)), derivedWith(v4, corev1.ClusterIPNone), "IPFamilyNotSupported", "", nil, nil},
 		// R45: the type of the oldest export changed.
-		{"headless from now on", exportOf("b", headless), derivedWith(v4, four), "Pending", "type of the import changed", nil, v4},
-		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "type of the import changed", nil, v4},
+		{"headless from now on", exportOf("b", headless), derivedWith(v4, four), "Pending", "type of the import changed to Headless", nil, v4},
+		{"no longer headless", exportOf("b"), derivedWith(v4, corev1.ClusterIPNone), "Pending", "type of the import changes to ClusterSetIP", nil, v4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			result := newImport(web, identified, []member.Export{test.export}, localState{derived: test.derived})
@@ -147,6 +147,53 @@ func TestImportHasOnlyExportedLabelsAndOurs(t *testing.T) {
 	}
 	if _, written := export.Service.Spec.ExportedAnnotations["note"]; !written || len(export.Service.Spec.ExportedAnnotations) != 3 {
 		t.Error("the export of the member was modified")
+	}
+}
+
+// R485: the import shows what its namespace asks of EndpointSlices, and what an export says about it
+// has no effect.
+func TestImportHasTheEndpointSlicesAnnotationOfItsNamespace(t *testing.T) {
+	export := exportOf("b", func(e *member.Export) {
+		e.Service.Spec.ExportedAnnotations = map[string]string{multicluster.EndpointSlicesAnnotation: multicluster.EndpointSlicesSeparate}
+	})
+	for asked, want := range map[string]string{"": "", "separate": "separate", "other": ""} {
+		local := localState{endpointSlices: asked}
+		for _, result := range []*multicluster.ServiceImport{
+			newImport(web, identified, []member.Export{export}, local), newRetainedImport(web, identified, derivedWith(nil), local),
+		} {
+			if got := result.Annotations[multicluster.EndpointSlicesAnnotation]; got != want {
+				t.Errorf("namespace asks for %q: annotation is %q", asked, got)
+			}
+		}
+	}
+}
+
+// R488: clients that ignore changes of the status notice every change of the spec, and no other.
+func TestGenerationFollowsTheSpec(t *testing.T) {
+	derived := derivedWith([]corev1.IPFamily{corev1.IPv4Protocol}, "10.0.0.1")
+	of := func(local localState, exports ...member.Export) int64 {
+		return newImport(web, identified, exports, local).Generation
+	}
+	first := of(localState{}, exportOf("a"))
+	if first <= 0 || first >= 1<<53 {
+		t.Errorf("generation is %d", first)
+	}
+	if again := of(localState{slices: true}, exportOf("a"), exportOf("b", in(clusterset.MemberStale))); again != first {
+		t.Errorf("generation was %d, is %d although the spec is the same", first, again)
+	}
+	seen := map[int64]string{first: "before"}
+	for name, generation := range map[string]int64{
+		"IP":       of(localState{derived: derived}, exportOf("a")),
+		"headless": of(localState{}, exportOf("a", headless)),
+		"ports": of(localState{}, exportOf("a", func(e *member.Export) {
+			e.Service.Spec.Ports = append(e.Service.Spec.Ports, clusterset.ServicePort{Port: 99})
+		})),
+		"retained": newRetainedImport(web, identified, derived, localState{derived: derived}).Generation,
+	} {
+		if other, found := seen[generation]; found {
+			t.Errorf("%s: generation is %d as for %s", name, generation, other)
+		}
+		seen[generation] = name
 	}
 }
 

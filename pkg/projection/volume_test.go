@@ -35,7 +35,7 @@ func newPublished(t *testing.T, perSecond, burst int) *published {
 	t.Helper()
 	c := newCluster(t)
 	p := &published{
-		publications: newPublications(c.stores, func(int32, int32) {}), t: t, c: c,
+		publications: newPublications(c.stores, func(int32, int32) {}, func(string, time.Time) {}), t: t, c: c,
 		waiting: map[exports.Ref]time.Time{}, exported: map[types.NamespacedName]map[string]member.Export{}, bytes: map[string]int{},
 	}
 	p.volume = newVolume(c.clock, c.stores, func(ref exports.Ref, wait time.Duration) { p.waiting[ref] = c.clock.Now().Add(wait) })

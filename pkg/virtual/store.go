@@ -6,6 +6,7 @@ package virtual
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -150,6 +151,24 @@ func (s *Store) List() []runtime.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.sorted()
+}
+
+// Each calls a function for each object, in no order. As with Get, the objects are shared. The
+// function may take its time: nobody waits for it.
+func (s *Store) Each(visit func(runtime.Object)) {
+	s.mu.RLock()
+	objects := slices.Collect(maps.Values(s.objects))
+	s.mu.RUnlock()
+	for _, object := range objects {
+		visit(object)
+	}
+}
+
+// Len returns how many objects there are.
+func (s *Store) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.objects)
 }
 
 // MarkSynced declares that the store is complete. Before that, clients are asked

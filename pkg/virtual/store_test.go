@@ -119,6 +119,24 @@ func TestStoredObjectsAreNeverModified(t *testing.T) {
 	}
 }
 
+// R520: objects may be changed while they are counted.
+func TestObjectsCanChangeWhileTheyAreVisited(t *testing.T) {
+	store := newTestStore(true)
+	store.Set(testObject("ns", "a", "1", "10.0.0.1"))
+	store.Set(testObject("ns", "b", "2", "10.0.0.2"))
+	visited := 0
+	store.Each(func(runtime.Object) {
+		visited++
+		if !store.mu.TryLock() {
+			t.Fatal("the store is locked")
+		}
+		store.mu.Unlock()
+	})
+	if visited != 2 {
+		t.Errorf("%d objects were visited", visited)
+	}
+}
+
 func TestObjectsAreListedByKey(t *testing.T) {
 	store := newTestStore(true)
 	for _, key := range []string{"b/a", "a-b/z", "a/b", "a/a"} {

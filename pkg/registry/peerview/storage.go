@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/endingwatch"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
 )
 
@@ -87,7 +88,7 @@ func (s Storage) Watch(ctx context.Context, options *internalversion.ListOptions
 	}
 	if options != nil && predates(options.ResourceVersion, access) {
 		events := make(chan watch.Event, 1)
-		events <- viewChanged()
+		events <- endingwatch.End(viewChanged)
 		close(events)
 		return watch.NewProxyWatcher(events), nil
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/handback"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 )
 
@@ -28,7 +29,9 @@ type Resource struct {
 	Plural, Singular     schema.GroupResource
 	NewFunc, NewListFunc func() runtime.Object
 	Namespaced           bool
-	Table                rest.TableConvertor
+	// Equal reports whether an update changes nothing; by default semantic equality.
+	Equal func(held, updated runtime.Object) bool
+	Table rest.TableConvertor
 	// ShortNames are offered by the group of the resource only.
 	ShortNames []string
 	// Feed is what other clusters see of the resource; nil if they do not read it.
@@ -65,7 +68,7 @@ func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Res
 	if resource.Feed != nil {
 		reader = peerview.Storage{Reader: bounded{store, boundedwatch.Watcher{Watcher: store}}, Resource: resource.Plural, Feed: *resource.Feed}
 	}
-	return &REST{Storage: store, Scoper: store, Getter: reader, Lister: reader, Watcher: reader, SingularNameProvider: store}, nil
+	return &REST{Storage: store, Scoper: store, Getter: reader, Lister: reader, Watcher: handback.Watcher{Watcher: reader}, SingularNameProvider: store}, nil
 }
 
 // bounded reads a store with bounded watches.

@@ -24,7 +24,10 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedEndpointSlice{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedEndpointSliceList{} },
 		Namespaced:  true,
-		Feed:        &peerview.Feed{Select: peerview.BySource, Redact: redact},
+		Equal: func(held, updated runtime.Object) bool {
+			return held.(*clusterset.ExportedEndpointSlice).Same(updated.(*clusterset.ExportedEndpointSlice))
+		},
+		Feed: &peerview.Feed{Select: peerview.BySource, Redact: redact},
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},
