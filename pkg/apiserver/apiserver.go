@@ -29,7 +29,9 @@ import (
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/openapi"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/patience"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/categorized"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/handback"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterclaim"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/clusterprofile"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/placementdecision"
@@ -101,6 +103,9 @@ type completedConfig struct {
 	*Config
 	generic genericapiserver.CompletedConfig
 	client  kubernetes.Interface
+	// informed is the client of informers, and failure their last error.
+	informed kubernetes.Interface
+	failure  *informerFailure
 }
 
 // CompletedConfig is returned by Complete only.
@@ -114,7 +119,12 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err != nil {
 		return CompletedConfig{}, fmt.Errorf("create client for the host cluster: %w", err)
 	}
-	return CompletedConfig{&completedConfig{Config: c, generic: c.Generic.Complete(), client: client}}, nil
+	failure := &informerFailure{}
+	informed, err := patience.NewForConfig(c.Generic.ClientConfig, failure.set, kubernetes.NewForConfigAndClient)
+	if err != nil {
+		return CompletedConfig{}, fmt.Errorf("create client of informers for the host cluster: %w", err)
+	}
+	return CompletedConfig{&completedConfig{Config: c, generic: c.Generic.Complete(), client: client, informed: informed, failure: failure}}, nil
 }
 
 // Server is the assembled server.
@@ -143,12 +153,13 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	returned := &returnedAPI{handback.NewSignal(), c.informed, c.Namespace}
 	c.generic.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		handler = withOpenStorage(handler, c.Storage.Gate(), c.needsStorage(resources, computed), config.ShutdownInitiatedNotify())
 		handler = withPeers(handler, c.newPeerRequests(config, computed))
 		handler = genericapiserver.DefaultBuildHandlerChain(withVirtualRefusal(handler, resources, computed.projection), config)
 		if proxies := config.Authentication.RequestHeaderConfig; proxies != nil {
-			handler = withKnownProxies(handler, proxies)
+			handler = withHandback(withKnownProxies(handler, proxies), proxies, returned.Signal)
 		}
 		return handler
 	}
@@ -169,6 +180,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	return &Server{server, computed, opening}, errors.Join(
 		server.AddPostStartHook("storage", opening.start),
 		server.AddPostStartHook("virtual-resources", computed.start),
+		server.AddPostStartHook("returned-api", returned.start),
 		server.AddReadyzChecks(healthz.NamedCheck("storage", computed.storageReady), healthz.NamedCheck("virtual-resources", computed.ready)),
 	)
 }

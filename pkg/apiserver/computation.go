@@ -37,6 +37,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/memory"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/patience"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/projection"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
@@ -65,10 +66,16 @@ type computation struct {
 	storage *gate.Gate
 	// computed is true when all virtual resources were computed once.
 	computed atomic.Bool
-	// failure is the last error of an informer.
-	failure atomic.Pointer[error]
-	running sync.WaitGroup
+	failure  *informerFailure
+	running  sync.WaitGroup
 }
+
+// informerFailure is the last error of an informer.
+type informerFailure struct {
+	last atomic.Pointer[error]
+}
+
+func (f *informerFailure) set(err error) { f.last.Store(&err) }
 
 func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual.Store) (*computation, error) {
 	loopback := restclient.CopyConfig(c.generic.LoopbackClientConfig)
@@ -77,23 +84,28 @@ func (c CompletedConfig) newComputation(stores map[schema.GroupResource]*virtual
 	if err != nil {
 		return nil, err
 	}
+	informed, err := patience.NewForConfig(loopback, c.failure.set, versioned.NewForConfigAndClient)
+	if err != nil {
+		return nil, err
+	}
 	computed := &computation{
 		kubernetes:   c.generic.SharedInformerFactory,
-		multicluster: mcsinformers.NewSharedInformerFactory(own, 0),
-		secrets: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		multicluster: mcsinformers.NewSharedInformerFactory(informed, 0),
+		secrets: coreinformers.NewFilteredSecretInformer(c.informed, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = clusterset.MemberSecretSelector()
 		}),
-		renewed: coreinformers.NewFilteredSecretInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		renewed: coreinformers.NewFilteredSecretInformer(c.informed, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = clusterset.RenewedSecretSelector()
 		}),
-		leases: coordinationinformers.NewFilteredLeaseInformer(c.client, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		leases: coordinationinformers.NewFilteredLeaseInformer(c.informed, c.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector = sighting.Selector
 		}),
-		accounts:   coreinformers.NewServiceAccountInformer(c.client, c.Namespace, 0, cache.Indexers{}),
+		accounts:   coreinformers.NewServiceAccountInformer(c.informed, c.Namespace, 0, cache.Indexers{}),
 		host:       hostCluster{c.client, c.Namespace},
 		namespaces: absence.NewReader(c.client.CoreV1()),
 		records:    &records{options: c.Records},
 		storage:    c.Storage.Gate(),
+		failure:    c.failure,
 	}
 	if !c.AcceptStorage {
 		if computed.leftovers, err = leftovers.New(c.client.CoreV1(), computed.kubernetes, own, computed.multicluster); err != nil {
@@ -162,7 +174,7 @@ func (c *computation) observeFailures() error {
 	} {
 		errs = append(errs, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
 			cache.DefaultWatchErrorHandler(ctx, reflector, err)
-			c.failure.Store(&err)
+			c.failure.set(err)
 		}))
 	}
 	return errors.Join(errs...)
@@ -222,7 +234,7 @@ func (c *computation) ready(*http.Request) error {
 	if err := c.lives.LoadError(); err != nil { // after the informers have synced
 		return fmt.Errorf("virtual resources have not been computed yet; last error: %w", err)
 	}
-	if failure := c.failure.Load(); failure != nil {
+	if failure := c.failure.last.Load(); failure != nil {
 		return fmt.Errorf("virtual resources have not been computed yet; last error: %w", *failure)
 	}
 	return errors.New("virtual resources have not been computed yet")

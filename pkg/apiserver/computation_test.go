@@ -24,7 +24,7 @@ func TestReadinessSaysWhyRecordsCannotBeLoaded(t *testing.T) {
 		cancel()
 		return errors.New("ConfigMap x is corrupt")
 	})
-	c := &computation{lives: importidentity.New(importidentity.Config{Store: store, Clock: clock.RealClock{}})}
+	c := &computation{failure: &informerFailure{}, lives: importidentity.New(importidentity.Config{Store: store, Clock: clock.RealClock{}})}
 	if err := c.ready(nil); err == nil || strings.Contains(err.Error(), "corrupt") {
 		t.Errorf("before the first attempt, readiness is %v", err)
 	}

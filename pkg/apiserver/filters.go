@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/about"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/handback"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/gate"
 )
 
@@ -111,15 +112,29 @@ func withVirtualRefusal(next http.Handler, resources []virtualResource, exporter
 // serve. Until then, they would count as anonymous and be refused with 403, which clients
 // do not retry. The filter runs before authentication.
 func withKnownProxies(next http.Handler, proxies *authenticatorfactory.RequestHeaderConfig) http.Handler {
-	forwarded := func(r *http.Request) bool {
-		return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 &&
-			slices.ContainsFunc(proxies.UsernameHeaders.Value(), func(header string) bool { return r.Header.Get(header) != "" })
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(proxies.CAContentProvider.CurrentCABundleContent()) == 0 && forwarded(r) {
+		if len(proxies.CAContentProvider.CurrentCABundleContent()) == 0 && isForwarded(r, proxies) {
 			responsewriters.ErrorNegotiated(gate.Unavailable("mcs-apiserver has not read the authority of the kube-apiserver yet, "+
 				"from the key requestheader-client-ca-file of the ConfigMap kube-system/extension-apiserver-authentication"), Codecs, schema.GroupVersion{}, w, r)
 			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isForwarded reports whether the kube-apiserver forwarded a request. It is not verified yet.
+func isForwarded(r *http.Request, proxies *authenticatorfactory.RequestHeaderConfig) bool {
+	return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 &&
+		slices.ContainsFunc(proxies.UsernameHeaders.Value(), func(header string) bool { return r.Header.Get(header) != "" })
+}
+
+// withHandback ends watches of clients when the group-versions that CRDs may serve return to
+// them. mcs-controller does not read them through the kube-apiserver. The filter runs before
+// authentication, which removes what shows that a request was forwarded.
+func withHandback(next http.Handler, proxies *authenticatorfactory.RequestHeaderConfig, signal *handback.Signal) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/apis/"+multicluster.XGroupName+"/") && isForwarded(r, proxies) {
+			r = r.WithContext(signal.WithSignal(r.Context()))
 		}
 		next.ServeHTTP(w, r)
 	})

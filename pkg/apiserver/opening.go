@@ -54,7 +54,7 @@ func (c CompletedConfig) newOpening() (*opening, error) {
 		o.recheck = recheckInterval
 		return o, nil
 	}
-	return o, o.follow(c.client, c.StorageNamespace, c.generic.SharedInformerFactory)
+	return o, o.follow(c.informed, c.StorageNamespace, c.generic.SharedInformerFactory)
 }
 
 // follow checks storage in the host cluster whenever its namespace or its marker changes.

@@ -56,7 +56,7 @@ func newStores(resources []virtualResource) map[schema.GroupResource]*virtual.St
 	for _, resource := range resources {
 		stores[resource.Plural] = virtual.NewStore(virtual.Config{
 			Resource: resource.Plural, NewFunc: resource.NewFunc, NewListFunc: resource.NewListFunc,
-			Namespaced: resource.Namespaced, Versions: versions, Clock: clock.RealClock{},
+			Namespaced: resource.Namespaced, Versions: versions, Clock: clock.RealClock{}, Equal: resource.Equal,
 		})
 	}
 	return stores

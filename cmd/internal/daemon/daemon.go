@@ -17,9 +17,10 @@ import (
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics
-	_ "k8s.io/component-base/metrics/prometheus/version"  // build information
+	_ "k8s.io/component-base/logs/json/register"           // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"  // client metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"   // build information
+	_ "k8s.io/component-base/metrics/prometheus/workqueue" // metrics of queues
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version"
 	"k8s.io/component-base/version/verflag"
@@ -55,8 +56,8 @@ func NewCommand(name, long string, sections cliflag.NamedFlagSets, logOptions *l
 	logsapi.AddFlags(logOptions, sections.FlagSet("logs"))
 	verflag.AddFlags(sections.FlagSet("global"))
 	globalflag.AddGlobalFlags(sections.FlagSet("global"), name)
-	for _, section := range sections.FlagSets {
-		cmd.Flags().AddFlagSet(section)
+	for _, section := range sections.Order { // of two flags of the same name, the first counts
+		cmd.Flags().AddFlagSet(sections.FlagSets[section])
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, sections, columns)

@@ -29,3 +29,17 @@ func TestVersionHasTheNameOfTheProgram(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+// Two sections have flags of logs: those of the library for logs count, every time.
+func TestFlagsOfLogsAreAlwaysTheSame(t *testing.T) {
+	for range 50 {
+		options := logs.NewOptions()
+		cmd := NewCommand("mcs-test", "", cliflag.NamedFlagSets{}, options, nil)
+		if err := cmd.Flags().Set("vmodule", "feed=4"); err != nil {
+			t.Fatal(err)
+		}
+		if len(options.VModule) != 1 {
+			t.Fatal("--vmodule has no effect on the options of logs")
+		}
+	}
+}

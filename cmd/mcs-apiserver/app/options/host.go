@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/patience"
 )
 
 // HostOptions configures the access to the host cluster, whose API this server
@@ -46,11 +48,12 @@ func (o *HostOptions) applyTo(config *genericapiserver.RecommendedConfig) error 
 	}
 	client.QPS = -1
 	client.UserAgent = "mcs-apiserver"
-	clientset, err := kubernetes.NewForConfig(client)
+	// Other informers of the same cluster report why it is away.
+	informed, err := patience.NewForConfig(client, func(error) {}, kubernetes.NewForConfigAndClient)
 	if err != nil {
 		return fmt.Errorf("create client for the host cluster: %w", err)
 	}
 	config.ClientConfig = client
-	config.SharedInformerFactory = informers.NewSharedInformerFactory(clientset, 0)
+	config.SharedInformerFactory = informers.NewSharedInformerFactory(informed, 0)
 	return nil
 }
