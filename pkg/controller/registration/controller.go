@@ -4,7 +4,8 @@
 // Package registration registers the API groups of mcs-apiserver with the aggregation
 // layer of the kube-apiserver, by means of APIServices. It never takes over a
 // group-version that a CRD or another server provides. It removes the APIServices while
-// an administrator detaches the API. On request, it publishes inert CRDs for programs that
+// an administrator detaches the API. While objects of CRDs are migrated, it registers the
+// group-versions that they do not serve. On request, it publishes inert CRDs for programs that
 // wait for them.
 package registration
 
@@ -66,14 +67,18 @@ type Controller struct {
 	recorder events.EventRecorder
 	informer cache.SharedIndexInformer
 	lister   aggregatorlisters.APIServiceLister
-	// marks is a trigger only: whether the API is detached is read from the
-	// kube-apiserver.
-	marks cache.SharedIndexInformer
+	// marks are triggers only: whether the API is detached, or being migrated, is read from
+	// the kube-apiserver.
+	marks []cache.SharedIndexInformer
+	// migration is the one of them that says that objects of CRDs are migrated.
+	migration cache.SharedIndexInformer
 	// crds are published if they are not empty. published are those that exist.
 	crds      []*unstructured.Unstructured
 	published cache.SharedIndexInformer
 	// takeOver is whether ClusterProperties are served although a CRD does.
 	takeOver bool
+	// keepAuthorities is that of the options.
+	keepAuthorities bool
 	// properties is a trigger only: whether the CRD serves ClusterProperties is read from the
 	// kube-apiserver.
 	properties cache.SharedIndexInformer
@@ -91,27 +96,44 @@ type Options struct {
 	CRDs []*unstructured.Unstructured
 	// TakeOverClusterProperties is whether ClusterProperties are served although a CRD does.
 	TakeOverClusterProperties bool
+	// KeepAuthorities is whether CAs that are registered stay so until they expire, because
+	// others issue the serving certificate. A replica that does not lead adds its CA as well:
+	// replicas get certificates of another CA one after another.
+	KeepAuthorities bool
 }
 
 // New returns a controller for the server behind a Service in a namespace.
 func New(clients Clients, namespace string, options Options, recorder events.EventRecorder) *Controller {
+	registerMetrics()
 	informer := aggregatorinformers.NewAPIServiceInformer(clients.Aggregator, 0, cache.Indexers{})
+	migration := newMarkInformer(clients.Kubernetes, namespace, clusterset.MigrationConfigMap)
 	return &Controller{
-		clients:  clients,
-		service:  types.NamespacedName{Namespace: namespace, Name: Name},
-		recorder: recorder,
-		informer: informer,
-		lister:   aggregatorlisters.NewAPIServiceLister(informer.GetIndexer()),
-		marks: coreinformers.NewFilteredConfigMapInformer(clients.Kubernetes, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, clusterset.DetachedConfigMap).String()
-		}),
-		crds:       options.CRDs,
-		published:  metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
-		takeOver:   options.TakeOverClusterProperties,
-		properties: metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofProperties).Informer(),
-		queue:      loop.NewQueue("registration"),
+		clients:         clients,
+		service:         types.NamespacedName{Namespace: namespace, Name: Name},
+		recorder:        recorder,
+		informer:        informer,
+		lister:          aggregatorlisters.NewAPIServiceLister(informer.GetIndexer()),
+		marks:           []cache.SharedIndexInformer{newMarkInformer(clients.Kubernetes, namespace, clusterset.DetachedConfigMap), migration},
+		migration:       migration,
+		crds:            options.CRDs,
+		published:       metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofMCSController).Informer(),
+		takeOver:        options.TakeOverClusterProperties,
+		keepAuthorities: options.KeepAuthorities,
+		properties:      metadatainformer.NewFilteredMetadataInformer(clients.Metadata, apiconflict.CRDResource, metav1.NamespaceAll, 0, cache.Indexers{}, ofProperties).Informer(),
+		queue:           loop.NewQueue("registration"),
 	}
 }
+
+// newMarkInformer returns an informer of one ConfigMap.
+func newMarkInformer(client kubernetes.Interface, namespace, name string) cache.SharedIndexInformer {
+	return coreinformers.NewFilteredConfigMapInformer(client, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	})
+}
+
+// Migration returns the cache of the ConfigMap that says that objects of CRDs are migrated. It
+// runs with the controller.
+func (c *Controller) Migration() cache.SharedIndexInformer { return c.migration }
 
 // SetAuthority sets the CA bundle with which the kube-apiserver verifies mcs-apiserver.
 // Nothing is registered before it is set. It does not block.
@@ -160,7 +182,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	})); err != nil {
 		return err
 	}
-	triggers := []cache.SharedIndexInformer{c.marks, c.properties}
+	triggers := append([]cache.SharedIndexInformer{c.properties}, c.marks...)
 	if len(c.crds) > 0 {
 		triggers = append(triggers, c.published)
 	}
@@ -192,7 +214,7 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 		}
 		existing[gv] = apiService
 	}
-	switch detached, err := c.isDetached(ctx); {
+	switch detached, err := c.isMarked(ctx, clusterset.DetachedConfigMap); {
 	case err != nil:
 		return err
 	case detached:
@@ -205,15 +227,18 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 		}
 		return c.withdraw(ctx, existing)
 	}
-	refused, registrable, err := c.check(ctx, existing)
-	if err != nil || !registrable || !leading || len(ca) == 0 {
+	refused, migrating, registrable, err := c.check(ctx, existing)
+	if err != nil || !registrable || len(ca) == 0 {
 		return err
+	}
+	if !leading {
+		return c.addAuthority(ctx, existing, ca)
 	}
 	owner, err := c.owner(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.register(ctx, existing, refused, ca, owner); err != nil {
+	if err := c.register(ctx, existing, refused, migrating, ca, owner); err != nil {
 		return err
 	}
 	if err := c.giveWay(ctx, existing, refused); err != nil {
@@ -222,41 +247,27 @@ func (c *Controller) sync(ctx context.Context, _ types.NamespacedName) error {
 	return c.publish(ctx, existing, owner)
 }
 
-// isDetached reports whether an administrator detached the API. It asks the
-// kube-apiserver: an informer may learn of the ConfigMap later than of the APIServices
-// that were deleted after it was created.
-func (c *Controller) isDetached(ctx context.Context) (bool, error) {
-	_, err := c.clients.Kubernetes.CoreV1().ConfigMaps(c.service.Namespace).Get(ctx, clusterset.DetachedConfigMap, metav1.GetOptions{})
+// isMarked reports whether a ConfigMap exists with which an administrator detached the API, or
+// migrates to it. It asks the kube-apiserver: an informer may learn of the ConfigMap later than
+// of the APIServices that were changed after it was created.
+func (c *Controller) isMarked(ctx context.Context, name string) (bool, error) {
+	_, err := c.clients.Kubernetes.CoreV1().ConfigMaps(c.service.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("check whether the API is detached: %w", err)
+		return false, fmt.Errorf("check whether ConfigMap %s exists: %w", name, err)
 	}
 	return true, nil
 }
 
-// withdraw deletes the APIServices of mcs-apiserver.
-func (c *Controller) withdraw(ctx context.Context, existing map[served]*apiregistrationv1.APIService) error {
-	for _, apiService := range existing {
-		if !isOurs(apiService, c.service) {
-			continue
-		}
-		err := c.clients.Aggregator.ApiregistrationV1().APIServices().Delete(ctx, apiService.Name, metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(apiService.UID)),
-		})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete APIService %s: %w", apiService.Name, err)
-		}
-	}
-	return nil
-}
-
-// check reports which group-versions other servers provide, and whether the others can
-// be registered.
-func (c *Controller) check(ctx context.Context, existing map[served]*apiregistrationv1.APIService) (refused sets.Set[served], registrable bool, err error) {
+// check reports which group-versions other servers provide, whether some of them are being
+// migrated, and whether the others can be registered: an incomplete API is registered only
+// while it is being migrated.
+func (c *Controller) check(ctx context.Context, existing map[served]*apiregistrationv1.APIService) (refused sets.Set[served], migrating, registrable bool, err error) {
 	registered := false
 	refused = sets.New[served]()
+	names := sets.New[string]()
 	var refusals, notices []string
 	for _, gv := range groupVersions {
 		apiService := existing[gv]
@@ -264,7 +275,7 @@ func (c *Controller) check(ctx context.Context, existing map[served]*apiregistra
 		if apiconflict.GivesWay(gv.GroupVersion) {
 			notice, err := c.leftToOthers(ctx, gv, apiService)
 			if err != nil {
-				return nil, false, err
+				return nil, false, false, err
 			}
 			if notice != "" {
 				refused.Insert(gv)
@@ -275,67 +286,41 @@ func (c *Controller) check(ctx context.Context, existing map[served]*apiregistra
 		if owner := conflict(apiService, c.service); owner != (apiconflict.Owner{}) {
 			crds, err := apiconflict.CRDsServing(ctx, c.clients.Metadata, c.clients.Dynamic, gv.GroupVersion)
 			if err != nil {
-				return nil, false, err
+				return nil, false, false, err
 			}
 			if inert, err := c.areInert(ctx, owner, crds[gv.GroupVersion]); err != nil {
-				return nil, false, err
+				return nil, false, false, err
 			} else if inert {
 				continue // somebody deleted the APIService in front of them
 			}
 			refused.Insert(gv)
+			names.Insert(gv.String())
 			refusals = append(refusals, apiconflict.Refusal(gv.GroupVersion, owner, crds[gv.GroupVersion]))
 		}
 	}
+	if len(refusals) > 0 {
+		migrating, err = c.isMarked(ctx, clusterset.MigrationConfigMap)
+		if err != nil {
+			return nil, false, false, err
+		}
+		if migrating {
+			c.announce(ctx, migratingState(c.service.Namespace, sets.List(names)))
+			return refused, true, true, nil
+		}
+	}
 	c.announce(ctx, registeredState(refusals, notices, registered))
-	return refused, len(refusals) == 0 || registered, nil // an incomplete API is not registered
+	return refused, false, len(refusals) == 0 || registered, nil
 }
 
-// register creates or updates the APIServices of the group-versions that are not refused.
-func (c *Controller) register(ctx context.Context, existing map[served]*apiregistrationv1.APIService, refused sets.Set[served], ca []byte, owner metav1.OwnerReference) error {
-	for _, gv := range groupVersions {
-		if refused.Has(gv) {
-			continue
-		}
-		if err := c.apply(ctx, existing[gv], desired(existing[gv], gv, c.service, ca, owner)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *Controller) apply(ctx context.Context, existing, apiService *apiregistrationv1.APIService) error {
-	logger := klog.FromContext(ctx)
-	client := c.clients.Aggregator.ApiregistrationV1().APIServices()
-	var err error
-	switch {
-	case existing == nil:
-		_, err = client.Create(ctx, apiService, metav1.CreateOptions{})
-	case unchanged(existing, apiService):
-		return nil
-	default:
-		_, err = client.Update(ctx, apiService, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("apply APIService %s: %w", apiService.Name, err)
-	}
-	logger.Info("Registered API", "groupVersion", apiService.Spec.Group+"/"+apiService.Spec.Version, "new", existing == nil)
-	return nil
-}
-
-func (c *Controller) owner(ctx context.Context) (metav1.OwnerReference, error) {
-	role, err := c.clients.Kubernetes.RbacV1().ClusterRoles().Get(ctx, ownerClusterRole, metav1.GetOptions{})
-	if err != nil {
-		return metav1.OwnerReference{}, fmt.Errorf("get the ClusterRole that owns the APIServices: %w", err)
-	}
-	return metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
-}
-
-// announce reports a state through probes, and once in the log and in an Event of the
-// Deployment.
+// announce reports a state through probes and metrics, and once in the log and in an Event of
+// the Deployment.
 func (c *Controller) announce(ctx context.Context, now state) {
 	c.mu.Lock()
 	before := c.state
 	c.state = now
+	if now.event != before.event {
+		now.measure()
+	}
 	c.mu.Unlock()
 	if now == before || now.event == "" {
 		return

@@ -4,10 +4,13 @@
 package registration
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +19,12 @@ import (
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorfake "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 )
 
 // newController returns a controller that knows its CA, and a function that returns the
@@ -94,14 +101,18 @@ func TestOnlyTheLeaderRegisters(t *testing.T) {
 	})
 }
 
-// R158: no replica is ready while the registration is refused.
-func TestEveryReplicaReportsRefusedRegistration(t *testing.T) {
-	foreign := &apiregistrationv1.APIService{
+// ofAnotherServer returns an APIService of another server.
+func ofAnotherServer() *apiregistrationv1.APIService {
+	return &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: groupVersions[0].apiServiceName()},
 		Spec:       apiregistrationv1.APIServiceSpec{Service: &apiregistrationv1.ServiceReference{Namespace: "other", Name: "server"}},
 	}
+}
+
+// R158: no replica is ready while the registration is refused.
+func TestEveryReplicaReportsRefusedRegistration(t *testing.T) {
 	for _, leading := range []bool{false, true} {
-		c, registered := newController(t, foreign)
+		c, registered := newController(t, ofAnotherServer())
 		c.setLeading(leading)
 		if err := c.sync(t.Context(), queueKey); err != nil {
 			t.Error(err)
@@ -113,4 +124,78 @@ func TestEveryReplicaReportsRefusedRegistration(t *testing.T) {
 			t.Errorf("registered %v over another server", names)
 		}
 	}
+}
+
+// R524: metrics tell why the API is not registered, for as long as it is not.
+func TestMetricsTellWhyTheAPIIsNotRegistered(t *testing.T) {
+	foreign := ofAnotherServer()
+	c, _ := newController(t, foreign)
+	expect := func(want string) {
+		t.Helper()
+		if err := c.sync(t.Context(), queueKey); err != nil {
+			t.Fatal(err)
+		}
+		if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want), "mcs_controller_api_unregistered"); err != nil {
+			t.Error(err)
+		}
+	}
+	expect(`
+# HELP mcs_controller_api_unregistered ` + unregistered.Help + `
+# TYPE mcs_controller_api_unregistered gauge
+mcs_controller_api_unregistered{reason="RegistrationRefused"} 1
+`)
+	if err := c.informer.GetIndexer().Delete(foreign); err != nil {
+		t.Fatal(err)
+	}
+	expect("")
+}
+
+// R371: every replica adds the CA of its certificate, which others issue, to those that are
+// registered. Only the leader creates APIServices.
+func TestRegisteredCAsAreKept(t *testing.T) {
+	before, after := newCA(t), newCA(t)
+	for _, test := range []struct {
+		name          string
+		keep, leading bool
+		want          []byte
+	}{
+		{"leader", true, true, append(bytes.Clone(after), before...)},
+		{"standby", true, false, append(bytes.Clone(after), before...)},
+		{"leader that issues certificates", false, true, after},
+		{"standby that issues certificates", false, false, before},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ours := desired(nil, groupVersions[0], ourService, before, owner)
+			c, registered := newController(t, ours)
+			client := c.clients.Aggregator.ApiregistrationV1().APIServices()
+			if _, err := client.Create(t.Context(), ours, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			c.keepAuthorities = test.keep
+			c.setLeading(test.leading)
+			c.SetAuthority(after)
+			if err := c.sync(t.Context(), queueKey); err != nil {
+				t.Fatal(err)
+			}
+			got, err := client.Get(t.Context(), ours.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.Spec.CABundle, test.want) {
+				t.Errorf("CA bundle is\n%s, want\n%s", got.Spec.CABundle, test.want)
+			}
+			if names := registered(); (len(names) == len(groupVersions)) != test.leading {
+				t.Errorf("registered are %v", names)
+			}
+		})
+	}
+}
+
+func newCA(t *testing.T) []byte {
+	t.Helper()
+	bundle, _, err := servingcert.Bundle{}.Renew(time.Now(), []string{"mcs-apiserver.mcs-system.svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle.CA
 }

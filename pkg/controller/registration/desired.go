@@ -38,6 +38,13 @@ var groupVersions = []served{
 	{aboutv1beta1.SchemeGroupVersion, 1700, 20},
 }
 
+// behindCRDs returns the group-version with a priority below that of CRDs, which is 1000: while
+// these serve resources, kubectl means theirs.
+func (s served) behindCRDs() served {
+	s.groupPriority -= 1500
+	return s
+}
+
 func (s served) apiServiceName() string { return apiconflict.APIServiceName(s.GroupVersion) }
 
 // conflict returns what prevents the registration of a group-version. It is empty if the

@@ -83,6 +83,9 @@ func TestClusterPropertiesAreLeftToOthers(t *testing.T) {
 			if rest != len(groupVersions)-1 {
 				t.Errorf("%d other APIServices are registered", rest)
 			}
+			if exports, err := client.Get(t.Context(), groupVersions[0].apiServiceName(), metav1.GetOptions{}); err != nil || exports.Spec.GroupPriorityMinimum != groupVersions[0].groupPriority {
+				t.Errorf("others have priority %d, %v", exports.Spec.GroupPriorityMinimum, err)
+			}
 			existing, _ := client.Get(t.Context(), properties.apiServiceName(), metav1.GetOptions{})
 			if got := isOurs(existing, ourService); got != test.servedByUs {
 				t.Errorf("served by mcs-apiserver: %t, want %t", got, test.servedByUs)

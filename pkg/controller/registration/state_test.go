@@ -19,8 +19,9 @@ func TestProbesReportWhyTheAPIIsNotRegistered(t *testing.T) {
 		{"not registered yet", registeredState(nil, nil, false), true, "ok"},
 		{"refused", registeredState([]string{"CRD a", "CRD b"}, nil, false), false, "registration refused: CRD a; CRD b"},
 		{"partly refused", registeredState([]string{"CRD a"}, nil, true), true, "ok"},
-		{"left to others", registeredState(nil, []string{"CRD a"}, false), true, "ok"}, // R467
-		{"detached", detachedState("mcs-system"), true, "kubectl mcs attach"},          // R181
+		{"left to others", registeredState(nil, []string{"CRD a"}, false), true, "ok"},                                                                           // R467
+		{"being migrated", migratingState("mcs-system", []string{"multicluster.x-k8s.io/v1alpha1"}), true, "multicluster.x-k8s.io/v1alpha1 is served by others"}, // R472
+		{"detached", detachedState("mcs-system"), true, "kubectl mcs attach"},                                                                                    // R181
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text, err := test.state.probe()
