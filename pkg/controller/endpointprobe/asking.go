@@ -95,7 +95,7 @@ func (p *Prober) askService(ctx context.Context, cluster string, look *look, ser
 	if current == nil {
 		return
 	}
-	looksDone.WithLabelValues(cluster, result(found.finding, found.problem)).Inc()
+	p.measureLocked(cluster, result(found.finding, found.problem))
 	before := current.finding(service)
 	current.records[service] = current.records[service].after(found, current.ttl, p.clock.Now()).in(look, current)
 	if current.finding(service) != before {

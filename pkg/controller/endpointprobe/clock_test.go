@@ -8,11 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/sighting"
 )
 
 // R375: the clock of mcs-controller is two hours ahead of that of mcs-apiserver. A member that
@@ -49,14 +46,7 @@ func TestClockBehindTheServer(t *testing.T) {
 		w := start(t, inEast, func(w *world) { w.network.alive["10.1.0.1:80"] = true })
 		time.Sleep(10 * time.Second)
 		seen := time.Now().Add(2*time.Hour - time.Minute)
-		renew := func(seen time.Time) {
-			t.Helper()
-			lease := sighting.Record(w.lease(t), sighting.Sighting{Member: "east", UID: "uid-east", At: seen}, 60)
-			if _, err := w.client.CoordinationV1().Leases("mcs-system").Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		renew(seen)
+		w.renew(t, seen)
 		w.show(t, clustersetv1alpha1.MemberLost, seen)
 		time.Sleep(time.Minute)
 		if look := w.recordedLook(t); !look.IsPresent() || look.Answers != 1 {
@@ -73,7 +63,7 @@ func TestClockBehindTheServer(t *testing.T) {
 			t.Errorf("found %s when the hour is over", got)
 		}
 		again := seen.Add(time.Hour)
-		renew(again)
+		w.renew(t, again)
 		if look := w.recordedLook(t); look.IsPresent() {
 			t.Error("what was found before the member was seen again counts")
 		}

@@ -16,8 +16,10 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
 
 // R303, R311, R315: the problem of a member is that of all its Services.
@@ -333,6 +335,7 @@ func TestLookAtAnotherSilenceIsRecorded(t *testing.T) {
 		w.show(t, clustersetv1alpha1.MemberLost, time.Now().Add(-time.Minute))
 		time.Sleep(20 * time.Second)
 		first := w.recordedLook(t)
+		w.renew(t, time.Now())
 		w.show(t, clustersetv1alpha1.MemberLost, time.Now())
 		time.Sleep(time.Minute)
 		if second := w.recordedLook(t); first == nil || !second.Same(first) || !second.At.After(first.At) {
@@ -384,6 +387,39 @@ func TestMetricsEndWithTheTerm(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if got, err := testutil.GetCounterMetricValue(looksDone.WithLabelValues("east", string(liveness.Answers))); err != nil || got != 0 {
 			t.Errorf("counted %v looks, %v", got, err)
+		}
+	})
+}
+
+// R204, R520: a hub that relays ever new clusters causes no new series. Those that no Secret names
+// are measured together, until there are none.
+func TestClustersThatNobodyNamedAreMeasuredTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, inEast, func(w *world) { w.network.alive["10.1.7.1:80"] = true })
+		hub := memberSecret(inEast)
+		hub.ResourceVersion, hub.Data[clusterset.MemberSecretRelayFor] = "2", []byte("named,*")
+		if _, err := w.client.CoreV1().Secrets("mcs-system").Update(t.Context(), hub, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		for _, test := range []struct {
+			relayed string
+			want    map[string]bool
+		}{
+			{"invented", map[string]bool{"named": false, "invented": false, route.Unnamed: true}},
+			{"named", map[string]bool{"named": true, "invented": false, route.Unnamed: false}},
+		} {
+			w.relay(t, test.relayed, clustersetv1alpha1.MemberLost)
+			time.Sleep(10 * time.Second)
+			for cluster, want := range test.want {
+				if got, err := testutil.GetCounterMetricValue(looksDone.WithLabelValues(cluster, string(liveness.Answers))); err != nil || (got > 0) != want {
+					t.Errorf("%s is relayed: counted %v looks at cluster %s, %v", test.relayed, got, cluster, err)
+				}
+			}
+			if err := w.members.Delete(&clustersetv1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: test.relayed}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * period)
 		}
 	})
 }

@@ -10,11 +10,12 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/route"
 )
 
 var looksDone = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "mcs_controller", Subsystem: "endpoint", Name: "looks_total", StabilityLevel: metrics.ALPHA,
-	Help: "How often it was tried to find out whether the endpoints of a Service of a silent member answer, by cluster and result.",
+	Help: "How often it was tried to find out whether the endpoints of a Service of a silent member answer, by cluster and result. The cluster is * for all that hubs relay and no Secret names.",
 }, []string{"cluster", "result"})
 
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(looksDone) })
@@ -27,11 +28,35 @@ func result(found liveness.Finding, problem liveness.Problem) string {
 	return string(found)
 }
 
-// forgetMetrics removes the metrics of a member that is gone.
-func forgetMetrics(cluster string) {
-	for _, label := range []string{
-		string(liveness.Answers), string(liveness.Silent), string(liveness.Unaskable), string(liveness.NoVantagePoint), string(liveness.EverythingAnswers),
-	} {
-		looksDone.Delete(map[string]string{"cluster": cluster, "result": label})
+// labelLocked returns the value of the label cluster for a cluster.
+func (p *Prober) labelLocked(cluster string) string {
+	for _, from := range p.sources {
+		if from.named.Has(cluster) {
+			return cluster
+		}
+	}
+	return route.Unnamed
+}
+
+// measureLocked counts a look at a Service of a cluster.
+func (p *Prober) measureLocked(cluster, result string) {
+	label := p.labelLocked(cluster)
+	p.measured.Insert(label)
+	looksDone.WithLabelValues(label, result).Inc()
+}
+
+// forgetMetricsLocked removes the metrics of members that are gone, or are not named any more.
+func (p *Prober) forgetMetricsLocked() {
+	gone := p.measured.Clone()
+	for cluster := range p.looks {
+		gone.Delete(p.labelLocked(cluster))
+	}
+	for cluster := range gone {
+		p.measured.Delete(cluster)
+		for _, result := range []string{
+			string(liveness.Answers), string(liveness.Silent), string(liveness.Unaskable), string(liveness.NoVantagePoint), string(liveness.EverythingAnswers),
+		} {
+			looksDone.Delete(map[string]string{"cluster": cluster, "result": result})
+		}
 	}
 }

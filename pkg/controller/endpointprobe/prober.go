@@ -85,6 +85,8 @@ type Prober struct {
 	// sources are the members from which clusters are known, by the UIDs of their Secrets.
 	sources map[types.UID]source
 	own     experience
+	// measured are the clusters that metrics tell of.
+	measured sets.Set[string]
 	// othersAnswered is when an endpoint of a member that responds last answered.
 	othersAnswered time.Time
 }
@@ -103,7 +105,7 @@ func New(config Config) (*Prober, error) {
 		members: members.Lister(), imports: imports.Lister(), leaseLister: leases.Lister(), secrets: secrets.Lister(), exported: exported.GetIndexer(), slices: endpoints.GetIndexer(),
 		synced: []cache.InformerSynced{exported.HasSynced, endpoints.HasSynced, members.Informer().HasSynced, imports.Informer().HasSynced, leases.Informer().HasSynced, secrets.Informer().HasSynced},
 		asker:  newAsker(config.Dial, config.Clock), ownAsker: newAsker(config.Dial, config.Clock), changed: func(string, types.NamespacedName) {},
-		looks: map[string]*look{}, vantage: vantage{checking: make(chan struct{}, 1)}, asking: sets.New[pass](), sources: map[types.UID]source{},
+		looks: map[string]*look{}, vantage: vantage{checking: make(chan struct{}, 1)}, asking: sets.New[pass](), sources: map[types.UID]source{}, measured: sets.New[string](),
 	}
 	for _, informer := range []cache.SharedIndexInformer{exported, endpoints} {
 		if err := loop.EnsureIndexers(informer, sourceindex.Indexers()); err != nil {
@@ -170,13 +172,9 @@ func (p *Prober) observeAll(ctx context.Context, members []*clustersetv1alpha1.M
 	secrets := p.secretUIDs()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name := range p.looks {
-		if !names.Has(name) {
-			delete(p.looks, name)
-			forgetMetrics(name)
-		}
-	}
 	maps.DeleteFunc(p.sources, func(uid types.UID, _ source) bool { return !secrets.Has(uid) })
+	maps.DeleteFunc(p.looks, func(name string, _ *look) bool { return !names.Has(name) })
+	p.forgetMetricsLocked()
 }
 
 // observe begins another look if the state of a member requires that, and asks what is due.

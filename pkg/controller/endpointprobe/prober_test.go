@@ -261,6 +261,15 @@ func (w *world) lease(t *testing.T) *coordinationv1.Lease {
 	return lease
 }
 
+// renew records when the member was seen, as mcs-apiserver does.
+func (w *world) renew(t *testing.T, seen time.Time) {
+	t.Helper()
+	lease := sighting.Record(w.lease(t), sighting.Sighting{Member: "east", UID: "uid-east", At: seen}, 60)
+	if _, err := w.client.CoordinationV1().Leases("mcs-system").Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (w *world) writes() int {
 	count := 0
 	for _, action := range w.client.Actions() {

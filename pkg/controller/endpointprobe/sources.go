@@ -23,6 +23,9 @@ type allowedCIDRs struct {
 	version string
 	cidrs   []netip.Prefix
 	known   bool
+	// named are the clusters that the last valid version names: the member, and those that
+	// it may relay.
+	named sets.Set[string]
 }
 
 // after returns the CIDRs when the Secret has changed. One that became invalid allows what
@@ -34,6 +37,7 @@ func (a allowedCIDRs) after(member *corev1.Secret) allowedCIDRs {
 	a.version = member.ResourceVersion
 	if spec := secret.Parse(member); spec.Problem == nil {
 		a.cidrs, a.known = spec.AllowedCIDRs, true
+		a.named = sets.New(spec.EntryName(), spec.FallbackName()).Union(spec.Relay.IDs)
 	}
 	return a
 }

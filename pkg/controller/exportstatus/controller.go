@@ -47,6 +47,10 @@ const (
 	// after statusBurst at once.
 	statusInterval = 10 * time.Second
 	statusBurst    = 10
+	// decisionInterval is the same for writes with another decision about shared ClusterSet
+	// IPs. These do not wait for the others: until a decision is recorded, the service loses its
+	// IP when the cluster that has recorded it withdraws its export.
+	decisionInterval = time.Second
 	// membersInterval is how long to wait for more changes of members: each may concern
 	// everything that has a shared ClusterSet IP.
 	membersInterval = time.Second
@@ -70,7 +74,8 @@ type Controller struct {
 	// exported are the ExportedServices of all clusters.
 	exported  cache.Indexer
 	allocator *ipallocator.Allocator
-	pace      *pace.Limiter[types.NamespacedName]
+	// pace is that of all writes but those of decisions.
+	pace, decisionPace *pace.Limiter[types.NamespacedName]
 }
 
 // New returns a controller. own is the informer factory of the mcs-apiserver API,
@@ -95,7 +100,8 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 	c := &Controller{
 		client: client, clock: clock, recorder: recorder, queue: loop.NewQueue("exportstatus"),
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
-		pace: pace.New[types.NamespacedName](clock, statusInterval, statusBurst),
+		pace:         pace.New[types.NamespacedName](clock, statusInterval, statusBurst),
+		decisionPace: pace.New[types.NamespacedName](clock, decisionInterval, statusBurst),
 	}
 	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.derived, c.allocations, c.queue.Add)
 	c.handlers = loop.Handlers{
@@ -254,7 +260,11 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	observed.ipProblem = assigned.Problem
 	changed := export.RecordDecision(serviceExport, assigned.Decision, observed.joinedAt())
 	if apply(&serviceExport.Status.Conditions, conditions(serviceExport, observed)) || changed {
-		if wait := c.pace.Take(key); wait > 0 {
+		limiter := c.pace
+		if changed && !clustersetip.SameIPs(export.RecordedDecision(current, observed.joinedAt()), assigned.Decision) {
+			limiter = c.decisionPace
+		}
+		if wait := limiter.Take(key); wait > 0 {
 			c.queue.AddAfter(key, wait)
 			return nil
 		}

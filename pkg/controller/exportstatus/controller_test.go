@@ -30,6 +30,7 @@ import (
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/ipallocator"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	mcsfake "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/fake"
@@ -282,6 +283,25 @@ func (f *controllerFixture) settle(t *testing.T) {
 	}
 }
 
+// syncWith handles an export of another cluster, and adds what was written, if anything was, to the
+// cache.
+func (f *controllerFixture) syncWith(t *testing.T, other *clustersetv1alpha1.ExportedService) {
+	t.Helper()
+	if err := f.exported.Update(other); err != nil {
+		t.Fatal(err)
+	}
+	f.written = nil
+	if err := f.sync(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if f.written == nil {
+		return
+	}
+	if err := f.own.Update(f.written); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // R498: the conditions of an export are written at once, but not as often as a member that
 // exports the same service changes it.
 func TestStatusIsWrittenAtAPace(t *testing.T) {
@@ -295,22 +315,41 @@ func TestStatusIsWrittenAtAPace(t *testing.T) {
 				spec.Type = clustersetv1alpha1.Headless
 			}
 		})
-		if err := f.exported.Update(other); err != nil {
-			t.Fatal(err)
-		}
-		f.written = nil
-		if err := f.sync(t.Context(), web); err != nil {
-			t.Fatal(err)
-		}
-		if f.written == nil {
-			continue
-		}
-		writes++
-		if err := f.own.Update(f.written); err != nil {
-			t.Fatal(err)
+		if f.syncWith(t, other); f.written != nil {
+			writes++
 		}
 	}
 	if want := statusBurst + int(seconds*time.Second/statusInterval); writes > want || writes < statusBurst {
 		t.Errorf("%d writes in %d seconds, want at most %d", writes, seconds, want)
+	}
+}
+
+// R510: a decision about a shared ClusterSet IP is recorded at once, although a member has changed
+// the conditions of the export so often that these are not written any more.
+func TestDecisionsDoNotWaitForConditions(t *testing.T) {
+	f := newFixture(t, epoch, newExport(), newService(), localMember(), exported("here", "export", 1, asks))
+	f.allocator.Start() // nothing is allocated for the propagation delay
+	now := epoch.Add(clustersetip.PropagationDelay)
+	for i := range 3 * statusBurst {
+		f.clock.SetTime(now.Add(time.Duration(i-3*statusBurst) * 100 * time.Millisecond))
+		f.syncWith(t, exported("west", "other", 2, asks, func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Ports[0].Port += int32(i % 2) }))
+	}
+	if f.written != nil {
+		t.Fatal("conditions are still written at once")
+	}
+	f.clock.SetTime(now)
+	f.syncWith(t, exported("west", "other", 2, asks))
+	if f.written == nil || export.RecordedDecision(f.written, epoch) == nil {
+		t.Fatalf("no decision was recorded: %+v", f.written)
+	}
+	for i := range 3 * statusBurst { // one that is lost again and again
+		f.clock.SetTime(now.Add(time.Duration(i) * 10 * time.Millisecond))
+		if err := f.own.Update(newExport()); err != nil {
+			t.Fatal(err)
+		}
+		f.syncWith(t, exported("west", "other", 2, asks))
+	}
+	if f.written != nil {
+		t.Error("decisions are written without a limit")
 	}
 }

@@ -64,6 +64,9 @@ type Candidate struct {
 	// Hesitate reports whether any other replica should lead rather than this one; nil for
 	// never. Others can then acquire the Lease LeaseDuration earlier.
 	Hesitate func() bool
+	// Leading is called when this replica begins to lead, and when it has stopped; nil for
+	// never. The metric of the library does not tell that a replica steps down.
+	Leading func(bool)
 }
 
 // errYielded is why a replica that could lead does not.
@@ -73,6 +76,7 @@ var errYielded = errors.New("another replica should lead")
 // replica should not lead any more. The Lease is released after lead has returned. Run
 // returns when the context is canceled, or with the first error of lead.
 func (c *Candidate) Run(ctx context.Context, lead func(context.Context) error) error {
+	lead = c.reported(lead)
 	var lease *vacancy
 	if c.Lock != nil {
 		lease = newVacancy(c.Lock.Identity())
@@ -97,6 +101,18 @@ func (c *Candidate) Run(ctx context.Context, lead func(context.Context) error) e
 		}
 	}
 	return nil
+}
+
+// reported returns a function that leads and calls Leading.
+func (c *Candidate) reported(lead func(context.Context) error) func(context.Context) error {
+	if c.Leading == nil {
+		return lead
+	}
+	return func(ctx context.Context) error {
+		c.Leading(true)
+		defer c.Leading(false)
+		return lead(ctx)
+	}
 }
 
 // awaitHealth returns a context that is canceled when the replica becomes unhealthy.

@@ -57,11 +57,11 @@ type replica struct {
 // start starts a replica that is ready and connected.
 func start(t *testing.T, name string, shared *lease, lead func(context.Context) error) *replica {
 	t.Helper()
-	return startWith(t, name, shared, lead, nil)
+	return startWith(t, name, shared, lead, nil, nil)
 }
 
-// startWith starts a replica with an outlook, unless that is nil.
-func startWith(t *testing.T, name string, shared *lease, lead func(context.Context) error, outlook *Outlook) *replica {
+// startWith starts a replica with an outlook, unless that is nil, that tells whether it leads.
+func startWith(t *testing.T, name string, shared *lease, lead func(context.Context) error, outlook *Outlook, leads func(bool)) *replica {
 	t.Helper()
 	r := &replica{name: name, lease: shared, ended: make(chan error, 1)}
 	r.ready.Store(true)
@@ -72,7 +72,7 @@ func startWith(t *testing.T, name string, shared *lease, lead func(context.Conte
 		}
 		return nil
 	})
-	r.Candidate = Candidate{Lock: r, Watch: r.watch, Timing: timing, Health: health}
+	r.Candidate = Candidate{Lock: r, Watch: r.watch, Timing: timing, Health: health, Leading: leads}
 	if outlook != nil {
 		r.Yield, r.Hesitate = outlook.Yield, outlook.Hesitate
 	}
@@ -264,6 +264,33 @@ func TestLeaderWithoutConnectionStopsBeforeItsLeaseExpires(t *testing.T) {
 		first.connected.Store(true)
 		within(t, 10*time.Second, "first leads again", func() bool { return first.leading.Load() == 1 })
 		first.end(t)
+	})
+}
+
+// R524: a candidate tells when it begins to lead and when it has stopped, however that comes about.
+func TestCandidateTellsWhetherItLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var leads atomic.Bool
+		r := startWith(t, "first", newLease(), untilCanceled, nil, leads.Store)
+		within(t, 2*settling, "it leads", leads.Load)
+		r.ready.Store(false)
+		within(t, 5*time.Second, "it steps down", func() bool { return !leads.Load() })
+		r.ready.Store(true)
+		within(t, 5*time.Second, "it leads again", leads.Load)
+		r.connected.Store(false)
+		within(t, timing.LeaseDuration, "it loses its Lease", func() bool { return !leads.Load() })
+		r.end(t)
+		ctx, stop := context.WithCancel(t.Context())
+		alone := Candidate{Leading: leads.Store}
+		if err := alone.Run(ctx, func(context.Context) error {
+			if !leads.Load() {
+				t.Error("a candidate without Lease does not tell that it leads")
+			}
+			stop()
+			return nil
+		}); err != nil || leads.Load() {
+			t.Errorf("leads %t after the end, error %v", leads.Load(), err)
+		}
 	})
 }
 

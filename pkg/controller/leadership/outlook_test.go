@@ -92,7 +92,7 @@ func startReplicas(t *testing.T, names ...string) (servers map[string]server, re
 	shared := newLease()
 	for i, name := range names {
 		servers[name] = newServer()
-		replicas[name] = startWith(t, name, shared, untilCanceled, NewOutlook(clustersetlisters.NewMemberLister(servers[name])))
+		replicas[name] = startWith(t, name, shared, untilCanceled, NewOutlook(clustersetlisters.NewMemberLister(servers[name])), nil)
 		if i == 0 {
 			within(t, 2*settling, name+" leads", func() bool { return replicas[name].leading.Load() == 1 })
 		}

@@ -6,6 +6,7 @@
 package sourceindex
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,20 +26,28 @@ const (
 func Indexers() cache.Indexers {
 	return cache.Indexers{
 		ByImport: func(object any) ([]string, error) {
-			return index(object, multicluster.ServiceNameLabel, func(namespace, name string) string { return namespace + "/" + name })
+			return index(object, ImportName, func(namespace, name string) string { return namespace + "/" + name })
 		},
 		ByCluster: func(object any) ([]string, error) {
-			return index(object, multicluster.SourceClusterLabel, func(_, cluster string) string { return cluster })
+			return index(object, sourceCluster, func(_, cluster string) string { return cluster })
 		},
 	}
 }
 
-func index(object any, label string, key func(namespace, value string) string) ([]string, error) {
+// ImportName returns the name of the import that an object with these labels belongs to, or
+// "" if it belongs to none.
+func ImportName(labels map[string]string) string {
+	return cmp.Or(labels[multicluster.ServiceNameLabel], labels[multicluster.DerivedFromLabel])
+}
+
+func sourceCluster(labels map[string]string) string { return labels[multicluster.SourceClusterLabel] }
+
+func index(object any, value func(labels map[string]string) string, key func(namespace, value string) string) ([]string, error) {
 	metadata, ok := object.(metav1.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T has no metadata", object)
 	}
-	if value := metadata.GetLabels()[label]; value != "" {
+	if value := value(metadata.GetLabels()); value != "" {
 		return []string{key(metadata.GetNamespace(), value)}, nil
 	}
 	return nil, nil
