@@ -47,6 +47,8 @@ type variant struct {
 	problem string
 	// distribution replaces the traffic distribution of the import.
 	distribution distributionFallback
+	// notes are what is said about which clusters answer.
+	notes preferenceNotes
 }
 
 // plain returns the variant without shared ClusterSet IPs.
@@ -65,6 +67,7 @@ func (v variant) apply(service *corev1.Service) {
 	spec := &service.Spec
 	setAnnotation(service, multicluster.ClusterSetIPProblemAnnotation, v.problem)
 	setAnnotation(service, multicluster.TrafficDistributionProblemAnnotation, v.distribution.problem)
+	v.notes.apply(service)
 	if v.distribution.problem != "" {
 		spec.TrafficDistribution = v.distribution.value
 	}
@@ -89,6 +92,12 @@ func (v variant) ingress() corev1.LoadBalancerStatus {
 		status.Ingress = append(status.Ingress, corev1.LoadBalancerIngress{IP: ip, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)})
 	}
 	return status
+}
+
+// complete reports whether a Service, which may be nil, has all ingress addresses of the
+// variant.
+func (v variant) complete(service *corev1.Service) bool {
+	return len(v.ips) == 0 || service != nil && apiequality.Semantic.DeepEqual(service.Status.LoadBalancer, v.ingress())
 }
 
 // fallback returns the variant to try after the host refused this one because of a

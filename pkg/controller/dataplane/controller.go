@@ -21,13 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/loop"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/sourceindex"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
@@ -36,6 +36,7 @@ import (
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/preference"
 )
 
 const (
@@ -68,11 +69,15 @@ type Controller struct {
 	refusals      *refusals
 	// healthPorts are the health check node ports of derived Services.
 	healthPorts *healthPorts
-	findings    Findings
-	imports     multiclusterxlisters.ServiceImportLister
-	wanting     cache.Indexer // the imports, indexed by their shared ClusterSet IPs
-	members     clustersetlisters.MemberLister
-	services    cache.Indexer
+	// tiers are the clusters that should answer, and method is how kube-proxy is told.
+	tiers    *tiers
+	method   preference.Method
+	nodes    corev1listers.NodeLister
+	findings Findings
+	imports  multiclusterxlisters.ServiceImportLister
+	wanting  cache.Indexer // the imports, indexed by their shared ClusterSet IPs
+	members  clustersetlisters.MemberLister
+	services cache.Indexer
 	// Indexed by import, and by source cluster.
 	exported, exportedSlices, slices cache.Indexer
 
@@ -90,6 +95,9 @@ type Controller struct {
 	// left are the derived Services that own what is left as it is until it is known
 	// whether it answers.
 	left map[key]types.UID
+	// labeling are the derived Services that are waiting for labels of imported
+	// EndpointSlices, and since when.
+	labeling map[types.NamespacedName]time.Time
 }
 
 type address struct {
@@ -101,13 +109,18 @@ type address struct {
 
 // New returns a controller. computed and own are the client and the informer factory
 // of the mcs-apiserver API, client and host those of the cluster's own API. Reconsider
-// is to be called when findings change.
-func New(client kubernetes.Interface, computed versioned.Interface, clock clock.PassiveClock, findings Findings, host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory) (*Controller, error) {
+// is to be called when findings change. By method, kube-proxy is told which clusters answer.
+func New(
+	client kubernetes.Interface, computed versioned.Interface, clock clock.PassiveClock, findings Findings, method preference.Method,
+	host informers.SharedInformerFactory, own mcsinformers.SharedInformerFactory,
+) (*Controller, error) {
+	registerMetrics()
 	imports := own.MulticlusterX().V1beta1().ServiceImports()
 	exported := own.ClusterSet().V1alpha1().ExportedServices()
 	exportedSlices := own.ClusterSet().V1alpha1().ExportedEndpointSlices()
 	members := own.ClusterSet().V1alpha1().Members()
 	services := host.Core().V1().Services()
+	nodes := host.Core().V1().Nodes()
 	endpointSlices := host.Discovery().V1().EndpointSlices()
 	c := &Controller{
 		client:         client,
@@ -128,9 +141,13 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		outdated:       map[string]outdatedPeriod{},
 		postponed:      map[string]bool{},
 		left:           map[key]types.UID{},
+		labeling:       map[types.NamespacedName]time.Time{},
 		refusals:       newRefusals(clock),
 		contributions:  newContributions(clock),
 		healthPorts:    newHealthPorts(),
+		tiers:          newTiers(),
+		method:         method,
+		nodes:          nodes.Lister(),
 	}
 	c.queue = loop.NewFairQueue("dataplane", workersPerCluster, c.source)
 	c.handlers = loop.Handlers{
@@ -140,6 +157,7 @@ func New(client kubernetes.Interface, computed versioned.Interface, clock clock.
 		services.Informer():       loop.OnChange(c.serviceChanged),
 		endpointSlices.Informer(): loop.OnChange(c.enqueueOwned),
 		members.Informer():        loop.OnChange(c.memberChanged),
+		nodes.Informer():          loop.OnChange(func(metav1.Object) { c.queue.Add(rezoned) }),
 	}
 	byOrigin := sourceindex.Indexers()
 	return c, errors.Join(
@@ -162,13 +180,19 @@ func (c *Controller) serviceChanged(object metav1.Object) {
 		return
 	}
 	name := types.NamespacedName{Namespace: service.Namespace, Name: service.Labels[multicluster.ServiceNameLabel]}
-	if service.Spec.ClusterIP != "" && service.Spec.ClusterIP != corev1.ClusterIPNone {
-		c.mu.Lock()
-		c.addresses[name] = address{ips: service.Spec.ClusterIPs, families: service.Spec.IPFamilies}
-		c.mu.Unlock()
-	}
+	c.rememberAddresses(name, service)
 	c.observeHealthPort(name)
 	c.enqueueAll(name)
+}
+
+// rememberAddresses remembers the cluster IPs of the derived Service of an import, if it has any.
+func (c *Controller) rememberAddresses(name types.NamespacedName, service *corev1.Service) {
+	if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addresses[name] = address{ips: service.Spec.ClusterIPs, families: service.Spec.IPFamilies}
 }
 
 // addressesChanged enqueues the imports whose shared ClusterSet IP is, or was, an
@@ -192,53 +216,31 @@ func (c *Controller) addressesChanged(service *corev1.Service) {
 // Run runs the controller until the context is canceled. Only the leader runs it.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), "dataplane"))
+	defer forgetActive() // another replica leads
 	return loop.RunHandlers(ctx, c.handlers, c.queue, workers, c.sync)
 }
 
 func (c *Controller) sync(ctx context.Context, key key) error {
-	if key == settled {
+	switch key {
+	case settled:
 		c.resume()
 		return nil
+	case rezoned:
+		return c.updateZones()
+	}
+	if key.cluster != "" {
+		return c.syncCluster(ctx, key)
 	}
 	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
 	switch {
-	case apierrors.IsNotFound(err) && key.cluster == "":
-		return c.remove(ctx, key.NamespacedName)
 	case apierrors.IsNotFound(err):
-		c.setLeft(key, false)
-		return nil // the key of the derived Service removes everything
+		return c.remove(ctx, key.NamespacedName)
 	case err != nil:
 		return err
-	case retained(serviceImport) && key.cluster == "":
+	case retained(serviceImport):
 		return nil // an event follows when it is known whether it is exported
-	case retained(serviceImport) && c.postponeUnread(key.cluster), c.postponeOutdated(key.cluster):
-		return nil // what exists may be newer than what is known
-	case key.cluster == "":
-		return c.applyService(ctx, key.NamespacedName, serviceImport)
 	}
-	return c.syncSlices(ctx, key, serviceImport)
-}
-
-// syncSlices imports or withdraws the endpoints of one cluster.
-func (c *Controller) syncSlices(ctx context.Context, key key, serviceImport *multiclusterxv1beta1.ServiceImport) error {
-	verdict := c.verdict(key)
-	leave := verdict == leaveEndpoints && c.exports(key)
-	owner := c.setLeft(key, leave)
-	service := c.existingService(key.NamespacedName)
-	if service == nil || !isDerivedFrom(service, key.Name) || service.DeletionTimestamp != nil || mustReplace(service, serviceImport) {
-		return nil // the event of the derived Service follows
-	}
-	exporter, err := c.exporter(key)
-	if err != nil {
-		return err
-	}
-	switch {
-	case leave && (owner == "" || owner == service.UID || exporter == nil || len(exporter.slices) == 0):
-		return nil // it is enqueued again when it is known whether they answer
-	case verdict == withdrawEndpoints:
-		exporter = nil
-	}
-	return c.applySlices(ctx, key, serviceImport, service, exporter)
+	return c.applyService(ctx, key.NamespacedName, serviceImport)
 }
 
 // remove deletes the objects of a deleted import. An import that is replaced by
@@ -287,9 +289,16 @@ func (c *Controller) remove(ctx context.Context, name types.NamespacedName) erro
 
 // forget forgets what is known of the derived Service of a deleted import.
 func (c *Controller) forget(name types.NamespacedName) {
+	c.mu.Lock()
+	delete(c.labeling, name)
+	c.mu.Unlock()
 	c.refusals.forget(name)
 	c.contributions.forget(name)
 	c.healthPorts.release(name)
+	unlock := c.tiers.deciding.lock(name) // what was decided before is forgotten, and nothing is after
+	defer unlock()
+	c.tiers.forget(name)
+	c.tiers.setIneffective(name, "")
 }
 
 // hadAddresses reports whether the derived Service of an import has, or had, cluster
@@ -309,6 +318,15 @@ func (c *Controller) existingService(key types.NamespacedName) *corev1.Service {
 		return nil
 	}
 	return object.(*corev1.Service)
+}
+
+// serviceOf returns the derived Service of an import, nil if there is none that may own slices.
+func (c *Controller) serviceOf(name types.NamespacedName) *corev1.Service {
+	service := c.existingService(name)
+	if service == nil || !isDerivedFrom(service, name.Name) || service.DeletionTimestamp != nil {
+		return nil
+	}
+	return service
 }
 
 // existingSlices returns the imported EndpointSlices of an import by name.

@@ -39,10 +39,11 @@ func TestFieldsOfEndpointsAreCopied(t *testing.T) {
 	}
 }
 
-// R76: hints follow the traffic distribution of the import.
+// R76: hints follow the traffic distribution of the import. kube-proxy ignores nodes if an endpoint
+// is hinted for none, so that those of other clusters are hinted for one that does not exist.
 func TestHintsFollowTheImport(t *testing.T) {
 	zone := []discoveryv1.ForZone{{Name: "z1"}}
-	node := []discoveryv1.ForNode{{Name: "node-1"}}
+	node, nowhere := []discoveryv1.ForNode{{Name: "node-1"}}, []discoveryv1.ForNode{{Name: "none.clusterset.mcs-apiserver.io"}}
 	for _, test := range []struct {
 		name         string
 		distribution *string
@@ -56,8 +57,8 @@ func TestHintsFollowTheImport(t *testing.T) {
 		{"same zone", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
 		{"same zone, zone unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), "here", nil, nil},
 		{"same node here", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "here", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone, ForNodes: node}},
-		{"same node elsewhere", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone}},
-		{"same node elsewhere, zone unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", nil, nil},
+		{"same node elsewhere", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", ptr.To("z1"), &discoveryv1.EndpointHints{ForZones: zone, ForNodes: nowhere}},
+		{"same node elsewhere, zone unknown", ptr.To(corev1.ServiceTrafficDistributionPreferSameNode), "east", nil, &discoveryv1.EndpointHints{ForNodes: nowhere}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			endpoints := ready("10.1.0.1")

@@ -29,6 +29,7 @@ import (
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
 	clustersetlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/preference"
 )
 
 // host is a running controller in a synctest bubble.
@@ -59,7 +60,7 @@ func runWith(t *testing.T, writing time.Duration, change func(*Controller), test
 		h := &host{client: kubernetesfake.NewClientset(), served: mcsfake.NewSimpleClientset(), writes: map[string]int{}, times: map[string][]time.Time{}, bytes: map[string]int{}}
 		ctx, stop := context.WithCancel(t.Context())
 		hosted, own := informers.NewSharedInformerFactory(h.client, 0), mcsinformers.NewSharedInformerFactory(h.served, 0)
-		controller, err := New(slowClient{h.client, h, writing}, h.served, clock.RealClock{}, nil, hosted, own)
+		controller, err := New(slowClient{h.client, h, writing}, h.served, clock.RealClock{}, nil, preference.Auto, hosted, own)
 		if err != nil {
 			t.Fatal(err)
 		}

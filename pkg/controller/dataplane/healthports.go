@@ -108,9 +108,11 @@ func hasHealthPort(service *corev1.Service) bool {
 
 // observeHealthPort follows whether a derived Service has a health check node port.
 func (c *Controller) observeHealthPort(name types.NamespacedName) {
-	if service := c.existingService(name); hasHealthPort(service) && isDerivedFrom(service, name.Name) {
+	service := c.existingService(name)
+	switch {
+	case hasHealthPort(service) && isDerivedFrom(service, name.Name):
 		c.healthPorts.found(name)
-	} else {
+	case !isChanging(service): // it may be about to get one
 		c.healthPorts.release(name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/sourceindex"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
@@ -38,6 +39,9 @@ func ofService(name types.NamespacedName) key { return key{NamespacedName: name}
 
 // settled is the key of what was postponed until a member has settled.
 var settled key
+
+// rezoned is the key of the zones of nodes. No import has it.
+var rezoned = key{cluster: "*zones"}
 
 // LogValues returns keys and values for logs.
 func (k key) LogValues() []any {
@@ -199,7 +203,7 @@ func (c *Controller) exports(key key) bool {
 // was before somebody changed its labels. Other slices are ignored.
 func (c *Controller) enqueueOwned(object metav1.Object) {
 	labels := object.GetLabels()
-	if name := labels[multicluster.ServiceNameLabel]; name != "" && labels[discoveryv1.LabelManagedBy] == multicluster.ManagedBy {
+	if name := sourceindex.ImportName(labels); name != "" && labels[discoveryv1.LabelManagedBy] == multicluster.ManagedBy {
 		c.enqueueAll(types.NamespacedName{Namespace: object.GetNamespace(), Name: name})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/sourceindex"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
@@ -42,6 +43,7 @@ func (c *Controller) memberChanged(object metav1.Object) {
 		entry = nil
 	}
 	c.setOutdated(changed.Status.ClusterID, entry)
+	c.updateProperties(changed.Status.ClusterID, entry)
 	c.resume()
 	if entry == nil {
 		c.forgetFormer(changed.Status.ClusterID)
@@ -163,13 +165,19 @@ func (c *Controller) sharedDelay(cluster string) time.Duration {
 // from it for an import that may not be exported any more then stays as it is, until it
 // is enqueued again.
 func (c *Controller) postponeUnread(cluster string) bool {
-	if entry, err := c.members.Get(cluster); err == nil && entry.Status.Synced {
+	if !c.isUnread(cluster) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.postponed[cluster] = true
 	return true
+}
+
+// isUnread is like postponeUnread, but postpones nothing.
+func (c *Controller) isUnread(cluster string) bool {
+	entry, err := c.members.Get(cluster)
+	return err != nil || !entry.Status.Synced
 }
 
 // enqueueCluster enqueues everything that a cluster exports or that is imported from it.
@@ -182,7 +190,7 @@ func (c *Controller) enqueueCluster(cluster string) {
 		}
 		for _, object := range objects {
 			metadata := object.(metav1.Object)
-			names.Insert(types.NamespacedName{Namespace: metadata.GetNamespace(), Name: metadata.GetLabels()[multicluster.ServiceNameLabel]})
+			names.Insert(types.NamespacedName{Namespace: metadata.GetNamespace(), Name: sourceindex.ImportName(metadata.GetLabels())})
 		}
 	}
 	for name := range names {

@@ -48,7 +48,7 @@ func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta
 	}
 	maps.Copy(service.Labels, serviceLabels(serviceImport))
 	spec, wanted := &service.Spec, &serviceImport.Spec
-	spec.Selector = nil
+	spec.Selector, spec.ExternalName = nil, ""
 	// The primary IP family of a Service is immutable, so the Service gets all
 	// families of the cluster; the import shows those of the exports.
 	spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
@@ -61,6 +61,9 @@ func desiredService(existing *corev1.Service, serviceImport *multiclusterxv1beta
 	}
 	spec.InternalTrafficPolicy = ptr.To(ptr.Deref(wanted.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster))
 	setAnnotation(service, multicluster.ImportLifeAnnotation, serviceImport.Annotations[multicluster.ImportLifeAnnotation])
+	if form.complete(existing) {
+		setAnnotation(service, multicluster.PendingTypeAnnotation, "")
+	}
 	form.apply(service)
 	return service
 }
@@ -89,8 +92,14 @@ func affinityConfig(affinity corev1.ServiceAffinity, wanted *corev1.SessionAffin
 	return wanted.DeepCopy()
 }
 
+// wantedType returns the type that an import has, or is about to have.
+func wantedType(serviceImport *multiclusterxv1beta1.ServiceImport) multiclusterxv1beta1.ServiceImportType {
+	return cmp.Or(multiclusterxv1beta1.ServiceImportType(serviceImport.Annotations[multicluster.PendingTypeAnnotation]), serviceImport.Spec.Type)
+}
+
+// headless reports whether the derived Service of an import should be headless.
 func headless(serviceImport *multiclusterxv1beta1.ServiceImport) bool {
-	return serviceImport.Spec.Type == multiclusterxv1beta1.Headless
+	return wantedType(serviceImport) == multiclusterxv1beta1.Headless
 }
 
 func servicePorts(ports []multiclusterxv1beta1.ServicePort) []corev1.ServicePort {
@@ -104,12 +113,6 @@ func servicePorts(ports []multiclusterxv1beta1.ServicePort) []corev1.ServicePort
 	return result
 }
 
-// mustReplace reports whether a Service has to be deleted and created again: a
-// Service with a cluster IP cannot become headless, nor vice versa.
-func mustReplace(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport) bool {
-	return (existing.Spec.ClusterIP == corev1.ClusterIPNone) != headless(serviceImport)
-}
-
 // retained reports whether an import is shown although no cluster is known to export it.
 func retained(serviceImport *multiclusterxv1beta1.ServiceImport) bool {
 	ready := meta.FindStatusCondition(serviceImport.Status.Conditions, multicluster.ServiceImportReady)
@@ -118,7 +121,11 @@ func retained(serviceImport *multiclusterxv1beta1.ServiceImport) bool {
 
 // sameService reports whether the Service does not have to be updated.
 func sameService(existing, desired *corev1.Service) bool {
-	for _, annotation := range []string{multicluster.ImportLifeAnnotation, multicluster.ClusterSetIPProblemAnnotation, multicluster.TrafficDistributionProblemAnnotation} {
+	for _, annotation := range []string{
+		multicluster.ImportLifeAnnotation, multicluster.PendingTypeAnnotation, multicluster.ClusterSetIPProblemAnnotation, multicluster.TrafficDistributionProblemAnnotation,
+		multicluster.ClusterPreferenceAnnotation, multicluster.PreferenceMinReadyAnnotation, multicluster.ClusterPreferenceProblemAnnotation,
+		multicluster.ActiveTierAnnotation, multicluster.ActiveTierReasonAnnotation,
+	} {
 		if existing.Annotations[annotation] != desired.Annotations[annotation] {
 			return false
 		}

@@ -90,11 +90,11 @@ func TestServiceHasThePropertiesOfTheImport(t *testing.T) {
 			if !sameService(existing, again) {
 				t.Errorf("it would be updated: %s", cmp.Diff(existing, again))
 			}
-			if mustReplace(existing, newImport(test.change)) {
-				t.Error("it would be replaced")
+			if mustChangeType(existing, newImport(test.change)) {
+				t.Error("its type would be changed")
 			}
 			// A property that the import loses is removed from the Service.
-			if plain := newImport(); !mustReplace(existing, plain) {
+			if plain := newImport(); !mustChangeType(existing, plain) {
 				back := desiredService(existing, plain, variant{})
 				if diff := cmp.Diff(defaulted(desiredService(nil, plain, variant{})).Spec, back.Spec); diff != "" {
 					t.Errorf("not removed: %s", diff)
@@ -185,24 +185,5 @@ func TestServiceHasTheLifeOfTheImport(t *testing.T) {
 	}
 	if again := desiredService(updated, next, variant{}); !sameService(updated, again) {
 		t.Error("it would be written again")
-	}
-}
-
-// R45: the API does not allow changing a Service to or from headless.
-func TestServiceIsReplacedWhenTheTypeChanges(t *testing.T) {
-	withIP, headless := newImport(), newImport(makeHeadless)
-	for _, test := range []struct {
-		name     string
-		was, now *multiclusterxv1beta1.ServiceImport
-		want     bool
-	}{
-		{"stays", withIP, withIP, false},
-		{"stays headless", headless, headless, false},
-		{"becomes headless", withIP, headless, true},
-		{"gets an IP", headless, withIP, true},
-	} {
-		if got := mustReplace(defaulted(desiredService(nil, test.was, variant{})), test.now); got != test.want {
-			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
-		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/preference"
 )
 
 // maxEndpoints is the maximum number of endpoints per slice. It is the default of
@@ -47,31 +48,51 @@ const (
 type exporter struct {
 	service *clustersetv1alpha1.ExportedService
 	slices  []*clustersetv1alpha1.ExportedEndpointSlice
+	// answering is which clusters answer for the import.
+	answering *answering
 }
 
 // own reports whether the exporter is this cluster.
 func (e exporter) own() bool { return len(e.service.Spec.Path) == 0 }
 
 // desiredSlices returns the EndpointSlices that are imported from one cluster, by
-// name: one per slice of that cluster, or several if that is too large. Endpoints stay
-// in the existing slice that they are in.
+// name: one per slice of that cluster, or several if that is too large, in one or more
+// forms. Endpoints stay in the existing slice that they are in.
 func desiredSlices(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, exporter exporter, existing map[string]*discoveryv1.EndpointSlice) map[string]*discoveryv1.EndpointSlice {
 	desired := map[string]*discoveryv1.EndpointSlice{}
 	byBase, served := chunksByBase(existing), merge.NewServed(exporter.service.Spec.Ports)
+	var imported []importedSource
 	for _, source := range exporter.slices {
-		if !isImported(serviceImport, owner, source) {
-			continue
+		if isImported(serviceImport, owner, source) {
+			imported = append(imported, importedSource{
+				source, baseName(owner.Name, source, byBase),
+				slicePorts(serviceImport.Spec.Ports, served, source.Spec.Ports), importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source),
+			})
 		}
-		ports := slicePorts(serviceImport.Spec.Ports, served, source.Spec.Ports)
-		endpoints := importEndpoints(owner.Spec.TrafficDistribution, exporter.own(), source)
-		base := baseName(owner.Name, source, byBase)
-		for number, chunk := range distribute(endpoints, byBase[base]) {
-			slice := newSlice(serviceImport, owner, source, chunkName(base, number))
-			slice.Endpoints, slice.Ports = chunk, ports
-			desired[slice.Name] = slice
+	}
+	exporter.answering.hintImported(exporter.service.Spec.Cluster, owner.Spec.TrafficDistribution, imported, existing)
+	for _, one := range imported {
+		source, ports := one.source, one.ports
+		for number, chunk := range distribute(one.endpoints, byBase[one.base]) {
+			name := chunkName(one.base, number)
+			for _, form := range formsOf(name, serviceImport, existing) {
+				slice := newSlice(serviceImport, owner, source, form, name+string(form))
+				slice.Endpoints, slice.Ports = chunk, ports
+				exporter.answering.label(slice)
+				desired[slice.Name] = slice
+			}
 		}
 	}
 	return desired
+}
+
+// importedSource is a slice of a cluster with its ports and endpoints as they are imported.
+type importedSource struct {
+	source *clustersetv1alpha1.ExportedEndpointSlice
+	// base is the name of the first slice that is imported of it.
+	base      string
+	ports     []discoveryv1.EndpointPort
+	endpoints []discoveryv1.Endpoint
 }
 
 // isImported reports whether an import has the IP family of a slice. It may not reflect yet
@@ -99,40 +120,53 @@ type sliceVerb int
 
 const (
 	deleteSlice sliceVerb = iota
+	// retireSlice deletes a slice that was replaced, if those that replace it exist.
+	retireSlice
 	updateSlice
 	createSlice
+	// replaceSlice creates a slice that replaces others of another form.
+	replaceSlice
 )
 
 // sliceChange is a write of an EndpointSlice.
 type sliceChange struct {
 	verb  sliceVerb
 	slice *discoveryv1.EndpointSlice
+	// replacedBy are the names of the slices that replace it, if it is retired.
+	replacedBy []string
 }
 
+func (c sliceChange) isDeletion() bool { return c.verb == deleteSlice || c.verb == retireSlice }
+
 // sliceChanges returns the writes that turn the existing EndpointSlices of a cluster
-// into the desired ones: deletions first, and each kind in the order of names, so that
-// a part of them is the same part next time.
+// into the desired ones: in the order of the verbs, and each kind in the order of names, so
+// that a part of them is the same part next time.
 func sliceChanges(cluster string, desired, existing map[string]*discoveryv1.EndpointSlice) []sliceChange {
 	var changes []sliceChange
 	for name, slice := range desired {
 		held, exists := existing[name]
 		switch {
+		case !exists && len(otherForms(name, existing)) > 0:
+			changes = append(changes, sliceChange{verb: replaceSlice, slice: slice})
 		case !exists:
-			changes = append(changes, sliceChange{createSlice, slice})
+			changes = append(changes, sliceChange{verb: createSlice, slice: slice})
 		case isOfAnother(held, cluster): // never replaced; see baseName
 		case held.AddressType != slice.AddressType:
-			changes = append(changes, sliceChange{deleteSlice, held}) // the event of the deletion creates it again
+			changes = append(changes, sliceChange{verb: deleteSlice, slice: held}) // the event of the deletion creates it again
 		default:
 			if updated := updatedSlice(held, slice); !sameSlice(held, updated) {
-				changes = append(changes, sliceChange{updateSlice, updated})
+				changes = append(changes, sliceChange{verb: updateSlice, slice: updated})
 			}
 		}
 	}
 	for name, slice := range existing {
-		// If somebody removed the label and another cluster has the slice, the event of the
-		// deletion creates it again.
-		if !isOfAnother(slice, cluster) && desired[name] == nil {
-			changes = append(changes, sliceChange{deleteSlice, slice})
+		replacedBy := otherForms(name, desired)
+		switch {
+		case desired[name] != nil || isOfAnother(slice, cluster):
+		case len(replacedBy) > 0:
+			changes = append(changes, sliceChange{retireSlice, slice, replacedBy})
+		default: // if somebody removed the label and another cluster has the slice, the event creates it again
+			changes = append(changes, sliceChange{verb: deleteSlice, slice: slice})
 		}
 	}
 	slices.SortFunc(changes, func(a, b sliceChange) int {
@@ -148,23 +182,32 @@ func chunkName(base string, number int) string {
 	return fmt.Sprintf("%s-%d", base, number+1)
 }
 
+// splitName returns the part of the name of a slice that identifies its source, and which of the
+// slices of that it is.
+func splitName(full string) (base string, number int) {
+	name := withoutForm(full)
+	at := strings.LastIndexByte(name, '-')
+	if at < 0 {
+		return name, 0
+	}
+	parsed, err := strconv.Atoi(name[at+1:])
+	if err != nil || parsed <= 1 || parsed > maxChunks || chunkName(name[:at], parsed-1) != name {
+		return name, 0
+	}
+	return name[:at], parsed - 1
+}
+
 // chunksByBase returns the existing slices by the part of their names that identifies their
-// source, nil for a missing one.
+// source, nil for a missing one. Of slices that differ in their form, it returns the last by name.
 func chunksByBase(existing map[string]*discoveryv1.EndpointSlice) map[string][]*discoveryv1.EndpointSlice {
 	byBase := map[string][]*discoveryv1.EndpointSlice{}
-	for name, slice := range existing {
-		base, number := name, 0
-		if at := strings.LastIndexByte(name, '-'); at >= 0 {
-			parsed, err := strconv.Atoi(name[at+1:])
-			if err == nil && parsed > 1 && parsed <= maxChunks && chunkName(name[:at], parsed-1) == name {
-				base, number = name[:at], parsed-1
-			}
-		}
+	for _, full := range slices.Sorted(maps.Keys(existing)) {
+		base, number := splitName(full)
 		chunks := byBase[base]
 		if missing := number + 1 - len(chunks); missing > 0 {
 			chunks = append(chunks, make([]*discoveryv1.EndpointSlice, missing)...)
 		}
-		chunks[number] = slice
+		chunks[number] = existing[full]
 		byBase[base] = chunks
 	}
 	return byBase
@@ -192,28 +235,20 @@ func isOfAnother(slice *discoveryv1.EndpointSlice, cluster string) bool {
 	return source != "" && source != cluster
 }
 
-func newSlice(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, source *clustersetv1alpha1.ExportedEndpointSlice, name string) *discoveryv1.EndpointSlice {
+func newSlice(serviceImport *multiclusterxv1beta1.ServiceImport, owner *corev1.Service, source *clustersetv1alpha1.ExportedEndpointSlice, form form, name string) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: serviceImport.Namespace, Name: name,
-			Labels: map[string]string{
-				multicluster.ServiceNameLabel:   serviceImport.Name,
-				multicluster.SourceClusterLabel: source.Spec.Cluster,
-				discoveryv1.LabelServiceName:    owner.Name,
-				discoveryv1.LabelManagedBy:      multicluster.ManagedBy,
-			},
+			Namespace: serviceImport.Namespace, Name: name, Labels: form.labels(serviceImport, owner),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("Service"))},
 		},
 		AddressType: source.Spec.AddressType,
 	}
 	// Blocking the deletion of the owner would need a permission on its finalizers.
 	slice.OwnerReferences[0].BlockOwnerDeletion = nil
-	if len(source.Spec.Path) > 0 { // of another cluster
+	slice.Labels[multicluster.SourceClusterLabel] = source.Spec.Cluster
+	if len(source.Spec.Path) > 0 && form != ofDerivedService { // of another cluster, once
 		origin := importedslice.Source{Name: source.Name, UID: source.UID, CreationTimestamp: source.CreationTimestamp, Ports: source.Spec.Ports}
 		slice.Annotations = map[string]string{multicluster.SourceSliceAnnotation: origin.Annotation()}
-	}
-	if headless(serviceImport) {
-		slice.Labels[corev1.IsHeadlessService] = "" // kube-proxy ignores the slice
 	}
 	return slice
 }
@@ -269,9 +304,8 @@ func hints(distribution *string, endpoint discoveryv1.Endpoint) *discoveryv1.End
 	var result discoveryv1.EndpointHints
 	switch ptr.Deref(distribution, "") {
 	case corev1.ServiceTrafficDistributionPreferSameNode:
-		if endpoint.NodeName != nil {
-			result.ForNodes = []discoveryv1.ForNode{{Name: *endpoint.NodeName}}
-		}
+		// kube-proxy ignores nodes if a ready endpoint has none.
+		result.ForNodes = []discoveryv1.ForNode{{Name: ptr.Deref(endpoint.NodeName, preference.Nowhere)}}
 		fallthrough
 	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone:
 		if endpoint.Zone != nil {
@@ -329,10 +363,12 @@ func distribute(endpoints []discoveryv1.Endpoint, existing []*discoveryv1.Endpoi
 }
 
 // updatedSlice returns an existing slice with the desired state. Labels and
-// annotations that others own are preserved.
+// annotations that others own are preserved, except for those that say whose slice it is.
 func updatedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := existing.DeepCopy()
-	delete(slice.Labels, corev1.IsHeadlessService) // the type of the import may have changed
+	for _, label := range whoseLabels {
+		delete(slice.Labels, label) // the type of the import may change
+	}
 	maps.Copy(slice.Labels, desired.Labels)
 	if len(desired.Annotations) > 0 && slice.Annotations == nil {
 		slice.Annotations = map[string]string{}

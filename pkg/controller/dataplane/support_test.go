@@ -111,7 +111,7 @@ func exportedBy(cluster string, endpoints []discoveryv1.Endpoint, changes ...fun
 	for _, change := range changes {
 		change(service, slice)
 	}
-	return exporter{service, []*clustersetv1alpha1.ExportedEndpointSlice{slice}}
+	return exporter{service: service, slices: []*clustersetv1alpha1.ExportedEndpointSlice{slice}}
 }
 
 // slicesOf returns the desired slices of an import that has none yet.

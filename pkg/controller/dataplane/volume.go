@@ -20,24 +20,62 @@ const (
 // affordable returns the changes of a key that may be written now: all of them, or only
 // deletions, because what is withdrawn must not be used any longer, and takes no space. For
 // the others, the key is enqueued again when it is its turn, with its state at that time.
+// Slices that replace others of another form have a limit of their own: it is the namespace
+// that asks for them, and what the member changes must not wait for them.
 func (c *Controller) affordable(key key, changes []sliceChange) []sliceChange {
-	deletions, bytes := 0, 0
-	for _, change := range changes { // deletions are the first
-		if change.verb == deleteSlice {
+	deletions, others, bytes, replacing := 0, 0, 0, 0
+	for _, change := range changes { // deletions are the first, replacements the last
+		switch {
+		case change.isDeletion():
 			deletions++
-		} else {
+		case change.verb == replaceSlice:
+			replacing += change.slice.Size()
+			continue
+		default:
 			bytes += change.slice.Size()
 		}
+		others++
 	}
-	if bytes == 0 {
-		c.volume.End(key) // what waited for its turn is gone
-		return changes
-	}
-	if wait := c.volume.Wait(key, []string{c.cause(key)}, bytes); wait > 0 {
-		c.queue.AddAfter(key, wait)
+	member := c.cause(key)
+	switch {
+	case !c.isTurn(key, key, member, bytes):
 		return changes[:deletions]
+	case !c.isTurn(key, ofForm(key), member+formSuffix, replacing):
+		return changes[:others]
 	}
 	return changes
+}
+
+// formSuffix makes another account of a member. It cannot be a part of a cluster ID.
+const formSuffix = "/form"
+
+// ofForm returns the key of the turn in which slices are replaced by those of another form.
+func ofForm(of key) key { return key{of.NamespacedName, of.cluster + formSuffix} }
+
+// isTurn reports whether a number of bytes may be written now. Otherwise the key is enqueued
+// again when they may.
+func (c *Controller) isTurn(key, turn key, account string, bytes int) bool {
+	if bytes == 0 {
+		c.volume.End(turn) // what waited for its turn is gone
+		return true
+	}
+	wait := c.volume.Wait(turn, []string{account}, bytes)
+	if wait > 0 {
+		c.queue.AddAfter(key, wait)
+	}
+	return wait == 0
+}
+
+// endTurns ends the turns in which changes are written.
+func (c *Controller) endTurns(key key, changes []sliceChange) {
+	switch changes[len(changes)-1].verb {
+	case deleteSlice, retireSlice: // do not wait for a turn
+	case replaceSlice:
+		c.volume.End(ofForm(key))
+		c.volume.End(key)
+	case updateSlice, createSlice:
+		c.volume.End(key)
+	}
 }
 
 const (

@@ -237,3 +237,32 @@ func TestRelayedClustersShareTheLimitOfTheirHub(t *testing.T) {
 		}
 	})
 }
+
+// R444: slices that are replaced because a namespace asks for another form are not written because
+// of a member: its changes do not wait for them, neither of other services nor of the same.
+func TestChangesDoNotWaitForAnotherForm(t *testing.T) {
+	const size = 8 << 10
+	runWith(t, 0, limitedTo(size/8, 9*size/2), func(t *testing.T, h *host) {
+		h.export(t, exportedBy("east", sized("10.1.0.1", size)))
+		synctest.Wait()
+		time.Sleep(time.Minute) // all may be written at once again
+		for _, form := range []changeImport{separately, together, separately} {
+			h.serve(t, "serviceimports", newImport(form))
+			synctest.Wait()
+		}
+		if got := h.imported(t, "east"); got != "10.1.0.1" {
+			t.Fatalf("imported endpoints are %s; the last change of the form has to wait for this test", got)
+		}
+		h.export(t, named("other", exportedBy("east", sized("10.1.1.1", size))))
+		h.serve(t, "exportedendpointslices", exportedBy("east", sized("10.1.0.2", size)).slices[0])
+		synctest.Wait()
+		if got := h.imported(t, "east"); got != "10.1.0.2,10.1.1.1" && got != "10.1.1.1,10.1.0.2" {
+			t.Errorf("imported endpoints are %s, want both changes", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := h.imported(t, "east"); strings.Count(got, "10.1.0.2") != 2 || strings.Count(got, ",") != 2 {
+			t.Errorf("imported endpoints are %s in the end, want separate ones of the first service", got)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,9 +21,8 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// applyService creates or updates the derived Service of an import. An existing
-// Service that has to be replaced is deleted first; its deletion is an event. If the
-// host refuses the Service, it falls back to a form that the host accepts.
+// applyService creates or updates the derived Service of an import. If the host refuses
+// the Service, it falls back to a form that the host accepts.
 func (c *Controller) applyService(ctx context.Context, name types.NamespacedName, serviceImport *multiclusterxv1beta1.ServiceImport) error {
 	existing := c.existingService(name)
 	if existing != nil && !isDerived(existing) {
@@ -35,14 +35,19 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	if existing != nil && existing.DeletionTimestamp != nil {
 		return nil
 	}
-	if existing != nil && c.postponeAnyOutdated(name) {
+	if existing != nil && !isChanging(existing) && c.postponeAnyOutdated(name) {
 		return nil // it may have been changed because of an export that is newer
 	}
 	if len(wantedIPs(serviceImport)) > 0 && !hasHealthPort(existing) && len(c.exporters(name)) == 0 {
 		return nil // it is not known who gets a health check node port; the event of the export follows
 	}
+	if c.awaitLabels(name, existing != nil && mustChangeType(existing, serviceImport) && !headless(serviceImport)) {
+		return nil
+	}
 	form := c.variantFor(name, serviceImport, existing)
 	form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
+	form.notes = c.preferenceNotes(serviceImport, existing)
+	c.tiers.setIneffective(name, form.notes.ineffective)
 	if form.policy != corev1.ServiceExternalTrafficPolicyLocal {
 		c.healthPorts.release(name)
 	}
@@ -52,14 +57,19 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 	}
 	c.contributions.written(name)
 	c.volume.End(ofService(name)) // it was its turn, or it has nothing to write
-	if existing != nil && mustReplace(existing, serviceImport) {
-		return c.deleteService(ctx, existing)
+	if existing != nil && mustChangeType(existing, serviceImport) {
+		var err error
+		if existing, err = c.beginTypeChange(ctx, existing, serviceImport); err != nil || existing == nil {
+			return err
+		}
 	}
 	for {
 		form.distribution = distributionFor(serviceImport.Spec.TrafficDistribution, c.refusals.distribution)
+		form.notes = c.preferenceNotes(serviceImport, existing)
 		desired := desiredService(existing, serviceImport, form)
 		service, err := c.writeService(ctx, name, existing, desired)
 		if err == nil {
+			c.rememberAddresses(name, service) // it may be gone from the cache before its events are handled
 			if form.distribution.problem != "" {
 				c.queue.AddAfter(ofService(name), retryRefused)
 			}
@@ -85,7 +95,7 @@ func (c *Controller) applyService(ctx context.Context, name types.NamespacedName
 
 // upToDate reports whether there is a derived Service that has the desired form.
 func upToDate(existing *corev1.Service, serviceImport *multiclusterxv1beta1.ServiceImport, form variant) bool {
-	return existing != nil && !mustReplace(existing, serviceImport) && sameService(existing, desiredService(existing, serviceImport, form)) &&
+	return existing != nil && !mustChangeType(existing, serviceImport) && sameService(existing, desiredService(existing, serviceImport, form)) &&
 		apiequality.Semantic.DeepEqual(existing.Status.LoadBalancer, form.ingress())
 }
 
@@ -101,11 +111,37 @@ func (c *Controller) writeService(ctx context.Context, key types.NamespacedName,
 		c.manyPorts.Lock() // several at once would take all processors of the host
 		defer c.manyPorts.Unlock()
 	}
-	updated, err := c.client.CoreV1().Services(key.Namespace).Update(ctx, desired, metav1.UpdateOptions{})
+	if former := c.withFormerIPs(key, desired); former != nil && isChanging(existing) && c.checkReleased(ctx, former.Spec.ClusterIPs) == nil {
+		updated, err := c.updateService(ctx, former)
+		if !refusesAddresses(err) {
+			return updated, err
+		}
+	}
+	return c.updateService(ctx, desired)
+}
+
+func (c *Controller) updateService(ctx context.Context, service *corev1.Service) (*corev1.Service, error) {
+	updated, err := c.client.CoreV1().Services(service.Namespace).Update(ctx, service, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("update derived Service: %w", err)
 	}
 	return updated, nil
+}
+
+// refusesAddresses reports whether an error may mean that cluster IPs are not available.
+func refusesAddresses(err error) bool { return apierrors.IsInvalid(err) && !refusesDistribution(err) }
+
+// withFormerIPs returns a derived Service with its former cluster IPs, or nil if it had none.
+func (c *Controller) withFormerIPs(key types.NamespacedName, desired *corev1.Service) *corev1.Service {
+	c.mu.Lock()
+	had := c.addresses[key]
+	c.mu.Unlock()
+	if len(had.ips) == 0 || desired.Spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	same := desired.DeepCopy()
+	same.Spec.ClusterIP, same.Spec.ClusterIPs, same.Spec.IPFamilies = had.ips[0], had.ips, had.families
+	return same
 }
 
 // reclaimTime is how long a recreated Service tries to get its former cluster IPs
@@ -116,19 +152,13 @@ const reclaimTime = 10 * time.Second
 // other Service has them now.
 func (c *Controller) createService(ctx context.Context, key types.NamespacedName, desired *corev1.Service) (*corev1.Service, error) {
 	client := c.client.CoreV1().Services(key.Namespace)
-	c.mu.Lock()
-	had := c.addresses[key]
-	c.mu.Unlock()
-	if len(had.ips) > 0 && desired.Spec.ClusterIP != corev1.ClusterIPNone {
-		same := desired.DeepCopy()
-		same.Spec.ClusterIP, same.Spec.ClusterIPs, same.Spec.IPFamilies = had.ips[0], had.ips, had.families
+	if same := c.withFormerIPs(key, desired); same != nil {
 		var created *corev1.Service
-		err := c.checkReleased(ctx, had.ips)
+		err := c.checkReleased(ctx, same.Spec.ClusterIPs)
 		if err == nil {
 			created, err = client.Create(ctx, same, metav1.CreateOptions{})
 		}
-		addressesRefused := errors.Is(err, errNotReleased) || apierrors.IsInvalid(err) && !refusesDistribution(err)
-		if !addressesRefused || !c.giveUp(key) {
+		if !errors.Is(err, errNotReleased) && !refusesAddresses(err) || !c.giveUp(key) {
 			return created, creationError(err)
 		}
 	}
@@ -202,6 +232,14 @@ func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *mu
 		desired = desiredSlices(serviceImport, service, *exporter, existing)
 	}
 	changes := sliceChanges(key.cluster, desired, existing)
+	if isChanging(service) { // it does not show which IP families this cluster supports
+		changes = slices.DeleteFunc(changes, func(change sliceChange) bool { return change.verb == createSlice || change.verb == replaceSlice })
+	}
+	return c.writeSlices(ctx, key, changes)
+}
+
+// writeSlices writes as much as is affordable.
+func (c *Controller) writeSlices(ctx context.Context, key key, changes []sliceChange) error {
 	all := len(changes)
 	changes = c.affordable(key, changes[:min(all, maxWrites)])
 	if len(changes) == 0 || !c.mayWrite(key) {
@@ -210,9 +248,7 @@ func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *mu
 	if len(changes) == maxWrites && all > maxWrites {
 		c.queue.AddAfter(key, turnPause)
 	}
-	if changes[len(changes)-1].verb != deleteSlice {
-		c.volume.End(key) // it was its turn
-	}
+	c.endTurns(key, changes)
 	errs := make([]error, 0, len(changes))
 	for _, change := range changes {
 		errs = append(errs, c.writeSlice(ctx, change))
@@ -224,14 +260,31 @@ func (c *Controller) writeSlice(ctx context.Context, change sliceChange) error {
 	client := c.client.DiscoveryV1().EndpointSlices(change.slice.Namespace)
 	var err error
 	switch change.verb {
-	case createSlice:
+	case createSlice, replaceSlice:
 		_, err = client.Create(ctx, change.slice, metav1.CreateOptions{})
 	case updateSlice:
 		_, err = client.Update(ctx, change.slice, metav1.UpdateOptions{})
 	case deleteSlice:
 		err = c.deleteSlice(ctx, change.slice)
+	case retireSlice:
+		err = c.retireSlice(ctx, change)
 	}
 	return err
+}
+
+// retireSlice deletes a slice if those that replace it exist. The cache may have some of them
+// that were deleted meanwhile; the event of their deletion creates them again.
+func (c *Controller) retireSlice(ctx context.Context, change sliceChange) error {
+	for _, name := range change.replacedBy {
+		_, err := c.client.DiscoveryV1().EndpointSlices(change.slice.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("confirm that imported EndpointSlice %q exists, which replaces %q: %w", name, change.slice.Name, err)
+		}
+	}
+	return c.deleteSlice(ctx, change.slice)
 }
 
 // joinErrors joins errors. If all of them show that the cache lags behind, it
