@@ -11,12 +11,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -27,12 +27,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/internal/daemon"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/crdmirror"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/registration"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/replica"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/storagenamespace"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/patience"
 )
 
 const long = `mcs-controller runs beside mcs-apiserver. It creates and renews the serving
@@ -41,21 +43,26 @@ namespace in which mcs-apiserver stores its objects. It materializes
 every ServiceImport as a derived Service and EndpointSlices for kube-proxy and DNS, and
 reports the state of ServiceExports in conditions and Events. It sets a default
 cluster ID, renews the peer credentials of the members, and shows the members as
-ClusterProfiles.`
+ClusterProfiles. During a migration from CRDs, it copies their objects.`
 
 // NewCommand returns the command with its flags.
 func NewCommand() *cobra.Command {
 	opts := NewOptions()
-	return daemon.NewCommand("mcs-controller", long, opts.Flags(), opts.Logs, func(ctx context.Context) error {
+	cmd := daemon.NewCommand("mcs-controller", long, opts.Flags(), opts.Logs, func(ctx context.Context) error {
 		if err := opts.Validate(); err != nil {
 			return err
 		}
 		return Run(ctx, opts)
 	})
+	// Without these, cobra adds a command for shells.
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newProbeCommand(), newTrialCommand())
+	return cmd
 }
 
 // Run runs the controllers until the context is canceled.
 func Run(ctx context.Context, opts *Options) error {
+	registerMetrics()
 	config, err := opts.hostConfig()
 	if err != nil {
 		return err
@@ -91,7 +98,15 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 	serverName, trust, watches := registration.Name+"."+opts.Namespace+".svc", newAuthority(), newOpenWatches()
 	own := ownConfig(config, opts.APIServer, serverName, trust)
 	own.Wrap(watches.wrap)
-	materializer, err := newMaterializer(opts, clients.Kubernetes, own, recorder)
+	informed, err := patience.NewForConfig(config, func(error) {}, kubernetes.NewForConfigAndClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client of informers for the cluster: %w", err)
+	}
+	materializer, err := newMaterializer(opts, clients.Kubernetes, informed, own, recorder)
+	if err != nil {
+		return nil, err
+	}
+	mirrored, err := mirrorClients(config, ownConfig(config, opts.APIServer, serverName, trust), clients, opts.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -106,13 +121,14 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 	if err != nil {
 		return nil, err
 	}
-	registered := registration.Options{TakeOverClusterProperties: opts.TakeOverProps}
+	registered := registration.Options{TakeOverClusterProperties: opts.TakeOverProps, KeepAuthorities: opts.ServingCAFile != ""}
 	if opts.PublishCRDs {
 		if registered.CRDs, err = crd.Definitions(); err != nil {
 			return nil, err
 		}
 	}
 	registrations := registration.New(clients, opts.Namespace, registered, recorder)
+	materializer.mirror = func() controller { return crdmirror.New(mirrored, opts.Namespace, registrations.Migration()) }
 	tasks := []task{
 		health.Run,
 		registrations.Run,
@@ -130,20 +146,41 @@ func newTasks(opts *Options, config *rest.Config, clients registration.Clients, 
 	if pod := podName(); pod != "" {
 		tasks = append(tasks, replica.New(clients.Kubernetes, opts.Namespace, pod, recorder, health.Healthy).Run)
 	}
-	trusted := func(ca []byte) {
-		registrations.SetAuthority(ca)
-		trust.set(ca)
-	}
 	if opts.ServingCAFile == "" {
-		certificates := servingcert.New(clients.Kubernetes, opts.Namespace, registration.Name, opts.ServingCertDir, clock.RealClock{}, trusted)
+		certificates := servingcert.New(clients.Kubernetes, opts.Namespace, registration.Name, opts.ServingCertDir, clock.RealClock{}, func(ca []byte) {
+			registrations.SetAuthority(ca)
+			trust.set(ca)
+		})
 		return append(tasks, certificates.Run), nil
 	}
-	ca, err := os.ReadFile(opts.ServingCAFile)
+	follow, err := followCAFile(opts.ServingCAFile, func(ca []byte) {
+		registrations.SetAuthority(ca)
+		trust.add(ca)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(tasks, follow), nil
+}
+
+// onChange is called by what watches a file.
+type onChange func()
+
+func (f onChange) Enqueue() { f() }
+
+// followCAFile calls a function with the CA bundle in a file, and whenever it changes while the
+// returned task runs.
+func followCAFile(name string, use func(ca []byte)) (task, error) {
+	content, err := dynamiccertificates.NewDynamicCAContentFromFile("serving-ca", name)
 	if err != nil {
 		return nil, fmt.Errorf("read --serving-ca-file: %w", err)
 	}
-	trusted(ca)
-	return tasks, nil
+	use(content.CurrentCABundleContent())
+	content.AddListener(onChange(func() { use(content.CurrentCABundleContent()) }))
+	return func(ctx context.Context) error {
+		content.Run(ctx, 1)
+		return nil
+	}, nil
 }
 
 func newClients(config *rest.Config) (registration.Clients, error) {

@@ -34,7 +34,7 @@ type candidates struct {
 
 func newCandidates(opts *Options, client kubernetes.Interface, config *rest.Config, health *leadership.Health) (candidates, error) {
 	found := candidates{
-		materialization: &leadership.Candidate{Timing: opts.timing(), Health: health},
+		materialization: &leadership.Candidate{Timing: opts.timing(), Health: health, Leading: measureLeading},
 		registration:    &leadership.Candidate{Timing: registrationTiming},
 	}
 	if !opts.LeaderElection.LeaderElect {

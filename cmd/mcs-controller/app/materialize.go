@@ -9,6 +9,7 @@ import (
 	"net"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -30,6 +31,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/memberstate"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	mcsinformers "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/informers/externalversions"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/patience"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/preference"
 )
 
 // materializer runs the controllers that turn what mcs-apiserver computes into objects of
@@ -46,6 +49,8 @@ type materializer struct {
 	// own are caches of the mcs-apiserver in the same Pod, and ownInstalled those of the namespace
 	// of the installation in it.
 	own, ownInstalled mcsinformers.SharedInformerFactory
+	// mirror returns the controller that copies the objects of CRDs.
+	mirror func() controller
 	// outlook is what that mcs-apiserver knows of members.
 	outlook *leadership.Outlook
 }
@@ -62,26 +67,30 @@ type informerFactory interface {
 	Shutdown()
 }
 
-// newMaterializer returns a materializer. config is the client configuration for the
-// mcs-apiserver in the same Pod.
-func newMaterializer(opts *Options, client kubernetes.Interface, config *rest.Config, recorder events.EventRecorder) (*materializer, error) {
+// newMaterializer returns a materializer. informed is the client of informers, and config the
+// client configuration for the mcs-apiserver in the same Pod.
+func newMaterializer(opts *Options, client, informed kubernetes.Interface, config *rest.Config, recorder events.EventRecorder) (*materializer, error) {
 	computed, err := versioned.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("create client for mcs-apiserver: %w", err)
 	}
+	followed, err := patience.NewForConfig(config, func(error) {}, versioned.NewForConfigAndClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client of informers for mcs-apiserver: %w", err)
+	}
 	inNamespace := informers.WithNamespace(opts.Namespace)
 	onlyMembers := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = clusterset.MemberSecretSelector() })
 	onlyRenewed := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = clusterset.RenewedSecretSelector() })
-	trimmed := informers.WithTransform(withoutManagedFields)
-	own := mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithTransform(withoutManagedFields))
+	trimmed := informers.WithTransform(withoutStatusOfNodes)
+	own := mcsinformers.NewSharedInformerFactoryWithOptions(followed, 0, mcsinformers.WithTransform(withoutManagedFields))
 	return &materializer{
 		opts: opts, client: client, computed: computed, recorder: recorder,
-		host:      informers.NewSharedInformerFactoryWithOptions(client, 0, trimmed),
-		installed: informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, trimmed),
-		members:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyMembers, trimmed),
-		renewed:   informers.NewSharedInformerFactoryWithOptions(client, 0, inNamespace, onlyRenewed, trimmed),
+		host:      informers.NewSharedInformerFactoryWithOptions(informed, 0, trimmed),
+		installed: informers.NewSharedInformerFactoryWithOptions(informed, 0, inNamespace, trimmed),
+		members:   informers.NewSharedInformerFactoryWithOptions(informed, 0, inNamespace, onlyMembers, trimmed),
+		renewed:   informers.NewSharedInformerFactoryWithOptions(informed, 0, inNamespace, onlyRenewed, trimmed),
 		own:       own,
-		ownInstalled: mcsinformers.NewSharedInformerFactoryWithOptions(computed, 0, mcsinformers.WithNamespace(opts.Namespace),
+		ownInstalled: mcsinformers.NewSharedInformerFactoryWithOptions(followed, 0, mcsinformers.WithNamespace(opts.Namespace),
 			mcsinformers.WithTransform(withoutManagedFields)),
 		outlook: leadership.NewOutlook(own.ClusterSet().V1alpha1().Members().Lister()),
 	}, nil
@@ -150,7 +159,7 @@ func (m *materializer) controllers() ([]controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	materialized, err := dataplane.New(m.client, m.computed, clock.RealClock{}, prober, m.host, m.own)
+	materialized, err := dataplane.New(m.client, m.computed, clock.RealClock{}, prober, preference.Method(m.opts.PreferenceBy), m.host, m.own)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +175,7 @@ func (m *materializer) controllers() ([]controller, error) {
 		clusterid.New(m.client, m.computed, m.opts.ClusterID, m.own),
 		credential.New(m.client, m.opts.Namespace, clock.RealClock{}, m.recorder, m.members.Core().V1().Secrets(), m.renewed.Core().V1().Secrets()),
 		inventory.New(m.client.CoreV1(), m.computed, clock.RealClock{}, m.opts.Namespace, m.own, m.ownInstalled),
+		m.mirror(),
 		memberrefusals.New(clock.RealClock{}, m.recorder, m.own, m.members.Core().V1().Secrets()),
 		memberstate.New(m.client.CoordinationV1(), clock.RealClock{}, m.recorder, m.opts.Namespace, m.installed, m.own, m.members.Core().V1().Secrets()),
 	}, nil
@@ -182,4 +192,13 @@ func withoutManagedFields(object any) (any, error) {
 		object.SetManagedFields(nil)
 	}
 	return object, nil
+}
+
+// withoutStatusOfNodes removes managed fields and, of nodes, everything but what says where they
+// are: most of a node are its images and conditions.
+func withoutStatusOfNodes(object any) (any, error) {
+	if node, ok := object.(*corev1.Node); ok {
+		node.Status, node.Annotations = corev1.NodeStatus{}, nil
+	}
+	return withoutManagedFields(object)
 }

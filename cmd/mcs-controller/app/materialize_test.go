@@ -14,14 +14,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/crdmirror"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/registration"
 )
 
 // emptyServer is an API server without objects. It refuses some resources, and all writes.
@@ -100,10 +108,20 @@ func TestReplicaLeadsWithoutStoredObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := newMaterializer(NewOptions(), client, own, events.NewFakeRecorder(10))
+			m, err := newMaterializer(NewOptions(), client, client, own, events.NewFakeRecorder(10))
 			if err != nil {
 				t.Fatal(err)
 			}
+			dynamicClient, err := dynamic.NewForConfig(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mirrored, err := mirrorClients(host, own, registration.Clients{Kubernetes: client, Dynamic: dynamicClient}, "mcs-system")
+			if err != nil {
+				t.Fatal(err)
+			}
+			marks := coreinformers.NewConfigMapInformer(client, "mcs-system", 0, cache.Indexers{})
+			m.mirror = func() controller { return crdmirror.New(mirrored, "mcs-system", marks) }
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			defer running.Wait()
@@ -111,7 +129,8 @@ func TestReplicaLeadsWithoutStoredObjects(t *testing.T) {
 			health := leadership.NewHealth(func(context.Context) error { return nil })
 			running.Go(func() { _ = health.Run(ctx) })
 			running.Go(func() {
-				if err := m.run(ctx, &leadership.Candidate{Health: health}); err != nil {
+				// A controller that starts while the test ends cannot use informers any more.
+				if err := m.run(ctx, &leadership.Candidate{Health: health}); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 			})
@@ -126,5 +145,25 @@ func TestReplicaLeadsWithoutStoredObjects(t *testing.T) {
 				t.Errorf("watches %v, which are neither computed nor stored", sets.List(unknown))
 			}
 		})
+	}
+}
+
+// Nodes are held with what says in which zone they are, and whether that matters.
+func TestNodesAreHeldWithoutStatus(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "a"}, Annotations: map[string]string{"large": "x"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+		},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: "virtual-kubelet.io/provider"}}},
+		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{SizeBytes: 1}}},
+	}
+	held, err := withoutStatusOfNodes(node)
+	want := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "a"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "virtual-kubelet.io/provider"}}},
+	}
+	if diff := cmp.Diff(want, held); diff != "" || err != nil {
+		t.Errorf("%v: %s", err, diff)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
@@ -37,6 +38,9 @@ func serveMetrics(ctx context.Context, opts *Options, client kubernetes.Interfac
 	certificate, err := metricsCertificate(opts.ServingCertDir)
 	if err != nil {
 		return fmt.Errorf("load serving certificate for metrics: %w", err)
+	}
+	if opts.ServingCertDir != "" {
+		legacyregistry.CustomMustRegister(&certificateCollector{certificate: certificate})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", legacyregistry.Handler())
@@ -92,4 +96,30 @@ func guarded(handler http.Handler, client kubernetes.Interface) (http.Handler, e
 	handler = genericfilters.WithAuthorization(handler, authorizer, scheme.Codecs)
 	handler = genericfilters.WithAuthentication(handler, authenticator, genericfilters.Unauthorized(scheme.Codecs), nil, nil)
 	return genericfilters.WithRequestInfo(handler, &request.RequestInfoFactory{}), nil
+}
+
+var certificateExpiryDesc = metrics.NewDesc("mcs_controller_serving_certificate_expiry_timestamp_seconds",
+	"When the serving certificate of this Pod expires. None if mcs-controller does not issue it.",
+	nil, nil, metrics.ALPHA, "")
+
+// certificateCollector reads when the certificate of mcs-apiserver expires, as it is when the
+// metric is read.
+type certificateCollector struct {
+	metrics.BaseStableCollector
+	certificate dynamiccertificates.CertKeyContentProvider
+}
+
+// DescribeWithStability implements metrics.StableCollector.
+func (*certificateCollector) DescribeWithStability(ch chan<- *metrics.Desc) {
+	ch <- certificateExpiryDesc
+}
+
+// CollectWithStability implements metrics.StableCollector.
+func (c *certificateCollector) CollectWithStability(ch chan<- metrics.Metric) {
+	content, _ := c.certificate.CurrentCertKeyContent()
+	certificates, err := cert.ParseCertsPEM(content)
+	if err != nil {
+		return // there is none yet
+	}
+	ch <- metrics.NewLazyConstMetric(certificateExpiryDesc, metrics.GaugeValue, float64(certificates[0].NotAfter.Unix()))
 }

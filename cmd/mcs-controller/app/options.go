@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,7 @@ import (
 
 	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/leadership"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/preference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/configmap"
 )
 
@@ -36,10 +39,12 @@ type Options struct {
 	ClusterID        string
 	PublishCRDs      bool
 	TakeOverProps    bool
-	HealthAddress    string
-	MetricsAddress   string
-	LeaderElection   componentbaseconfig.LeaderElectionConfiguration
-	Logs             *logs.Options
+	// PreferenceBy is how kube-proxy is told which clusters answer.
+	PreferenceBy   string
+	HealthAddress  string
+	MetricsAddress string
+	LeaderElection componentbaseconfig.LeaderElectionConfiguration
+	Logs           *logs.Options
 }
 
 // NewOptions returns the options with their defaults.
@@ -52,6 +57,7 @@ func NewOptions() *Options {
 		Namespace:        namespace,
 		StorageNamespace: "mcs-storage",
 		APIServer:        "https://127.0.0.1:6443",
+		PreferenceBy:     string(preference.Auto),
 		HealthAddress:    ":8081",
 		MetricsAddress:   ":8443",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
@@ -83,7 +89,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 			"The file serving.pem contains certificate and key for mcs-apiserver, the file ca.crt the CA bundle for its clients.")
 	flags.StringVar(&o.ServingCAFile, "serving-ca-file", o.ServingCAFile,
 		"Path to the CA bundle that verifies mcs-apiserver, if its serving certificate is not created by mcs-controller. "+
-			"Mutually exclusive with --serving-cert-dir.")
+			"Changes of the file are noticed, and CAs that were registered are trusted until they expire. Mutually exclusive with --serving-cert-dir.")
 	flags.StringVar(&o.APIServer, "apiserver", o.APIServer,
 		"URL of the mcs-apiserver in the same Pod. Requests to it bypass the kube-apiserver.")
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
@@ -95,6 +101,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.BoolVar(&o.TakeOverProps, "take-over-cluster-properties", o.TakeOverProps,
 		"Serve ClusterProperties of about.k8s.io/v1beta1 although a CustomResourceDefinition does, whose objects are hidden then. "+
 			"If false, they are left to the CustomResourceDefinition whenever there is one.")
+	flags.StringVar(&o.PreferenceBy, "preference-by", o.PreferenceBy,
+		"How kube-proxy is told which clusters are preferred. \"hints\" uses topology hints, which need zones on all nodes, and fall back without delay if all "+
+			"endpoints of the preferred clusters fail. \"detach\" uses the label of headless Services on EndpointSlices, for proxies that do not honor hints. "+
+			"\"auto\" is hints if all nodes have zones, and detach otherwise.")
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "Address on which /livez and /readyz are served without TLS.")
 	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress,
 		"Address on which /metrics is served with TLS, to users that the cluster authorizes to get it. "+
@@ -116,6 +126,9 @@ func (o *Options) Validate() error {
 		if invalid := clustersetvalidation.ValidateClusterID(o.ClusterID, field.NewPath("--cluster-id")); len(invalid) > 0 {
 			errs = append(errs, invalid.ToAggregate())
 		}
+	}
+	if !slices.Contains(preference.Methods, preference.Method(o.PreferenceBy)) {
+		errs = append(errs, fmt.Errorf("--preference-by %q: must be one of %s", o.PreferenceBy, strings.Trim(fmt.Sprint(preference.Methods), "[]")))
 	}
 	for _, problem := range validation.IsDNS1123Label(o.Namespace) {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problem))
@@ -152,5 +165,6 @@ func (o *Options) hostConfig() (*rest.Config, error) {
 	}
 	config.QPS = -1
 	config.UserAgent = "mcs-controller"
+	config.Wrap(countWrites)
 	return config, nil
 }

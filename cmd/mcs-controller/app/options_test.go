@@ -25,6 +25,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		{"storage in a namespace of the cluster", func(o *Options) { o.StorageNamespace = "kube-system" }, "used for nothing else"},
 		{"no storage namespace", func(o *Options) { o.StorageNamespace = "" }, ""},
 		{"storage in the namespace of the installation", func(o *Options) { o.StorageNamespace = o.Namespace }, "uninstalled"},
+		{"preference", func(o *Options) { o.PreferenceBy = "labels" }, "must be one of auto hints detach"},
 		{"timing", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 2 * time.Second }, "--leader-elect-lease-duration"},
 		{"timing without election", func(o *Options) {
 			o.LeaderElection.LeaseDuration.Duration = 2 * time.Second

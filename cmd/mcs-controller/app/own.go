@@ -18,6 +18,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/controller/servingcert"
 )
 
 // authority is the CA bundle that verifies mcs-apiserver. It may change while the process
@@ -41,6 +43,15 @@ func (a *authority) set(pem []byte) {
 		close(a.known)
 	}
 	a.pem = bytes.Clone(pem)
+}
+
+// add adds to the bundle, whose CAs are trusted until they expire: mcs-apiserver, which others
+// issue a certificate for, may reload it before or after a new CA is known here.
+func (a *authority) add(pem []byte) {
+	a.mu.Lock()
+	known := a.pem
+	a.mu.Unlock()
+	a.set(servingcert.Union(time.Now(), pem, known))
 }
 
 // await returns a task that begins when the bundle is known, and with it the certificate of
@@ -87,6 +98,7 @@ func ownConfig(host *rest.Config, server, serverName string, trust *authority) *
 	config.Host, config.APIPath, config.QPS, config.UserAgent = server, "", -1, host.UserAgent
 	config.TLSClientConfig = rest.TLSClientConfig{}
 	config.Transport = ownTransport(serverName, trust, withPatience((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext))
+	config.Wrap(countWrites)
 	return config
 }
 
