@@ -73,7 +73,9 @@ type Proxy struct {
 
 // DNSFinding is a result of `kubectl mcs dns check`.
 type DNSFinding struct {
-	OK              bool
+	OK bool
+	// Unknown is true if a request failed, so that nothing is known.
+	Unknown         bool
 	Message, Remedy string
 }
 
@@ -150,12 +152,12 @@ func Check(joining Joining, all []Facts) []Finding {
 	for _, f := range answered {
 		findings = append(findings, f.Unobserved...)
 		findings = append(findings, checkAPI(f)...)
-		findings = append(findings, checkVersion(f)...)
-		findings = append(findings, checkProxy(f)...)
+		findings = append(findings, VersionFindings(f)...)
+		findings = append(findings, ProxyFindings(f)...)
 		findings = append(findings, checkDNS(f)...)
 	}
 	findings = append(findings, compareVersions(joining.ClientVersion, answered)...)
-	findings = append(findings, checkClocks(answered)...)
+	findings = append(findings, ClockFindings(answered)...)
 	findings = append(findings, checkNetworks(answered)...)
 	findings = append(findings, checkReachability(joining.IDs, answered)...)
 	slices.SortStableFunc(findings, func(a, b Finding) int {
@@ -276,7 +278,8 @@ func checkAPI(f Facts) []Finding {
 // minKubernetes is the first Kubernetes with the API ServiceCIDR.
 var minKubernetes = version.MustParseGeneric("1.33")
 
-func checkVersion(f Facts) []Finding {
+// VersionFindings checks the version of Kubernetes.
+func VersionFindings(f Facts) []Finding {
 	if f.Kubernetes == "" {
 		return nil
 	}
@@ -321,8 +324,8 @@ func compareVersions(client string, all []Facts) []Finding {
 // which decide conflicts, differ as much.
 const tolerableDifference = 10 * time.Second
 
-// checkClocks compares the clocks of the kube-apiservers in pairs.
-func checkClocks(all []Facts) []Finding {
+// ClockFindings compares the clocks of the kube-apiservers in pairs.
+func ClockFindings(all []Facts) []Finding {
 	var findings []Finding
 	var compared []string
 	for i, f := range all {
@@ -358,8 +361,8 @@ func checkClocks(all []Facts) []Finding {
 	return findings
 }
 
-// checkProxy checks that Services of imports are routed.
-func checkProxy(f Facts) []Finding {
+// ProxyFindings checks that Services of imports are routed.
+func ProxyFindings(f Facts) []Finding {
 	if f.Proxy == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -28,6 +29,8 @@ type Declaration struct {
 	Relays []string
 	// AllocationCIDRs and ClusterSet are what the cluster claims; the former may be empty.
 	AllocationCIDRs, ClusterSet string
+	// Since is since when the cluster counts as a member if it joins, empty for now.
+	Since string
 }
 
 // Declare returns what the clusters have when a plan of [Join] with the same arguments is
@@ -41,6 +44,9 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 	var declarations []Declaration
 	for _, c := range clusters {
 		declaration := Declaration{Context: c.Context, ID: id(c), ClusterSet: clusterSet}
+		if c.ClusterSet == "" {
+			declaration.Since = c.Since
+		}
 		declaration.AllocationCIDRs = cmp.Or(planned.value(c, AssignCIDRs, ""), strings.Join(c.Claimed, ","))
 		for _, peer := range clusters {
 			if !linked(clusters, c, peer) {
@@ -50,7 +56,7 @@ func Declare(planned Plan, clusterSet string, clusters []Cluster, ids map[string
 				declaration.Relays = append(declaration.Relays, id(peer))
 			}
 			existing := c.Members[id(peer)]
-			joined := now.UTC().Format(time.RFC3339)
+			joined := cmp.Or(peer.Since, now.UTC().Format(time.RFC3339))
 			if peer.ClusterSet != "" {
 				joined = cmp.Or(existing.JoinedAt, LatestJoinTime(clusters, id(peer)), peer.JoinedAt)
 			}
@@ -134,7 +140,11 @@ func (d Declaration) ClusterSetClaims() []runtime.Object {
 	if d.AllocationCIDRs != "" {
 		claims = append(claims, declaredClaim(multicluster.ClusterSetIPCIDRClaim, d.AllocationCIDRs, "1"))
 	}
-	return append(claims, declaredClaim(multicluster.ClusterSetClaim, d.ClusterSet, "2"))
+	joining := declaredClaim(multicluster.ClusterSetClaim, d.ClusterSet, "2")
+	if at, err := time.Parse(time.RFC3339, d.Since); err == nil {
+		joining.Annotations[multicluster.MigratedFromAnnotation] = multicluster.MigratedFrom{CreationTimestamp: metav1.NewTime(at)}.String()
+	}
+	return append(claims, joining)
 }
 
 // Annotations by which tools apply and delete objects in the right order. Nothing else reads them.

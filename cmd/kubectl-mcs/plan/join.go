@@ -67,7 +67,7 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 	plan.Steps = append(plan.Steps, steps...)
 	for _, c := range clusters {
 		if c.ClusterSet == "" {
-			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: JoinClusterSet, Value: clusterSet})
+			plan.Steps = append(plan.Steps, Step{Context: c.Context, Action: JoinClusterSet, Value: clusterSet, Since: c.Since})
 		}
 	}
 	for _, c := range clusters {
@@ -80,9 +80,22 @@ func Join(clusterSet string, clusters []Cluster, ids map[string]string) (Plan, e
 			plan.add(c, WaitForMembers, clusters, func(Cluster) bool { return true })
 		}
 	}
-	plan.Warnings = slices.Concat(generated, unnamedMembers(clusters), overlappingPodCIDRs(clusters), outside, warnings, unrecorded)
+	plan.Warnings = slices.Concat(generated, unchangedAges(clusters), unnamedMembers(clusters), overlappingPodCIDRs(clusters), outside, warnings, unrecorded)
 	plan.Notes = unaskable(clusterSet, clusters, ids)
 	return plan, nil
+}
+
+// unchangedAges warns about clusters that are members already, since a later time than the user
+// says: a membership is never made older, because exports take precedence by their age.
+func unchangedAges(clusters []Cluster) []string {
+	var warnings []string
+	for _, c := range clusters {
+		if c.Since != "" && c.ClusterSet != "" && c.JoinedAt != c.Since {
+			warnings = append(warnings, fmt.Sprintf("context %q: the cluster is a member since %s, which --since does not change: "+
+				"run `kubectl mcs leave %s` first if its exports are to count from %s", c.Context, c.JoinedAt, c.Context, c.Since))
+		}
+	}
+	return warnings
 }
 
 // add adds a step for the peers that need it.

@@ -64,6 +64,9 @@ type Cluster struct {
 	// AllowedCIDRs are the CIDRs of its Pods, separated by commas, empty if the user does
 	// not say.
 	AllowedCIDRs string
+	// Since is since when the cluster counts as a member if it joins, because it was in the
+	// ClusterSet with another implementation. It is empty if it joins now.
+	Since string
 	// Hub is true if the user makes the cluster the hub of the others.
 	Hub bool
 	// Flags are all other flags that the user gave, for commands that repeat them.
@@ -165,6 +168,8 @@ type Step struct {
 	Value string `json:"value,omitempty"`
 	// Before is the value that is replaced.
 	Before string `json:"before,omitempty"`
+	// Since is since when a cluster that joins counts as a member, if not since now.
+	Since string `json:"since,omitempty"`
 	// Peers are the IDs of the other clusters that the step is about.
 	Peers []string `json:"peers,omitempty"`
 }
@@ -192,6 +197,9 @@ func (s Step) String() string {
 	case AssignCIDRs:
 		return "assign allocation CIDR " + s.Value
 	case JoinClusterSet:
+		if s.Since != "" {
+			return fmt.Sprintf("join ClusterSet %q, of which it counts as a member since %s", s.Value, s.Since)
+		}
 		return fmt.Sprintf("join ClusterSet %q", s.Value)
 	case RecordJoinTimes:
 		if s.Value != "" {

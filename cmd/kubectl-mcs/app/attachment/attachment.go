@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -40,8 +41,8 @@ const (
 	service = "mcs-apiserver"
 	// nameLabel is the label of objects of mcs-apiserver, with the name of the Service.
 	nameLabel = "app.kubernetes.io/name"
-	// defaultNamespace is used if nothing shows where mcs-apiserver is installed.
-	defaultNamespace = "mcs-system"
+	// DefaultNamespace is used if nothing shows where mcs-apiserver is installed.
+	DefaultNamespace = "mcs-system"
 	// observeTimeout limits how long the observation may take, unless the user sets a
 	// timeout.
 	observeTimeout = 30 * time.Second
@@ -131,13 +132,38 @@ func (a *Attachment) installed(ctx context.Context) (string, error) {
 	deployments, err := a.Kubernetes.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: nameLabel + "=" + service})
 	switch {
 	case apierrors.IsForbidden(err):
-		return defaultNamespace, nil // a user who may not list Deployments may still create the ConfigMap
+		return DefaultNamespace, nil // a user who may not list Deployments may still create the ConfigMap
 	case err != nil:
 		return "", err
 	case len(deployments.Items) != 1:
-		return defaultNamespace, nil
+		return DefaultNamespace, nil
 	}
 	return deployments.Items[0].Namespace, nil
+}
+
+// InstalledIn returns the namespace of the Service to which the registered APIServices refer, and
+// DefaultNamespace if none is registered or they cannot be listed. Labels say nothing about it: users
+// of any namespace may set them, but only administrators write APIServices.
+func InstalledIn(ctx context.Context, client aggregator.Interface) (string, error) {
+	states, err := (&Attachment{aggregator: client}).list(ctx)
+	if err != nil {
+		states = nil // what cannot be read in the namespace is reported
+	}
+	if len(states) == 0 {
+		return DefaultNamespace, nil
+	}
+	var namespaces []string
+	for _, state := range states {
+		namespaces = append(namespaces, state.namespace)
+	}
+	slices.Sort(namespaces)
+	switch namespaces = slices.Compact(namespaces); {
+	case len(namespaces) > 1:
+		return "", fmt.Errorf("the APIServices of mcs-apiserver refer to several namespaces: %s", strings.Join(namespaces, ", "))
+	case len(validation.IsDNS1123Label(namespaces[0])) > 0: // it becomes a part of paths and commands
+		return "", fmt.Errorf("the APIServices of mcs-apiserver refer to namespace %q, which is not valid", namespaces[0])
+	}
+	return namespaces[0], nil
 }
 
 // Mark returns the ConfigMap that detaches the API.

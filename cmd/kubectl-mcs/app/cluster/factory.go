@@ -125,6 +125,7 @@ func (f *Factory) ForContext(context string) (*Cluster, error) {
 	loaded.QPS = -1
 	loaded.UserAgent = "kubectl-mcs"
 	loaded.WarningHandler = f.Warnings
+	RefuseRedirects(loaded)
 	c := &Cluster{Context: context, Config: loaded}
 	if c.Kubernetes, err = kubernetes.NewForConfig(loaded); err != nil {
 		return nil, fmt.Errorf("context %q: %w", context, err)

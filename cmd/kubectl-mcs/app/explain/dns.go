@@ -14,6 +14,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/exported"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -35,18 +36,18 @@ type dnsRecord struct {
 
 // dnsRecords returns the records that the KEP specifies: first those of the
 // service, then those of its ports, then those of its Pods.
-func dnsRecords(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []dnsRecord {
-	domain := fmt.Sprintf("%s.%s.svc.%s", facts.name, facts.namespace, clusterSetZone)
+func dnsRecords(facts Facts, merged multiclusterxv1beta1.ServiceImportSpec) []dnsRecord {
+	domain := fmt.Sprintf("%s.%s.svc.%s", facts.Service, facts.Namespace, clusterSetZone)
 	// served are the IP families with answers: those that this cluster supports, if
 	// the service is imported.
 	families, served := merged.IPFamilies, []corev1.IPFamily(nil)
-	if facts.serviceImport != nil {
-		served = facts.serviceImport.Spec.IPFamilies
+	if facts.ServiceImport != nil {
+		served = facts.ServiceImport.Spec.IPFamilies
 	}
 	if len(served) > 0 {
 		families = served
 	}
-	var addresses, ports []dnsRecord
+	addresses, ports := []dnsRecord{}, []dnsRecord{} // none are an empty list in JSON
 	for _, family := range families {
 		addresses = append(addresses, dnsRecord{Name: domain, Type: addressRecord(family)})
 	}
@@ -56,11 +57,11 @@ func dnsRecords(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpe
 		}
 	}
 	records := append(addresses, ports...)
-	if merged.Type == multiclusterxv1beta1.Headless {
+	if merged.Type == multiclusterxv1beta1.Headless || facts.ServiceImport != nil && facts.ServiceImport.Spec.Type == multiclusterxv1beta1.Headless {
 		return answerHeadless(records, facts, merged.Ports, served, domain)
 	}
-	if facts.serviceImport != nil {
-		answerIPs(records, facts.serviceImport.Spec.IPs, merged.Ports, domain)
+	if facts.ServiceImport != nil {
+		answerIPs(records, facts.ServiceImport.Spec.IPs, merged.Ports, domain)
 	}
 	return records
 }
@@ -82,7 +83,7 @@ func answerIPs(records []dnsRecord, ips []string, ports []multiclusterxv1beta1.S
 
 // answerHeadless adds the answers for a headless service: all ready endpoints that
 // are used, and records for the Pods that have a host name.
-func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multiclusterxv1beta1.ServicePort, served []corev1.IPFamily, domain string) []dnsRecord {
+func answerHeadless(records []dnsRecord, facts Facts, ports []multiclusterxv1beta1.ServicePort, served []corev1.IPFamily, domain string) []dnsRecord {
 	var hosts []dnsRecord
 	forEachReady(facts, served, func(cluster *clustersetv1alpha1.ExportedServiceSpec, slice *clustersetv1alpha1.ExportedEndpointSliceSpec, endpoint discoveryv1.Endpoint) {
 		family, host := addressRecord(corev1.IPFamily(slice.AddressType)), hostName(endpoint, cluster.Cluster, domain)
@@ -109,20 +110,20 @@ func answerHeadless(records []dnsRecord, facts serviceFacts, ports []multicluste
 
 // forEachReady calls a function for every ready endpoint of these families that is
 // used.
-func forEachReady(facts serviceFacts, families []corev1.IPFamily, visit func(*clustersetv1alpha1.ExportedServiceSpec, *clustersetv1alpha1.ExportedEndpointSliceSpec, discoveryv1.Endpoint)) {
-	for i := range facts.exports {
-		exported := &facts.exports[i].Spec
-		if member := members.Find(facts.members, exported.Cluster); member != nil && isWithdrawn(&member.Status) {
+func forEachReady(facts Facts, families []corev1.IPFamily, visit func(*clustersetv1alpha1.ExportedServiceSpec, *clustersetv1alpha1.ExportedEndpointSliceSpec, discoveryv1.Endpoint)) {
+	for i := range facts.Exports {
+		export := &facts.Exports[i].Spec
+		if member := members.Find(facts.Members, export.Cluster); member != nil && IsWithdrawn(&member.Status) {
 			continue
 		}
-		for j := range facts.slices {
-			slice := &facts.slices[j].Spec
-			if slice.Cluster != exported.Cluster || !slices.Contains(families, corev1.IPFamily(slice.AddressType)) {
+		for j := range facts.Slices {
+			slice := &facts.Slices[j].Spec
+			if slice.Cluster != export.Cluster || !slices.Contains(families, corev1.IPFamily(slice.AddressType)) {
 				continue
 			}
 			for _, endpoint := range slice.Endpoints {
-				if isReady(endpoint) {
-					visit(exported, slice, endpoint)
+				if exported.IsReady(endpoint) {
+					visit(export, slice, endpoint)
 				}
 			}
 		}

@@ -7,9 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/exported"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -37,22 +36,22 @@ type clusterEndpoints struct {
 }
 
 // countEndpoints counts the endpoints by port, IP family and cluster.
-func countEndpoints(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []endpointsReport {
+func countEndpoints(facts Facts, merged multiclusterxv1beta1.ServiceImportSpec) []endpointsReport {
 	ports := merged.Ports
 	if len(ports) == 0 {
 		ports = []multiclusterxv1beta1.ServicePort{{}}
 	}
 	used := merged.IPFamilies
-	if facts.serviceImport != nil && len(facts.serviceImport.Spec.IPFamilies) > 0 {
-		used = facts.serviceImport.Spec.IPFamilies
+	if facts.ServiceImport != nil && len(facts.ServiceImport.Spec.IPFamilies) > 0 {
+		used = facts.ServiceImport.Spec.IPFamilies
 	}
 	var reports []endpointsReport
 	for _, port := range ports {
 		for _, family := range allFamilies(facts, merged) {
 			report := endpointsReport{Name: port.Name, Protocol: port.Protocol, Port: port.Port, IPFamily: string(family)}
 			report.Used = len(used) == 0 || slices.Contains(used, family)
-			for i := range facts.exports {
-				report.Clusters = append(report.Clusters, countCluster(facts, &facts.exports[i].Spec, port, family))
+			for i := range facts.Exports {
+				report.Clusters = append(report.Clusters, countCluster(facts, &facts.Exports[i].Spec, port, family))
 			}
 			reports = append(reports, report)
 		}
@@ -60,47 +59,22 @@ func countEndpoints(facts serviceFacts, merged multiclusterxv1beta1.ServiceImpor
 	return reports
 }
 
-func countCluster(facts serviceFacts, exported *clustersetv1alpha1.ExportedServiceSpec, port multiclusterxv1beta1.ServicePort, family corev1.IPFamily) clusterEndpoints {
-	count := clusterEndpoints{Cluster: exported.Cluster, Served: port.Port == 0 || merge.ServingPort(exported.Ports, port.Protocol, port.Port) != nil}
-	for i := range facts.slices {
-		slice := &facts.slices[i].Spec
-		if slice.Cluster != exported.Cluster || string(slice.AddressType) != string(family) {
-			continue
-		}
-		if _, ok := merge.TargetPort(exported.Ports, slice.Ports, port.Protocol, port.Port); ok || port.Port == 0 {
-			count.Ready += countReady(slice.Endpoints)
-			count.Total += len(slice.Endpoints)
-		}
-	}
+func countCluster(facts Facts, export *clustersetv1alpha1.ExportedServiceSpec, port multiclusterxv1beta1.ServicePort, family corev1.IPFamily) clusterEndpoints {
+	count := clusterEndpoints{Cluster: export.Cluster, Served: port.Port == 0 || merge.ServingPort(export.Ports, port.Protocol, port.Port) != nil}
+	count.Ready, count.Total = exported.CountEndpoints(facts.Slices, export, port.Protocol, port.Port, family)
 	return count
 }
 
 // allFamilies returns the IP families of the import, followed by those that only
 // some clusters have.
-func allFamilies(facts serviceFacts, merged multiclusterxv1beta1.ServiceImportSpec) []corev1.IPFamily {
+func allFamilies(facts Facts, merged multiclusterxv1beta1.ServiceImportSpec) []corev1.IPFamily {
 	families := slices.Clone(merged.IPFamilies)
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		if !slices.Contains(families, family) && slices.ContainsFunc(facts.slices, func(slice clustersetv1alpha1.ExportedEndpointSlice) bool {
+		if !slices.Contains(families, family) && slices.ContainsFunc(facts.Slices, func(slice clustersetv1alpha1.ExportedEndpointSlice) bool {
 			return string(slice.Spec.AddressType) == string(family)
 		}) {
 			families = append(families, family)
 		}
 	}
 	return families
-}
-
-func countReady(endpoints []discoveryv1.Endpoint) int {
-	count := 0
-	for _, endpoint := range endpoints {
-		if isReady(endpoint) {
-			count++
-		}
-	}
-	return count
-}
-
-// isReady reports whether an endpoint is ready. As the API specifies, an endpoint
-// without this condition is ready.
-func isReady(endpoint discoveryv1.Endpoint) bool {
-	return ptr.Deref(endpoint.Conditions.Ready, true)
 }

@@ -76,20 +76,20 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 }
 
 // explain builds the report for a service as seen by a cluster.
-func explain(ctx context.Context, c *cluster.Cluster, namespace, name string) (explanation, error) {
+func explain(ctx context.Context, c *cluster.Cluster, namespace, name string) (Explanation, error) {
 	facts, err := getFacts(ctx, c, namespace, name)
 	if err != nil {
-		return explanation{}, fmt.Errorf("failed to explain service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+		return Explanation{}, fmt.Errorf("failed to explain service %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 	}
-	if len(facts.exports) == 0 {
-		return explanation{}, notExported(facts, localExports(ctx, c, namespace, name))
+	if len(facts.Exports) == 0 {
+		return Explanation{}, notExported(facts, localExports(ctx, c, namespace, name))
 	}
-	return newExplanation(facts), nil
+	return New(facts), nil
 }
 
 // getFacts reads everything that the report is based on.
-func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (serviceFacts, error) {
-	facts := serviceFacts{context: c.Context, namespace: namespace, name: name, now: time.Now()}
+func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (Facts, error) {
+	facts := Facts{Context: c.Context, Namespace: namespace, Service: name, Now: time.Now()}
 	selected := metav1.ListOptions{LabelSelector: serviceexport.Selector(name)}
 	exports, err := c.MCS.ClusterSetV1alpha1().ExportedServices(namespace).List(ctx, selected)
 	if err != nil {
@@ -99,18 +99,18 @@ func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 	if err != nil {
 		return facts, err
 	}
-	facts.exports, facts.slices = exports.Items, slices.Items
+	facts.Exports, facts.Slices = exports.Items, slices.Items
 	// Users with access to a namespace only may not be allowed to read the members.
 	members, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
 	switch {
 	case err == nil:
-		facts.members, facts.membersKnown = members.Items, true
+		facts.Members, facts.MembersKnown = members.Items, true
 	case !apierrors.IsForbidden(err):
 		return facts, err
 	}
 	serviceImport, err := c.MCS.MulticlusterXV1beta1().ServiceImports(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
-		facts.serviceImport = serviceImport
+		facts.ServiceImport = serviceImport
 		return facts, nil
 	}
 	if !cluster.IsObjectNotFound(err) {
@@ -119,9 +119,9 @@ func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 	object, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		facts.namespaceObject, facts.namespaceKnown = object, true
+		facts.NamespaceObject, facts.NamespaceKnown = object, true
 	case cluster.IsObjectNotFound(err):
-		facts.namespaceKnown = true
+		facts.NamespaceKnown = true
 	case !apierrors.IsForbidden(err):
 		return facts, err
 	}
@@ -142,19 +142,19 @@ func localExports(ctx context.Context, c *cluster.Cluster, namespace, name strin
 }
 
 // notExported returns the error for a service without any known export.
-func notExported(facts serviceFacts, local []multiclusterxv1beta1.ServiceExport) error {
+func notExported(facts Facts, local []multiclusterxv1beta1.ServiceExport) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "service %q in namespace %q is not exported by any member that context %q knows", facts.name, facts.namespace, facts.context)
-	if id, clusterSet := members.Identity(facts.members); facts.membersKnown && (id == "" || clusterSet == "") {
+	fmt.Fprintf(&text, "service %q in namespace %q is not exported by any member that context %q knows", facts.Service, facts.Namespace, facts.Context)
+	if id, clusterSet := members.Identity(facts.Members); facts.MembersKnown && (id == "" || clusterSet == "") {
 		fmt.Fprintf(&text, "\n  The cluster is not in a ClusterSet: %s.", members.JoinAdvice)
 	}
 	here := false
 	for i := range local {
 		export := &local[i]
-		if export.Name != facts.name {
+		if export.Name != facts.Service {
 			continue
 		}
-		here = here || export.Namespace == facts.namespace
+		here = here || export.Namespace == facts.Namespace
 		state := "ready"
 		if !meta.IsStatusConditionTrue(export.Status.Conditions, multicluster.ServiceExportReady) {
 			state = "not ready: " + serviceexport.NotReadyReason(export)
@@ -162,7 +162,7 @@ func notExported(facts serviceFacts, local []multiclusterxv1beta1.ServiceExport)
 		fmt.Fprintf(&text, "\n  ServiceExport %q in namespace %q of this cluster is %s", export.Name, export.Namespace, state)
 	}
 	if !here {
-		fmt.Fprintf(&text, "\n  Export the Service with `kubectl mcs export %s -n %s` in a cluster that has it.", facts.name, facts.namespace)
+		fmt.Fprintf(&text, "\n  Export the Service with `kubectl mcs export %s -n %s` in a cluster that has it.", facts.Service, facts.Namespace)
 	}
 	return fmt.Errorf("%s", text.String())
 }

@@ -73,6 +73,7 @@ Exported properties (! marks a conflict):
   ! session affinity config   timeout 600 s   -                              -              timeout 600 s                  oldest export, east
   ! internal traffic policy   -               Cluster                        -              -                              oldest export, east
     traffic distribution      -               -                              -              -                              all agree
+    cluster preference        -               -                              -              -                              all agree
     IP families               IPv4            IPv4,IPv6                      IPv4           IPv4                           oldest export, east
   ! exported labels           team=a          -                              -              team=a                         oldest export, east
     exported annotations      -               -                              -              -                              all agree
@@ -148,6 +149,17 @@ Import in this cluster:
   Session affinity:   None
   Cluster gone is Lost: never seen; its endpoints are withdrawn until it is connected again
 `, text)
+}
+
+// R509: DNS answers with the endpoints until an import that was headless has an IP.
+func TestExplainImportThatIsHeadlessUntilItHasAnIP(t *testing.T) {
+	text := explained(t, clustertest.Local(), clustertest.NewExported("east", time.Hour), clustertest.NewSlice("east", discoveryv1.AddressTypeIPv4, "10.1.0.1"),
+		clustertest.NewImport(func(i *multiclusterxv1beta1.ServiceImport) {
+			i.Spec.Type, i.Spec.IPs = multiclusterxv1beta1.Headless, nil
+		}))
+	if want := "web.shop.svc.clusterset.local              A      10.1.0.1\n"; !strings.Contains(text, want) {
+		t.Errorf("no %q in %s", want, text)
+	}
 }
 
 func TestDualStackImportHasAnAddressRecordPerFamily(t *testing.T) {

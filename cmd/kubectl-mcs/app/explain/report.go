@@ -14,35 +14,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/exported"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/conditions"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/precedence"
 )
 
-// serviceFacts is what one cluster knows about an exported service.
-type serviceFacts struct {
-	context, namespace, name string
-	now                      time.Time
-	exports                  []clustersetv1alpha1.ExportedService
-	slices                   []clustersetv1alpha1.ExportedEndpointSlice
-	// membersKnown is false if the user is not allowed to read the members.
-	members      []clustersetv1alpha1.Member
-	membersKnown bool
-	// serviceImport is nil if the service is not imported. Then namespaceObject is
-	// the namespace, or nil if it does not exist, and namespaceKnown is false if the
+// Facts is what one cluster knows about an exported service.
+type Facts struct {
+	Context, Namespace, Service string
+	Now                         time.Time
+	Exports                     []clustersetv1alpha1.ExportedService
+	Slices                      []clustersetv1alpha1.ExportedEndpointSlice
+	// MembersKnown is false if the user is not allowed to read the members.
+	Members      []clustersetv1alpha1.Member
+	MembersKnown bool
+	// ServiceImport is nil if the service is not imported. Then NamespaceObject is
+	// the namespace, or nil if it does not exist, and NamespaceKnown is false if the
 	// user is not allowed to read it.
-	serviceImport   *multiclusterxv1beta1.ServiceImport
-	namespaceObject *corev1.Namespace
-	namespaceKnown  bool
+	ServiceImport   *multiclusterxv1beta1.ServiceImport
+	NamespaceObject *corev1.Namespace
+	NamespaceKnown  bool
 }
 
-// explanation is the output of `kubectl mcs explain`.
-type explanation struct {
+// Explanation is the output of `kubectl mcs explain`.
+type Explanation struct {
 	Service    string `json:"service"`
 	Namespace  string `json:"namespace"`
 	Context    string `json:"context"`
@@ -97,6 +99,13 @@ type importReport struct {
 	Ports                 []multiclusterxv1beta1.ServicePort     `json:"ports"`
 	SessionAffinity       corev1.ServiceAffinity                 `json:"sessionAffinity,omitempty"`
 	SessionAffinityConfig *corev1.SessionAffinityConfig          `json:"sessionAffinityConfig,omitempty"`
+	// ClusterPreference are the tiers of clusters that are preferred, and MinReady is how many ready
+	// endpoints one needs.
+	ClusterPreference []clusterpreference.Tier `json:"clusterPreference,omitempty"`
+	MinReady          int32                    `json:"preferenceMinReady,omitempty"`
+	// ActiveTier is the tier that answers, and ActiveTierReason is why.
+	ActiveTier       string `json:"activeTier,omitempty"`
+	ActiveTierReason string `json:"activeTierReason,omitempty"`
 	// NotTrue are the conditions that are not True.
 	NotTrue []metav1.Condition `json:"conditionsNotTrue,omitempty"`
 }
@@ -118,62 +127,69 @@ const (
 	endpointsUnknown endpointUse = "Unknown"
 )
 
-// newExplanation builds the report. There must be at least one export.
-func newExplanation(facts serviceFacts) explanation {
-	exports := slices.SortedFunc(slices.Values(facts.exports), func(a, b clustersetv1alpha1.ExportedService) int {
+// New returns the output for a service. There must be at least one export.
+func New(facts Facts) Explanation {
+	exports := slices.SortedFunc(slices.Values(facts.Exports), func(a, b clustersetv1alpha1.ExportedService) int {
 		return precedence.Compare(merge.FromV1alpha1(&a).Rank(), merge.FromV1alpha1(&b).Rank())
 	})
-	facts.exports = exports
-	var inputs []merge.Export
-	for i := range exports {
-		inputs = append(inputs, merge.FromV1alpha1(&exports[i]))
-	}
-	local := localFacts(facts)
+	facts.Exports = exports
+	local, inputs := localFacts(facts), facts.inputs()
 	merged := merge.MergeIn(local, inputs)
 	spec := merged.V1beta1Spec()
-	report := explanation{
-		Service: facts.name, Namespace: facts.namespace, Context: facts.context,
+	report := Explanation{
+		Service: facts.Service, Namespace: facts.Namespace, Context: facts.Context,
 		Exports: exportReports(facts), Disconnected: disconnectedMembers(facts),
-		Endpoints: countEndpoints(facts, spec), DNS: dnsRecords(facts, spec),
+		Endpoints: countEndpoints(facts, spec), DNS: dnsRecords(facts, spec), Properties: []propertyReport{},
 	}
-	report.ClusterID, report.ClusterSet = members.Identity(facts.members)
+	report.ClusterID, report.ClusterSet = members.Identity(facts.Members)
 	for _, property := range merge.ExplainIn(local, inputs) {
 		report.Properties = append(report.Properties, propertyReport(property))
 	}
 	for _, conflict := range merged.Conflicts {
 		report.Conflicts = append(report.Conflicts, conflictReport(conflict))
 	}
-	if facts.serviceImport != nil {
-		report.Import = newImportReport(facts.serviceImport)
+	if facts.ServiceImport != nil {
+		report.Import = newImportReport(facts.ServiceImport)
 	} else {
 		report.NoImport = whyNoImport(facts)
 	}
 	return report
 }
 
+// Merge returns what the exports of a service result in. There must be at least one.
+func Merge(facts Facts) merge.Result { return merge.MergeIn(localFacts(facts), facts.inputs()) }
+
+func (f Facts) inputs() []merge.Export {
+	var inputs []merge.Export
+	for i := range f.Exports {
+		inputs = append(inputs, merge.FromV1alpha1(&f.Exports[i]))
+	}
+	return inputs
+}
+
 // localFacts returns what the cluster knows about the shared ClusterSet IP besides
 // the exports.
-func localFacts(facts serviceFacts) clustersetip.Local {
-	local := clustersetip.Local{Now: facts.now}
-	local.Cluster, _ = members.Identity(facts.members)
-	if facts.serviceImport != nil {
-		local.IPs = clusterset.SplitList(facts.serviceImport.Annotations[multicluster.ClusterSetIPAnnotation])
-		local.Imported = len(facts.serviceImport.Spec.IPs) > 0
+func localFacts(facts Facts) clustersetip.Local {
+	local := clustersetip.Local{Now: facts.Now}
+	local.Cluster, _ = members.Identity(facts.Members)
+	if facts.ServiceImport != nil {
+		local.IPs = clusterset.SplitList(facts.ServiceImport.Annotations[multicluster.ClusterSetIPAnnotation])
+		local.Imported = len(facts.ServiceImport.Spec.IPs) > 0
 	}
 	return local
 }
 
-func exportReports(facts serviceFacts) []exportReport {
+func exportReports(facts Facts) []exportReport {
 	var reports []exportReport
-	for i := range facts.exports {
-		spec := &facts.exports[i].Spec
-		report := exportReport{Cluster: spec.Cluster, Since: metav1.NewTime(merge.FromV1alpha1(&facts.exports[i]).Since), Path: spec.Path}
-		if member := members.Find(facts.members, spec.Cluster); member != nil {
+	for i := range facts.Exports {
+		spec := &facts.Exports[i].Spec
+		report := exportReport{Cluster: spec.Cluster, Since: metav1.NewTime(merge.FromV1alpha1(&facts.Exports[i]).Since), Path: spec.Path}
+		if member := members.Find(facts.Members, spec.Cluster); member != nil {
 			report.State = member.Status.State
 		}
-		for j := range facts.slices {
-			if slice := &facts.slices[j].Spec; slice.Cluster == spec.Cluster {
-				report.Ready += countReady(slice.Endpoints)
+		for j := range facts.Slices {
+			if slice := &facts.Slices[j].Spec; slice.Cluster == spec.Cluster {
+				report.Ready += exported.CountReady(slice.Endpoints)
 				report.Total += len(slice.Endpoints)
 			}
 		}
@@ -188,6 +204,10 @@ func newImportReport(serviceImport *multiclusterxv1beta1.ServiceImport) *importR
 		Type: spec.Type, IPs: spec.IPs, IPFamilies: spec.IPFamilies, Ports: spec.Ports,
 		SessionAffinity: spec.SessionAffinity, SessionAffinityConfig: spec.SessionAffinityConfig,
 	}
+	if preference := clusterpreference.OfImport(serviceImport.Annotations); preference != nil {
+		report.ClusterPreference, report.MinReady = preference.Tiers, preference.MinReady
+		report.ActiveTier, report.ActiveTierReason = serviceImport.Annotations[multicluster.ActiveTierAnnotation], serviceImport.Annotations[multicluster.ActiveTierReasonAnnotation]
+	}
 	for _, condition := range serviceImport.Status.Conditions {
 		if condition.Status != metav1.ConditionTrue {
 			report.NotTrue = append(report.NotTrue, condition)
@@ -196,26 +216,26 @@ func newImportReport(serviceImport *multiclusterxv1beta1.ServiceImport) *importR
 	return report
 }
 
-func whyNoImport(facts serviceFacts) string {
+func whyNoImport(facts Facts) string {
 	switch {
-	case facts.namespaceKnown && facts.namespaceObject == nil:
-		return fmt.Sprintf("namespace %q does not exist in this cluster: create it to import the service", facts.namespace)
-	case facts.namespaceKnown && (facts.namespaceObject.DeletionTimestamp != nil || facts.namespaceObject.Status.Phase == corev1.NamespaceTerminating):
-		return fmt.Sprintf("namespace %q is being deleted in this cluster", facts.namespace)
+	case facts.NamespaceKnown && facts.NamespaceObject == nil:
+		return fmt.Sprintf("namespace %q does not exist in this cluster: create it to import the service", facts.Namespace)
+	case facts.NamespaceKnown && (facts.NamespaceObject.DeletionTimestamp != nil || facts.NamespaceObject.Status.Phase == corev1.NamespaceTerminating):
+		return fmt.Sprintf("namespace %q is being deleted in this cluster", facts.Namespace)
 	}
 	return "the ServiceImport has not been computed yet: try again in a moment"
 }
 
 // disconnectedMembers returns the members that export the service and are not
 // connected, and those that may export it without this cluster knowing.
-func disconnectedMembers(facts serviceFacts) []disconnectedReport {
+func disconnectedMembers(facts Facts) []disconnectedReport {
 	exporting := map[string]bool{}
-	for i := range facts.exports {
-		exporting[facts.exports[i].Spec.Cluster] = true
+	for i := range facts.Exports {
+		exporting[facts.Exports[i].Spec.Cluster] = true
 	}
 	var reports []disconnectedReport
-	for i := range facts.members {
-		if report := describeMember(&facts.members[i], exporting[facts.members[i].Name]); report != nil {
+	for i := range facts.Members {
+		if report := describeMember(&facts.Members[i], exporting[facts.Members[i].Name]); report != nil {
 			reports = append(reports, *report)
 		}
 	}
@@ -223,10 +243,10 @@ func disconnectedMembers(facts serviceFacts) []disconnectedReport {
 	return reports
 }
 
-// isWithdrawn reports whether mcs-controller withdraws the endpoints of a member, service by
+// IsWithdrawn reports whether mcs-controller withdraws the endpoints of a member, service by
 // service if it is not lost. It keeps the known endpoints of members that are connecting or
 // refused.
-func isWithdrawn(status *clustersetv1alpha1.MemberStatus) bool {
+func IsWithdrawn(status *clustersetv1alpha1.MemberStatus) bool {
 	return status.State == clustersetv1alpha1.MemberLost && status.LostPolicy != clustersetv1alpha1.LostPolicyKeep && status.LostPolicy != clustersetv1alpha1.LostPolicyKeepLast
 }
 
@@ -235,13 +255,19 @@ func silent(status *clustersetv1alpha1.MemberStatus) bool {
 	return status.State == clustersetv1alpha1.MemberStale || status.State == clustersetv1alpha1.MemberUnavailable
 }
 
+// IsUncertain reports whether mcs-controller uses the endpoints of a member only if they answer, which
+// the member does not say.
+func IsUncertain(status *clustersetv1alpha1.MemberStatus) bool {
+	return silent(status) && status.Expired && status.LostPolicy != clustersetv1alpha1.LostPolicyKeep
+}
+
 // describeMember returns nil for a member whose exports are up to date.
 func describeMember(member *clustersetv1alpha1.Member, exports bool) *disconnectedReport {
 	status := &member.Status
 	report := &disconnectedReport{Cluster: member.Name, State: status.State, Endpoints: endpointsUsed}
 	keep := status.LostPolicy == clustersetv1alpha1.LostPolicyKeep
 	switch {
-	case isWithdrawn(status) && exports:
+	case IsWithdrawn(status) && exports:
 		report.Endpoints = endpointsNotUsed
 		report.Message = fmt.Sprintf("%s; its endpoints are withdrawn until it is connected again", lastSeen(status))
 	case status.State == clustersetv1alpha1.MemberLost && exports && keep:
@@ -250,7 +276,7 @@ func describeMember(member *clustersetv1alpha1.Member, exports bool) *disconnect
 		report.Message = fmt.Sprintf("%s; its endpoints are kept only if the service has no other ready ones, because its lost policy is KeepLast", lastSeen(status))
 	case silent(status) && exports && keep:
 		report.Message = fmt.Sprintf("%s; its endpoints are used", lastSeen(status))
-	case silent(status) && exports && status.Expired:
+	case IsUncertain(status) && exports:
 		report.Endpoints = endpointsUnknown
 		report.Message = fmt.Sprintf("%s; its endpoints are used if they answer; the condition MembersReachable of the ServiceImport says so of this service", lastSeen(status))
 		if condition := meta.FindStatusCondition(status.Conditions, clusterset.MemberEndpointsReachable); condition != nil {

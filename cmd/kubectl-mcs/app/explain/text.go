@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/exported"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
 )
@@ -35,7 +35,7 @@ type textWriter struct {
 }
 
 // writeExplanation writes a report as text.
-func writeExplanation(out io.Writer, report explanation, now time.Time) error {
+func writeExplanation(out io.Writer, report Explanation, now time.Time) error {
 	w := &textWriter{out: out, now: now}
 	w.line("Service %s in namespace %s, %s", report.Service, report.Namespace, report.viewpoint())
 	w.exports(report)
@@ -46,7 +46,7 @@ func writeExplanation(out io.Writer, report explanation, now time.Time) error {
 	return w.err
 }
 
-func (r explanation) viewpoint() string {
+func (r Explanation) viewpoint() string {
 	if r.ClusterID == "" {
 		return fmt.Sprintf("as seen by the cluster of context %s", r.Context)
 	}
@@ -70,7 +70,7 @@ func (w *textWriter) table(rows [][]string) {
 	}
 }
 
-func (w *textWriter) exports(report explanation) {
+func (w *textWriter) exports(report Explanation) {
 	w.section("Exports, by precedence:")
 	rows := [][]string{{"CLUSTER", "SINCE", "AGE", "STATE", "READY/TOTAL ENDPOINTS"}}
 	for _, export := range report.Exports {
@@ -82,7 +82,7 @@ func (w *textWriter) exports(report explanation) {
 	w.table(rows)
 }
 
-func (w *textWriter) properties(report explanation) {
+func (w *textWriter) properties(report Explanation) {
 	clusters, omitted := columns(report)
 	w.section("Exported properties (! marks a conflict):")
 	rows := [][]string{append(append([]string{"  PROPERTY"}, clusters...), "USED", "DECIDED BY")}
@@ -125,7 +125,7 @@ func (p propertyReport) decidedBy() string {
 	return "oldest export, " + p.Cluster
 }
 
-func (w *textWriter) endpoints(report explanation) {
+func (w *textWriter) endpoints(report Explanation) {
 	if len(report.Endpoints) == 0 {
 		return
 	}
@@ -138,7 +138,7 @@ func (w *textWriter) endpoints(report explanation) {
 			row[1] += ", not used"
 		}
 		if counts.Port != 0 {
-			row[0] = portText(counts.Name, counts.Port, counts.Protocol)
+			row[0] = exported.PortText(counts.Name, counts.Port, counts.Protocol)
 		}
 		for _, cluster := range clusters {
 			row = append(row, counts.of(cluster))
@@ -158,7 +158,7 @@ func (r endpointsReport) of(cluster string) string {
 	return ""
 }
 
-func (w *textWriter) dns(report explanation) {
+func (w *textWriter) dns(report Explanation) {
 	if report.Import == nil {
 		w.section("DNS names (not resolvable in this cluster):")
 	} else {
@@ -178,7 +178,7 @@ func (w *textWriter) dns(report explanation) {
 	w.omitted(len(report.DNS)-len(shown), "names")
 }
 
-func (w *textWriter) client(report explanation) {
+func (w *textWriter) client(report Explanation) {
 	w.section("Import in this cluster:")
 	if report.Import == nil {
 		w.line("  Not imported: %s", report.NoImport)
@@ -193,7 +193,7 @@ func (w *textWriter) client(report explanation) {
 func (w *textWriter) imported(imported *importReport) {
 	var ports []string
 	for _, port := range imported.Ports {
-		ports = append(ports, portText(port.Name, port.Port, port.Protocol))
+		ports = append(ports, exported.PortText(port.Name, port.Port, port.Protocol))
 	}
 	affinity := string(imported.SessionAffinity)
 	if config := imported.SessionAffinityConfig; config != nil && config.ClientIP != nil && config.ClientIP.TimeoutSeconds != nil {
@@ -205,8 +205,21 @@ func (w *textWriter) imported(imported *importReport) {
 		{"Ports:", strings.Join(ports, ", ")},
 		{"Session affinity:", affinity},
 	})
+	w.preference(imported)
 	for _, condition := range imported.NotTrue {
 		w.line("  %s is %s: %s: %s", condition.Type, condition.Status, condition.Reason, truncate.Characters(condition.Message, maxMessage))
+	}
+}
+
+// preference writes which clusters are preferred, and which of them clients use.
+func (w *textWriter) preference(imported *importReport) {
+	if len(imported.ClusterPreference) == 0 {
+		return
+	}
+	preference := clusterpreference.Preference{Tiers: imported.ClusterPreference}
+	w.line("  Preferred clusters: %s; a tier needs %d ready endpoints", preference, imported.MinReady)
+	if imported.ActiveTier != "" {
+		w.line("  Active tier: %s: %s", imported.ActiveTier, truncate.Characters(imported.ActiveTierReason, maxMessage))
 	}
 }
 
@@ -219,7 +232,7 @@ func (w *textWriter) omitted(count int, what string) {
 // columns returns the clusters that get a column, by precedence, and the number of
 // omitted ones. If there are too many, clusters that differ from the oldest export
 // come first.
-func columns(report explanation) (clusters []string, omitted int) {
+func columns(report Explanation) (clusters []string, omitted int) {
 	for _, export := range report.Exports {
 		clusters = append(clusters, export.Cluster)
 	}
@@ -235,12 +248,4 @@ func columns(report explanation) (clusters []string, omitted int) {
 	}
 	slices.SortStableFunc(clusters, func(a, b string) int { return cmp.Compare(differs(a), differs(b)) })
 	return clusters[:maxColumns], len(clusters) - maxColumns
-}
-
-func portText(name string, number int32, protocol corev1.Protocol) string {
-	text := fmt.Sprintf("%d/%s", number, cmp.Or(protocol, corev1.ProtocolTCP))
-	if name != "" {
-		text = name + ":" + text
-	}
-	return text
 }

@@ -17,11 +17,13 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
 func TestExportsAreSortedByPrecedence(t *testing.T) {
-	report := newExplanation(serviceFacts{exports: []clustersetv1alpha1.ExportedService{
+	report := New(Facts{Exports: []clustersetv1alpha1.ExportedService{
 		*clustertest.NewExported("young", time.Minute), *clustertest.NewExported("b", time.Hour), *clustertest.NewExported("a", time.Hour), *clustertest.NewExported("old", 2*time.Hour),
 	}})
 	var got []string
@@ -34,12 +36,12 @@ func TestExportsAreSortedByPrecedence(t *testing.T) {
 }
 
 func TestClustersThatDifferAreShownFirst(t *testing.T) {
-	var facts serviceFacts
+	var facts Facts
 	for i := range maxColumns + 2 {
-		facts.exports = append(facts.exports, *clustertest.NewExported(fmt.Sprintf("c%02d", i), time.Duration(100-i)*time.Hour))
+		facts.Exports = append(facts.Exports, *clustertest.NewExported(fmt.Sprintf("c%02d", i), time.Duration(100-i)*time.Hour))
 	}
-	clustertest.Headless(&facts.exports[maxColumns+1].Spec)
-	shown, left := columns(newExplanation(facts))
+	clustertest.Headless(&facts.Exports[maxColumns+1].Spec)
+	shown, left := columns(New(facts))
 	if diff := cmp.Diff([]string{"c00", "c09", "c01", "c02", "c03", "c04", "c05", "c06"}, shown); diff != "" || left != 2 {
 		t.Errorf("%d clusters omitted (-want +got):\n%s", left, diff)
 	}
@@ -92,6 +94,29 @@ func TestEndpointsOfPortsWithDifferentNames(t *testing.T) {
 	text := explained(t, clustertest.Local(), clustertest.NewExported("east", time.Hour), clustertest.NewExported("west", time.Minute, renamed), slice, clustertest.NewImport())
 	if want := "  http:80/TCP   IPv4        0/0    1/1\n"; !strings.Contains(text, want) {
 		t.Errorf("%q is missing in:\n%s", want, text)
+	}
+}
+
+// R612
+func TestActiveTierIsExplained(t *testing.T) {
+	objects := []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour), clustertest.NewImport(func(i *multiclusterxv1beta1.ServiceImport) {
+		i.Annotations = map[string]string{
+			multicluster.ClusterPreferenceAnnotation: "cluster,property:region", multicluster.PreferenceMinReadyAnnotation: "2",
+			multicluster.ActiveTierAnnotation: "all", multicluster.ActiveTierReasonAnnotation: "too few endpoints",
+		}
+	})}
+	text := explained(t, objects...)
+	if want := "  Preferred clusters: cluster,property:region; a tier needs 2 ready endpoints\n  Active tier: all: too few endpoints\n"; !strings.Contains(text, want) {
+		t.Errorf("%q is missing in:\n%s", want, text)
+	}
+	report, err := explain(t.Context(), clustertest.NewCluster(objects...), "shop", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &importReport{ClusterPreference: []clusterpreference.Tier{"cluster", "property:region"}, MinReady: 2, ActiveTier: "all", ActiveTierReason: "too few endpoints"}
+	got := &importReport{ClusterPreference: report.Import.ClusterPreference, MinReady: report.Import.MinReady, ActiveTier: report.Import.ActiveTier, ActiveTierReason: report.Import.ActiveTierReason}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

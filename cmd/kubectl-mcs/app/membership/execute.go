@@ -195,11 +195,14 @@ func (e *Execution) do(ctx context.Context, step plan.Step) ([]rollback, error) 
 	case plan.AssignCIDRs:
 		return c.claim(ctx, multicluster.ClusterSetIPCIDRClaim, step.Value, nil)
 	case plan.JoinClusterSet:
-		var annotations map[string]string
+		asked, annotations := time.Now(), map[string]string{}
 		if e.IgnoreUnreachableMembers {
-			annotations = map[string]string{multicluster.IgnoreUnreachableMembersAnnotation: "true"}
+			annotations[multicluster.IgnoreUnreachableMembersAnnotation] = "true"
 		}
-		asked := time.Now()
+		if since, err := time.Parse(time.RFC3339, step.Since); err == nil {
+			asked = since
+			annotations[multicluster.MigratedFromAnnotation] = multicluster.MigratedFrom{CreationTimestamp: metav1.NewTime(since)}.String()
+		}
 		rollbacks, err := c.claim(ctx, multicluster.ClusterSetClaim, step.Value, annotations)
 		if len(rollbacks) > 0 { // not if another claim was created at the same time
 			e.claiming[step.Context] = asked

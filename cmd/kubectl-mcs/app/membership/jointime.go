@@ -40,6 +40,9 @@ func (e *Execution) joinTime(ctx context.Context, c *Cluster) (time.Time, error)
 	}
 	asked, joinsNow := e.claiming[c.Context]
 	if joinsNow {
+		if _, dated := claim.Annotations[multicluster.MigratedFromAnnotation]; dated {
+			return checkedSince(claim.CreationTimestamp.Time, asked)
+		}
 		return checkedJoinTime(claim.CreationTimestamp.Time, asked)
 	}
 	if recorded, err := time.Parse(time.RFC3339, plan.LatestJoinTime(e.observed(), c.Observed.ID)); err == nil {
@@ -58,6 +61,16 @@ func checkedJoinTime(reported, asked time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("cluster reports that it joined at %s, but was asked to at %s: its clock, or that of this machine, is wrong by %s, "+
 			"or the cluster claims to be older than it is, so that its exports take precedence; correct the clock and join again",
 			reported.UTC().Format(time.RFC3339), asked.UTC().Format(time.RFC3339), behind.Round(time.Second))
+	}
+	return reported, nil
+}
+
+// checkedSince checks that a claim has the age that it was created with, which releases of
+// mcs-apiserver that do not know of it ignore.
+func checkedSince(reported, asked time.Time) (time.Time, error) {
+	if !reported.Equal(asked) {
+		return time.Time{}, fmt.Errorf("cluster reports that it joined at %s, but was asked to join as of %s: its mcs-apiserver does not support --since; upgrade it and join again",
+			reported.UTC().Format(time.RFC3339), asked.UTC().Format(time.RFC3339))
 	}
 	return reported, nil
 }

@@ -64,14 +64,14 @@ func Observe(ctx context.Context, f *cluster.Factory, contexts []string, servers
 		}
 		facts[i].Membership = &m.Observed
 		if err := membership.ObserveSharedIPs(ctx, f, []*membership.Cluster{m}); err != nil {
-			facts[i].Unobserved = append(facts[i].Unobserved, unobserved(m.Context, plan.CheckMembership, "shared ClusterSet IPs", err))
+			facts[i].Unobserved = append(facts[i].Unobserved, unobserved(m.Context, advice, plan.CheckMembership, "shared ClusterSet IPs", err))
 		}
 	}
 	return facts, nil
 }
 
 // unobserved describes a part that could not be observed.
-func unobserved(name, check, what string, err error) plan.Finding {
+func unobserved(name string, advice cluster.Advice, check, what string, err error) plan.Finding {
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
 		err = status // without what was added for another command
@@ -85,6 +85,49 @@ type observer struct {
 	*cluster.Factory
 	*cluster.Cluster
 	facts plan.Facts
+}
+
+// ObserveHost observes only what does not depend on whether the cluster joins: the version and the clock
+// of its kube-apiserver, and the registration of the API, and with traffic also kube-proxy and DNS. The
+// user gets the advice if something may not be read.
+func ObserveHost(ctx context.Context, f *cluster.Factory, c *cluster.Cluster, traffic bool, advice cluster.Advice) (plan.Facts, error) {
+	ctx, cancel, err := f.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	if err != nil {
+		return plan.Facts{}, err
+	}
+	o := &observer{Factory: f, Cluster: c, facts: plan.Facts{Context: c.Context}}
+	if err := o.observeVersion(ctx); err != nil {
+		o.facts.Silent, o.facts.Failure = true, cluster.Diagnose(c.Context, err, advice).Error()
+		return o.facts, nil
+	}
+	var group errgroup.Group
+	parts := []part{{plan.CheckAPI, "the registration of the API", o.observeAPI}}
+	if traffic {
+		group.Go(func() error { // takes longest, and writes nothing else
+			o.facts.DNS = o.dns(ctx)
+			return nil
+		})
+		parts = append(parts, part{plan.CheckProxy, "the configuration of kube-proxy", o.observeProxy})
+	}
+	o.observeAll(ctx, advice, parts)
+	_ = group.Wait()
+	return o.facts, nil
+}
+
+// part is a part of what is observed.
+type part struct {
+	check, what string
+	observe     func(context.Context) error
+}
+
+// observeAll observes some parts, one after another.
+func (o *observer) observeAll(ctx context.Context, advice cluster.Advice, parts []part) {
+	for _, part := range parts {
+		if err := part.observe(ctx); err != nil && !o.consequence(part.check) {
+			o.facts.Unobserved = append(o.facts.Unobserved, unobserved(o.Context, advice, part.check, part.what, err))
+		}
+	}
 }
 
 // observe observes a cluster whose membership may not have been observed, because of failure.
@@ -114,21 +157,14 @@ func observe(ctx context.Context, f *cluster.Factory, c *cluster.Cluster, server
 		o.facts.Server = o.server(ctx)
 		return nil
 	})
-	for _, part := range []struct {
-		check, what string
-		observe     func(context.Context) error
-	}{
+	o.observeAll(ctx, advice, []part{
 		{plan.CheckAPI, "the registration of the API", o.observeAPI},
 		{plan.CheckNetworks, "Pod CIDRs of nodes", o.observePodCIDRs},
 		{plan.CheckNetworks, "Pods", o.observePodIPs},
 		{plan.CheckNetworks, "Service CIDRs", o.observeServiceCIDRs},
 		{plan.CheckProxy, "the configuration of kube-proxy", o.observeProxy},
 		{plan.CheckReachability, "members", o.observeMembers},
-	} {
-		if err := part.observe(ctx); err != nil && !o.consequence(part.check) {
-			o.facts.Unobserved = append(o.facts.Unobserved, unobserved(c.Context, part.check, part.what, err))
-		}
-	}
+	})
 	_ = group.Wait()
 	return o.facts, nil
 }
@@ -186,12 +222,12 @@ func (o *observer) dns(ctx context.Context) []plan.DNSFinding {
 	if err != nil {
 		message := strings.TrimPrefix(err.Error(), fmt.Sprintf("context %q: ", o.Context))
 		return []plan.DNSFinding{{
-			Message: "DNS of the ClusterSet cannot be checked: " + message, Remedy: fmt.Sprintf("`kubectl mcs dns check --context %s` repeats this check, and has a flag --service", o.Context),
+			Unknown: true, Message: "DNS of the ClusterSet cannot be checked: " + message, Remedy: fmt.Sprintf("`kubectl mcs dns check --context %s` repeats this check, and has a flag --service", o.Context),
 		}}
 	}
 	var results []plan.DNSFinding
 	for _, finding := range findings {
-		results = append(results, plan.DNSFinding{OK: finding.OK, Message: finding.Message, Remedy: finding.Remedy})
+		results = append(results, plan.DNSFinding{OK: finding.OK, Unknown: finding.Unknown(), Message: finding.Message, Remedy: finding.Remedy})
 	}
 	return results
 }

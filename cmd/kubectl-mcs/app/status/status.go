@@ -6,13 +6,18 @@ package status
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/exitcode"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 )
 
@@ -35,7 +40,15 @@ CONFLICTS is the number of exports that conflict with exports of other clusters;
 "kubectl mcs explain" shows the differences. REASON describes problems.
 
 If a cluster cannot be queried, the command prints the reason and the status of the
-other clusters, and exits with an error.`
+other clusters, and exits with 1.
+
+With --wait, the command waits until all clusters can be queried, are in a ClusterSet, have
+each other as members, and are connected to all their members. It exits with 0 then, with 1 if
+that is not so within the timeout, and with 2 if a cluster could not be queried at the end, or
+for invalid arguments.
+
+With --watch, it prints all members, and then their changes until it is interrupted. That a
+member was seen again is not a change.`
 
 const example = `  # Show the status of the cluster of the current context
   kubectl mcs status
@@ -43,12 +56,28 @@ const example = `  # Show the status of the cluster of the current context
   # Show the status of several clusters
   kubectl mcs status east west
 
+  # Wait until all members are connected, such as after an upgrade
+  kubectl mcs status east west --wait --timeout 5m
+
+  # Print changes as they come
+  kubectl mcs status east west --watch
+
   # List lost members
   kubectl mcs status east west -o json | jq '.[].members[]? | select(.state == "Lost")'`
 
+// couldNotQuery is the exit code with --wait of everything that keeps the command from finding out.
+const couldNotQuery = 2
+
+type options struct {
+	*cluster.Factory
+	output      printer.Output
+	wait, watch bool
+	timeout     time.Duration
+}
+
 // NewCommand returns the command status.
 func NewCommand(f *cluster.Factory) *cobra.Command {
-	var out printer.Output
+	o := &options{Factory: f}
 	cmd := &cobra.Command{
 		Use:               "status [CONTEXT...]",
 		Short:             "Show the members of a ClusterSet and their problems",
@@ -56,21 +85,111 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 		Example:           example,
 		ValidArgsFunction: f.CompleteContexts,
 		RunE: func(cmd *cobra.Command, contexts []string) error {
-			if err := out.Validate(); err != nil {
+			if err := o.validate(); err != nil {
 				return err
 			}
-			reports, unanswered := cluster.Query(cmd.Context(), f, contexts, getStatus, failedStatus)
-			if reports == nil {
-				return unanswered
+			switch {
+			case o.watch:
+				return o.runWatch(cmd.Context(), contexts)
+			case o.wait:
+				return o.runWait(cmd.Context(), contexts)
 			}
-			if err := out.Print(f.Streams.Out, reports, func(w io.Writer) error { return writeStatus(w, reports, time.Now()) }); err != nil {
-				return err
-			}
-			return unanswered
+			return o.run(cmd.Context(), contexts)
 		},
 	}
-	out.AddTo(cmd)
+	o.output.AddTo(cmd)
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "If true, wait until all clusters are connected to all their members.")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print changes until the command is interrupted.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait with --wait.")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if o.wait || slices.Contains(os.Args, "--wait") { // flags after the wrong one are not parsed
+			return exitcode.Set(err, couldNotQuery)
+		}
+		return err
+	})
 	return cmd
+}
+
+func (o *options) validate() error {
+	err := o.output.Validate()
+	if err == nil && o.wait && o.watch {
+		err = errors.New("--wait and --watch exclude each other: remove one of them")
+	}
+	if err == nil && o.timeout <= 0 {
+		err = fmt.Errorf("--timeout %s: must be greater than zero", o.timeout)
+	}
+	if o.wait {
+		return exitcode.Set(err, couldNotQuery)
+	}
+	return err
+}
+
+// run prints the status once.
+func (o *options) run(ctx context.Context, contexts []string) error {
+	reports, unanswered := cluster.Query(ctx, o.Factory, contexts, getStatus, failedStatus)
+	if reports == nil {
+		return unanswered
+	}
+	if err := o.output.Print(o.Streams.Out, reports, func(w io.Writer) error { return writeStatus(w, reports, time.Now()) }); err != nil {
+		return err
+	}
+	return unanswered
+}
+
+// runWait prints the status when all clusters are connected, or the time is over.
+func (o *options) runWait(ctx context.Context, contexts []string) error {
+	followers, err := o.followers(contexts)
+	if err != nil {
+		return exitcode.Set(err, couldNotQuery)
+	}
+	waiting, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	problems, known := until(waiting, followers)
+	if ctx.Err() != nil {
+		return exitcode.Set(fmt.Errorf("interrupted: %w", ctx.Err()), couldNotQuery)
+	}
+	printed := o.run(ctx, contexts)
+	switch {
+	case len(problems) > 0 && !known:
+		return exitcode.Set(notInTime(problems), couldNotQuery)
+	case len(problems) > 0:
+		return notInTime(problems)
+	}
+	return exitcode.Set(printed, couldNotQuery)
+}
+
+// runWatch prints changes until the context ends.
+func (o *options) runWatch(ctx context.Context, contexts []string) error {
+	followers, err := o.followers(contexts)
+	if err != nil {
+		return err
+	}
+	w := &watching{output: &o.output, out: o.Streams.Out, errOut: o.Streams.ErrOut}
+	return w.watch(ctx, followers)
+}
+
+// followers returns what follows the clusters of contexts, by default of the current one.
+func (o *options) followers(contexts []string) ([]*follower, error) {
+	timeout, err := o.RequestTimeout(cluster.QueryTimeout)
+	if err != nil {
+		return nil, err
+	}
+	if len(contexts) == 0 {
+		current, err := o.CurrentContext()
+		if err != nil {
+			return nil, err
+		}
+		contexts = []string{current}
+	}
+	var followers []*follower
+	for _, name := range contexts {
+		c, err := o.ForContext(name)
+		if err != nil {
+			return nil, err
+		}
+		followers = append(followers, &follower{Cluster: c, timeout: timeout})
+	}
+	return followers, nil
 }
 
 // getStatus queries one cluster.
