@@ -22,14 +22,20 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/detach"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/dns"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/doctor"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/exitcode"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expel"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/export"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/gather"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/invite"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/join"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/leave"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/migrate"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/status"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/trial"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/ui"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/unexport"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/version"
 )
@@ -39,6 +45,9 @@ const long = `Join clusters to a ClusterSet, export Services to it, and inspect 
 Clusters are referred to by the contexts of your kubeconfig. All of them must run
 mcs-apiserver.
 
+If a service does not respond, "kubectl mcs doctor SERVICE" finds out why. "kubectl mcs
+test" tests whether all clusters reach each other.
+
 For shell completion, kubectl_complete-mcs must be on the PATH next to kubectl-mcs.`
 
 // Main runs the command until it completes or is interrupted, and returns its exit
@@ -46,14 +55,30 @@ For shell completion, kubectl_complete-mcs must be on the PATH next to kubectl-m
 func Main(streams genericiooptions.IOStreams, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process
+	context.AfterFunc(ctx, stop)         // a second interrupt ends the process
+	if !signal.Ignored(syscall.SIGHUP) { // it is with nohup
+		// A terminal that is closed may send it several times: then what was created is still deleted.
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-hangups:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
 	// Libraries log for operators of servers. Commands report errors themselves.
 	klog.SetLogger(logr.Discard())
 	cmd := NewCommand(streams)
 	cmd.SetArgs(args)
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(printer.NewWriter(streams.ErrOut), "error:", err)
-		return 1
+		return exitcode.Of(err)
 	}
 	return 0
 }
@@ -92,9 +117,14 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		export.NewCommand(f),
 		unexport.NewCommand(f),
 		explain.NewCommand(f),
+		doctor.NewCommand(f),
+		trial.NewCommand(f),
+		withoutNamespace(f, gather.NewCommand(f)),
+		ui.NewCommand(f),
 		withoutNamespace(f, detach.NewCommand(f)),
 		withoutNamespace(f, attach.NewCommand(f)),
 		withoutNamespace(f, dns.NewCommand(f)),
+		withoutNamespace(f, migrate.NewCommand(f)),
 		version.NewCommand(f),
 	)
 	return cmd

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -32,6 +33,7 @@ func Ask(ctx context.Context, invitation plan.Invitation, own plan.Cluster) (war
 	if err != nil {
 		return "", err
 	}
+	cluster.RefuseRedirects(config)
 	client, err := versioned.NewForConfig(config)
 	if err != nil {
 		return "", err

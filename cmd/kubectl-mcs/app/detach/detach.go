@@ -30,6 +30,8 @@ const consequences = `While the API is detached:
   - CoreDNS serves clusterset.local from its cache, but not after a restart.
   - Namespaces can be deleted. The ServiceExports of a deleted namespace are deleted
     when mcs-apiserver is running again.
+  - If CustomResourceDefinitions of another implementation remain, the kube-apiserver
+    serves their objects as of the migration: run migrate --back or delete them first.
 `
 
 const long = `Remove the API of mcs-apiserver from a cluster in an emergency.

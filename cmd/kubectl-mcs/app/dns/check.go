@@ -44,7 +44,12 @@ type Finding struct {
 	err error
 	// unserved is true if a Pod does not serve the zone.
 	unserved bool
+	// unasked is true if Pods could not be asked, or not those that will serve in a moment.
+	unasked bool
 }
+
+// Unknown reports whether a request failed or nobody could be asked, so that nothing is known about DNS.
+func (f Finding) Unknown() bool { return f.err != nil || f.unasked }
 
 func (f Finding) String() string {
 	if f.Remedy == "" {
@@ -144,7 +149,7 @@ func (o *options) configuration(ctx context.Context, c *cluster.Cluster, s *core
 	account := fmt.Sprintf("ServiceAccount %s/%s", s.Workload.Namespace, s.Workload.ServiceAccount())
 	switch allowed, err := mayRead(ctx, c, s); {
 	case err != nil:
-		findings = append(findings, Finding{Message: err.Error()})
+		findings = append(findings, Finding{Message: err.Error(), err: err})
 	case !allowed:
 		findings = append(findings, Finding{Message: account + " has no permission to list and watch ServiceImports", Remedy: enable})
 	default:
@@ -178,7 +183,7 @@ func nodeCaches(ctx context.Context, c *cluster.Cluster) []Finding {
 // askPods asks all Pods of CoreDNS that are ready.
 func (o *options) askPods(ctx context.Context, c *cluster.Cluster, s *coredns.Setup) []Finding {
 	if s.Unasked != "" {
-		return []Finding{{Message: fmt.Sprintf("Pods of %s cannot be asked through the Kubernetes API: %s", s.Workload, s.Unasked), Remedy: "resolve a name of the ClusterSet in a Pod instead"}}
+		return []Finding{{Message: fmt.Sprintf("Pods of %s cannot be asked through the Kubernetes API: %s", s.Workload, s.Unasked), Remedy: "resolve a name of the ClusterSet in a Pod instead", unasked: true}}
 	}
 	serviceImport, err := pickImport(ctx, c)
 	if err != nil {
@@ -191,7 +196,7 @@ func (o *options) askPods(ctx context.Context, c *cluster.Cluster, s *coredns.Se
 	}
 	var findings []Finding
 	if !pods.RolledOut {
-		findings = append(findings, Finding{Message: fmt.Sprintf("%s is being rolled out", s.Workload), Remedy: "wait until all of its Pods are replaced"})
+		findings = append(findings, Finding{Message: fmt.Sprintf("%s is being rolled out", s.Workload), Remedy: "wait until all of its Pods are replaced", unasked: true})
 	}
 	describe := fmt.Sprintf("`kubectl --context %s describe pods -n %s` shows why", c.Context, s.Workload.Namespace)
 	if len(pods.Ready) == 0 {

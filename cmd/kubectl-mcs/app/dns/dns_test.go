@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -621,6 +622,27 @@ func TestCheckAsksWhereTheCorefileIsNotCertain(t *testing.T) {
 	expect.Error(t, err, "does not work")
 	if !strings.Contains(out, "✗ Pods of Deployment kube-system/coredns cannot be asked through the Kubernetes API: CoreDNS listens on port 53 of 10.0.0.10 only") {
 		t.Errorf("got\n%s", out)
+	}
+}
+
+// R542: Pods that cannot be asked, and those that are being replaced, say nothing about DNS.
+func TestWhoIsNotAskedIsUnknown(t *testing.T) {
+	for want, f := range map[string]*fakeDNS{
+		"cannot be asked":     newFake(t, strings.Replace(plain, "reload", "reload\n    bind 10.0.0.10", 1)),
+		"is being rolled out": newFake(t, plain, func(d *appsv1.Deployment, _ *corev1.ConfigMap) { d.Generation = 2 }),
+	} {
+		_, err := f.run(t, func(o *options, ctx context.Context, c *cluster.Cluster) error {
+			findings, err := o.findings(ctx, c)
+			if !slices.ContainsFunc(findings, func(finding Finding) bool {
+				return strings.Contains(finding.Message, want) && finding.Unknown() && !finding.OK
+			}) {
+				t.Errorf("%q is not unknown: %+v", want, findings)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

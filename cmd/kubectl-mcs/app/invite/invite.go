@@ -97,7 +97,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.StringVar(&o.server, "server", "", "Address at which the invited cluster reaches the kube-apiserver of this one, a URL. By default, the server in the kubeconfig.")
 	flags.StringVar(&o.allowedCIDRs, "allowed-cidrs", "", "CIDRs that contain the Pod IPs of this cluster, separated by commas. The invited cluster ignores endpoints outside of them, and asks those inside whether they answer before it withdraws them.")
 	flags.DurationVar(&o.duration, "duration", membership.BootstrapLifetime, "How long the invitation is valid, at most: the cluster may issue tokens for a shorter time.")
-	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which a file with the invitation is written, for nobody else to read. By default, the invitation is printed.")
+	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which a file with the invitation is written, for nobody else to read, but on Windows for all who can read the directory. By default, the invitation is printed.")
 	if err := cmd.MarkFlagDirname("output-dir"); err != nil {
 		panic(err) // the flag does not exist
 	}

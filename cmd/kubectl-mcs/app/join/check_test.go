@@ -147,7 +147,7 @@ func TestCheckFailsOnProblems(t *testing.T) {
 	}
 	problems := slices.DeleteFunc(got.Findings, func(f plan.Finding) bool { return f.Result != plan.Problem })
 	for i, want := range []string{
-		"west: CustomResourceDefinition " + crd + " serves multicluster.x-k8s.io/v1alpha1, and registering the API would hide its objects; delete it if it is not needed, or hand",
+		"west: CustomResourceDefinition " + crd + " serves multicluster.x-k8s.io/v1alpha1, and registering the API would hide its objects; move its objects to mcs-apiserver with `kubectl mcs migrate`",
 		"east, west: Pod CIDRs of east (10.1.0.0/24) and west (10.1.0.0/24) overlap, and Pods use them",
 	} {
 		if i >= len(problems) || !strings.HasPrefix(problems[i].String(), want) {

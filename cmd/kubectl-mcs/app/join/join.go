@@ -47,6 +47,11 @@ With --hub, the other clusters are members of the hub only, and read what the ot
 through it: the hub speaks for all of them. To add a cluster later, name all clusters again.
 Then give --allowed-cidrs for all clusters or for none: those of the hub hold for what it relays.
 
+With --since, clusters that join count as members since then, so that the age of their
+exports decides about precedence as before: for clusters that were in one ClusterSet with
+another implementation, see migrate. It requires the permission to date claims, and does not
+change the age of clusters that have joined.
+
 With --check, join changes nothing, and prints whether the clusters are ready:
   ✓  the check passed
   !  the clusters can join, but something may not work as expected
@@ -103,6 +108,7 @@ type options struct {
 	ignoreUnreachableMembers bool
 	timeout                  time.Duration
 	hub                      string
+	since                    string
 	outputDir                string
 	duration                 time.Duration
 }
@@ -138,7 +144,8 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	flags.BoolVar(&o.ignoreUnreachableMembers, "ignore-unreachable-members", false, "If true, join although not every member can be asked whether a cluster ID is in use.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "The length of time to wait until the clusters are connected.")
 	flags.StringVar(&o.hub, "hub", "", "Context of the cluster through which the others read each other. By default, every cluster is a member of every other.")
-	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which what each cluster needs is written, in a directory by its cluster ID, for nobody else to read. Nothing but access is created in the clusters.")
+	flags.StringVar(&o.since, "since", "", "Time since which clusters that join count as members, such as 2025-01-31T08:00:00Z, if they were in one ClusterSet with another implementation. By default, now.")
+	flags.StringVar(&o.outputDir, "output-dir", "", "Directory in which what each cluster needs is written, in a directory by its cluster ID, for nobody else to read, but on Windows for all who can read the directory. Nothing but access is created in the clusters.")
 	flags.DurationVar(&o.duration, "duration", membership.BootstrapLifetime, "With --output-dir, how long new tokens in the files are valid, at most: clusters may issue tokens for a shorter time.")
 	o.output.AddTo(cmd)
 	for _, err := range []error{cmd.MarkFlagRequired("clusterset"), cmd.MarkFlagDirname("output-dir"), cmd.RegisterFlagCompletionFunc("hub", f.CompleteFlagContext)} {
@@ -167,6 +174,7 @@ func (o *options) run(ctx context.Context, contexts []string) error {
 	observed := membership.Observed(clusters)
 	for i := range observed {
 		observed[i].AllowedCIDRs = strings.Join(allowed[observed[i].Context], ",")
+		observed[i].Since = o.since
 		observed[i].Hub, observed[i].Flags = observed[i].Context == o.hub, o.given(observed[i].Context, i == 0)
 	}
 	planned, err := plan.Join(o.clusterSet, observed, o.ids)
@@ -208,6 +216,9 @@ func (o *options) given(context string, first bool) []string {
 	if server := o.servers[context]; server != "" {
 		flags = append(flags, fmt.Sprintf("--server %s=%s", context, server))
 	}
+	if first && o.since != "" {
+		flags = append(flags, "--since "+o.since)
+	}
 	if first && o.outputDir != "" {
 		flags = append(flags, "--output-dir "+o.outputDir)
 	}
@@ -215,6 +226,10 @@ func (o *options) given(context string, first bool) []string {
 }
 
 func (o *options) validate(contexts []string) error {
+	var err error
+	if o.since, err = parseSince(o.since, time.Now()); err != nil {
+		return err
+	}
 	errs := []error{o.output.ValidatePlan(o.dryRun || o.check), checkContexts("--id", o.ids, contexts), checkContexts("--server", o.servers, contexts)}
 	if o.clusterSet == "" {
 		errs = append(errs, errors.New("--clusterset must not be empty"))
@@ -249,6 +264,23 @@ func (o *options) validate(contexts []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// parseSince returns a time of the past in its usual form, empty if there is none.
+func parseSince(text string, now time.Time) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("--since %s: must be a time of the form 2006-01-02T15:04:05Z", text)
+	case at.After(now):
+		return "", fmt.Errorf("--since %s: must not be in the future", text)
+	case at.Before(time.Unix(0, 0)):
+		return "", fmt.Errorf("--since %s: must be after 1970", text)
+	}
+	return at.UTC().Truncate(time.Second).Format(time.RFC3339), nil
 }
 
 // parseAllowedCIDRs returns the CIDRs of each context. A context may be given several times.

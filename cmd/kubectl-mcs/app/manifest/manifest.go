@@ -149,7 +149,7 @@ func (f File) writeTemporary() (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".kubectl-mcs-*") // 0600, new
+	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".kubectl-mcs-*") // 0600, new; on Windows with the permissions of the directory
 	if err != nil {
 		return "", err
 	}
