@@ -5,8 +5,10 @@ package chart
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
 )
 
 // find returns the only object of a kind as JSON, or nil.
@@ -65,21 +68,39 @@ func TestChartInstallsIntoAnyNamespace(t *testing.T) {
 	}
 }
 
-// R352: the names of namespaces may contain the default name of the other one.
+// R352: the names of namespaces may contain the default name of the other one, and look like
+// numbers, booleans or null in YAML.
 func TestNamesOfNamespacesAreIndependent(t *testing.T) {
 	texts := func(system, storage string) (found []string) {
-		for _, object := range render(t, system, "storage: {namespace: "+storage+"}").Objects {
+		for _, object := range render(t, system, "storage: {namespace: '"+storage+"'}").Objects {
 			text, err := json.Marshal(object)
 			if err != nil {
 				t.Fatal(err)
 			}
-			found = append(found, strings.NewReplacer("namespace-one", "my-mcs-storage", "namespace-two", "my-mcs-system").Replace(string(text)))
+			found = append(found, string(text))
 		}
-		slices.Sort(found)
 		return found
 	}
-	if diff := cmp.Diff(texts("namespace-one", "namespace-two"), texts("my-mcs-storage", "my-mcs-system")); diff != "" {
-		t.Error(diff)
+	for _, names := range [][2]string{{"my-mcs-storage", "my-mcs-system"}, {"123", "1e3"}, {"true", "null"}, {"0x1f", "010"}} {
+		want := texts("namespace-one", "namespace-two")
+		for i := range want {
+			want[i] = strings.NewReplacer("namespace-one", names[0], "namespace-two", names[1]).Replace(want[i])
+		}
+		got := texts(names[0], names[1])
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// R352: `helm install` without --namespace installs into default.
+func TestNamespaceOfTheReleaseIsItsOwn(t *testing.T) {
+	for namespace, want := range map[string]bool{"default": false, "kube-system": false, "kube-public": false, "kube-other": false, "default-mcs": true, "kubernetes": true} {
+		if _, err := Render(source, namespace, ""); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "add --namespace mcs-system --create-namespace") {
+			t.Errorf("namespace %s: got %v", namespace, err)
+		}
 	}
 }
 
@@ -123,6 +144,12 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"clusterSetIPRange: [243.0.0.0/33]":                         "at '/clusterSetIPRange/0': '243.0.0.0/33' does not match pattern",
 		"clusterSetIPRange: [243.0.0/8]":                            "at '/clusterSetIPRange/0': '243.0.0/8' does not match pattern",
 		"clusterSetIPRange: ['fd00::/129']":                         "at '/clusterSetIPRange/0': 'fd00::/129' does not match pattern",
+		"clusterSetIPRange: ['fd00:243:::/48']":                     "at '/clusterSetIPRange/0': 'fd00:243:::/48' does not match pattern",
+		"clusterSetIPRange: ['::ffff:243.0.0.0/104']":               "at '/clusterSetIPRange/0': '::ffff:243.0.0.0/104' does not match pattern",
+		"clusterSetIPRange: ['fd00::243::/48']":                     "at '/clusterSetIPRange/0': 'fd00::243::/48' does not match pattern",
+		"clusterSetIPRange: ['1:2:3:4:5:6:7:8:9/48']":               "at '/clusterSetIPRange/0': '1:2:3:4:5:6:7:8:9/48' does not match pattern",
+		"clusterSetIPRange: [0.0.0.0/0]":                            "at '/clusterSetIPRange/0': '0.0.0.0/0' does not match pattern",
+		"clusterSetIPRange: ['fc00::/7']":                           "at '/clusterSetIPRange/0': 'fc00::/7' does not match pattern",
 		"image: {registry: 'https://registry.example'}":             "at '/image/registry': 'https://registry.example' does not match pattern",
 		"hostNetwork: yes please":                                   "at '/hostNetwork': got string, want boolean",
 		"ports: {https: 70000}":                                     "at '/ports/https': maximum: got 70,000, want 65,535",
@@ -147,7 +174,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 // Patterns refuse nothing that is right.
 func TestRightValuesAreNotRefused(t *testing.T) {
 	for _, values := range []string{
-		"clusterSetIPRange: [243.0.0.0/8, 'fd00:243::/48']", "clusterSetIPRange: ['::/0']", "clusterSetIPRange: [10.255.249.0/32, 'FD00::1.2.3.0/120']", "storage: {namespace: default-storage}", "storage: {migrateFrom: null}",
+		"clusterSetIPRange: [243.0.0.0/8, 'fd00:243::/48']", "clusterSetIPRange: ['fd00::/8']", "clusterSetIPRange: [10.255.249.0/32, 'FD00::1:0/112']",
+		"clusterSetIPRange: ['fd00:1:2:3:4:5:6:0/112']", "clusterSetIPRange: ['fd00:1:2:3:4:5:6::/112']", "clusterSetIPRange: ['fd00::1:2:3:4:5:0/112']", "clusterSetIPRange: ['fd00:1:2::4:5:0/112']", "clusterSetIPRange: [10.0.0.0/9]", "storage: {namespace: default-storage}", "storage: {migrateFrom: null}",
 		"image: {registry: ''}", "image: {registry: registry.example.com/team}", "image: {registry: 'localhost:5000'}", "image: {registry: 'registry.example.com:5000/team/mcs'}", "image: {registry: '[fd00::1]:5000/mcs'}",
 	} {
 		if _, err := Render(source, "mcs-system", values); err != nil {
@@ -162,8 +190,10 @@ func TestChartWithoutManifestsIsRefused(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "files")); err != nil {
-		t.Fatal(err)
+	for _, link := range []string{"files", "monitoring"} {
+		if err := os.RemoveAll(filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := Render(dir, "mcs-system", ""); err == nil || !strings.Contains(err.Error(), "the directory files of the chart is missing") {
 		t.Errorf("got %v", err)
@@ -216,7 +246,7 @@ apiserver: {extraArgs: [--lost-member-policy=Keep], resources: {limits: {memory:
 controller: {image: "other/controller@sha256:0123", extraArgs: [--cluster-id=east], resources: {limits: {memory: 100Mi}}}
 clusterSetIPRange: [242.0.0.0/8, "fd00:243::/32"]
 priorityClass: {name: ""}
-nodeSelector: {kubernetes.io/os: linux}
+nodeSelector: {pool: infra}
 tolerations: [{key: critical, operator: Exists}]
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}
 `)).Spec
@@ -238,7 +268,7 @@ affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeS
 		"controller.resources":    memory(controller) == "90MiB",
 		"requests keep defaults":  apiserver.Resources.Requests.Memory().String() == "256Mi",
 		"priorityClass.name":      pod.PriorityClassName == "",
-		"nodeSelector":            pod.NodeSelector["kubernetes.io/os"] == "linux",
+		"nodeSelector":            maps.Equal(pod.NodeSelector, map[string]string{"pool": "infra", "kubernetes.io/os": "linux"}),
 		"tolerations":             len(pod.Tolerations) == 1 && pod.Tolerations[0].Key == "critical",
 		"affinity":                pod.Affinity != nil && pod.Affinity.NodeAffinity != nil,
 		"no host network":         !pod.HostNetwork,
@@ -246,6 +276,16 @@ affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeS
 	} {
 		if !ok {
 			t.Errorf("%s has no effect: %+v", name, spec)
+		}
+	}
+}
+
+// Images are for Linux: without a selector, Pods are scheduled to nodes with Windows, where they
+// never start. R350 compares the kustomizations.
+func TestPodsRunOnLinux(t *testing.T) {
+	for _, values := range append(variants, "nodeSelector: null", "nodeSelector: {kubernetes.io/os: windows}") {
+		if selector := deployment(t, render(t, "mcs-system", values)).Spec.Template.Spec.NodeSelector; selector["kubernetes.io/os"] != "linux" {
+			t.Errorf("%s: node selector is %v", values, selector)
 		}
 	}
 }
@@ -366,5 +406,132 @@ func TestCertificateOfCertManager(t *testing.T) {
 	}
 	if secret := pod.Volumes[0].Secret; secret == nil || secret.SecretName != "mcs-apiserver-cert-manager" {
 		t.Errorf("volume is %+v", pod.Volumes[0])
+	}
+}
+
+// R526: by default, there is nothing of the Prometheus operator.
+func TestMonitoringIsOffByDefault(t *testing.T) {
+	for _, object := range render(t, "mcs-system", "").Objects {
+		if strings.HasPrefix(object["apiVersion"].(string), "monitoring.coreos.com/") {
+			t.Errorf("%s is rendered", object.Key())
+		}
+	}
+}
+
+// R526: ports that the Service and the Pods have are scraped, with the names and the CA of the
+// serving certificate.
+func TestServiceMonitor(t *testing.T) {
+	type endpoint struct {
+		Port, TargetPort, Scheme, BearerTokenFile string
+		TLSConfig                                 struct {
+			ServerName         string
+			InsecureSkipVerify bool
+			CA                 struct{ Secret corev1.SecretKeySelector }
+		}
+	}
+	for values, secrets := range map[string][]string{
+		"monitoring: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}":                                                                              {"mcs-apiserver-serving-cert", "mcs-apiserver-serving-cert"},
+		"certManager: {enabled: true, issuerRef: {name: ca}}\nmonitoring: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}\nports: {metrics: 9443}": {"mcs-apiserver-cert-manager", ""},
+	} {
+		rendered := render(t, "fleet", values)
+		var monitor struct {
+			Metadata struct {
+				Namespace string
+				Labels    map[string]string
+			}
+			Spec struct {
+				Selector    struct{ MatchLabels map[string]string }
+				SampleLimit int64
+				Endpoints   []endpoint
+			}
+		}
+		if err := json.Unmarshal(find(t, rendered, "ServiceMonitor"), &monitor); err != nil {
+			t.Fatal(err)
+		}
+		var service corev1.Service
+		if err := json.Unmarshal(find(t, rendered, "Service"), &service); err != nil {
+			t.Fatal(err)
+		}
+		if monitor.Metadata.Namespace != "fleet" || monitor.Metadata.Labels["release"] != "prometheus" || !maps.Equal(monitor.Spec.Selector.MatchLabels, service.Labels) {
+			t.Errorf("%s: got %+v", values, monitor)
+		}
+		if monitor.Spec.SampleLimit != 50000 { // R204: whatever a member causes
+			t.Errorf("%s: %d samples are read at a time", values, monitor.Spec.SampleLimit)
+		}
+		if len(monitor.Spec.Endpoints) != 2 || monitor.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
+			t.Fatalf("%s: endpoints are %+v", values, monitor.Spec.Endpoints)
+		}
+		containers := deployment(t, rendered).Spec.Template.Spec.Containers
+		if port := monitor.Spec.Endpoints[1].TargetPort; !slices.ContainsFunc(containers[1].Ports, func(p corev1.ContainerPort) bool { return p.Name == port }) {
+			t.Errorf("%s: mcs-controller has no port %q", values, port)
+		}
+		for i, endpoint := range monitor.Spec.Endpoints {
+			config := endpoint.TLSConfig
+			if endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" || config.CA.Secret.Name != secrets[i] ||
+				config.InsecureSkipVerify != (secrets[i] == "") || !config.InsecureSkipVerify && (config.ServerName != "mcs-apiserver.fleet.svc" || config.CA.Secret.Key != "ca.crt") {
+				t.Errorf("%s: endpoint is %+v", values, endpoint)
+			}
+		}
+	}
+}
+
+// R526: the alerts of the chart are those of artifacts/monitoring.
+func TestPrometheusRule(t *testing.T) {
+	var rule struct {
+		Metadata struct{ Labels map[string]string }
+		Spec     any
+	}
+	if err := json.Unmarshal(find(t, render(t, "mcs-system", "monitoring: {rules: {enabled: true, labels: {release: prometheus}}}"), "PrometheusRule"), &rule); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(artifacts + "/monitoring/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := yaml.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, rule.Spec); diff != "" || rule.Metadata.Labels["release"] != "prometheus" {
+		t.Error(rule.Metadata.Labels, diff)
+	}
+}
+
+// R525, R526: the alerts can tell apart the clusters that one Prometheus scrapes, also if its label
+// for them is that of members.
+func TestPrometheusRuleForSeveralClusters(t *testing.T) {
+	grouping := regexp.MustCompile(`\b(by|on|ignoring|without) \(([^)]*)\)`)
+	for label, member := range map[string]string{"": "cluster", "site": "cluster", "cluster": "exported_cluster"} {
+		var rule struct {
+			Spec struct {
+				Groups []struct {
+					Rules []struct{ Alert, Expr string }
+				}
+			}
+		}
+		rendered := find(t, render(t, "mcs-system", "monitoring: {rules: {enabled: true, clusterLabel: '"+label+"'}}"), "PrometheusRule")
+		if err := json.Unmarshal(rendered, &rule); err != nil {
+			t.Fatal(err)
+		}
+		members := 0
+		for _, group := range rule.Spec.Groups {
+			for _, rule := range group.Rules {
+				if strings.Count(rule.Expr, "by (") == 0 {
+					t.Errorf("%s joins all clusters: %s", rule.Alert, rule.Expr)
+				}
+				for _, match := range grouping.FindAllStringSubmatch(rule.Expr, -1) {
+					labels := strings.Split(match[2], ", ")
+					if label != "" && labels[0] != label || (match[1] != "by" && match[1] != "on") {
+						t.Errorf("with label %q, %s has %s", label, rule.Alert, match[0])
+					}
+					if slices.Contains(labels[min(1, len(label)):], member) {
+						members++
+					}
+				}
+			}
+		}
+		if named := strings.Contains(string(rendered), "$labels."+member+" "); !named || members < 10 || member != "cluster" && strings.Contains(string(rendered), "$labels.cluster ") {
+			t.Errorf("with label %q, alerts do not name members by %s (%d)", label, member, members)
+		}
 	}
 }

@@ -100,6 +100,9 @@ app.kubernetes.io/name: mcs-apiserver
 {{- if not (.Files.Get "files/kustomization.yaml") }}
 {{- fail "the directory files of the chart is missing, a link to artifacts/default: use a Git client that supports links, or the chart of a release" }}
 {{- end }}
+{{- if or (eq .Release.Namespace "default") (hasPrefix "kube-" .Release.Namespace) }}
+{{- fail (printf "namespace %q is used for other things, and mcs-apiserver reads all Secrets in its namespace: add --namespace mcs-system --create-namespace" .Release.Namespace) }}
+{{- end }}
 {{- if and (has "etcd" (include "mcs.storages" . | fromJsonArray)) (not .Values.storage.etcd.servers) }}
 {{- fail (printf "storage.%s etcd requires the URLs of the etcd in storage.etcd.servers" (ternary "mode" "migrateFrom" (eq .Values.storage.mode "etcd"))) }}
 {{- end }}
