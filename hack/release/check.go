@@ -18,7 +18,6 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/chart"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/checksum"
-	"github.com/mcs-apiserver/mcs-apiserver/hack/release/image"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/manifest"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/plugin"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/program"
@@ -51,7 +50,7 @@ func (r *release) check(context.Context) error {
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	problems = append(problems, checksum.Check(r.dist), r.checkImages())
+	problems = append(problems, checksum.Check(r.dist, releaseNotes), r.checkImages())
 	for _, platform := range clients {
 		problems = append(problems, r.checkPlugin(platform))
 	}
@@ -60,7 +59,7 @@ func (r *release) check(context.Context) error {
 
 // files returns the names of the files and directories of a complete release.
 func (r *release) files() ([]string, error) {
-	files := []string{checksum.Name, "RELEASE_NOTES.md", thirdParty, "images", krewManifest, chart.File(r.version)}
+	files := []string{checksum.Name, releaseNotes, thirdParty, "images", krewManifest, chart.File(r.version)}
 	for _, platform := range r.platforms {
 		files = append(files, r.title("images", platform)+".tar")
 		for _, name := range servers {
@@ -109,23 +108,16 @@ func (r *release) checkImages() error {
 }
 
 func (r *release) checkImage(index v1.ImageIndex, name, platform string) error {
-	tag, err := image.Tag(r.prefix, name, r.version)
+	named, err := r.find(index, name)
 	if err != nil {
 		return err
 	}
-	named, err := partial.FindIndexes(index, func(d v1.Descriptor) bool { return d.Annotations[image.RefName] == tag.String() })
-	if err != nil {
-		return err
-	}
-	if len(named) != 1 {
-		return fmt.Errorf("layout has %d images %s, want 1", len(named), tag)
-	}
-	images, err := partial.FindImages(named[0], func(d v1.Descriptor) bool { return d.Platform != nil && d.Platform.String() == platform })
+	images, err := partial.FindImages(named.Index, func(d v1.Descriptor) bool { return d.Platform != nil && d.Platform.String() == platform })
 	if err != nil {
 		return err
 	}
 	if len(images) != 1 {
-		return fmt.Errorf("layout has %d images %s for %s, want 1", len(images), tag, platform)
+		return fmt.Errorf("layout has %d images %s for %s, want 1", len(images), named.Tag, platform)
 	}
 	content := mutate.Extract(images[0])
 	defer content.Close()
@@ -133,7 +125,7 @@ func (r *release) checkImage(index v1.ImageIndex, name, platform string) error {
 	if err != nil {
 		return err
 	}
-	return checkProgram(fmt.Sprintf("image %s for %s", tag, platform), files["usr/local/bin/"+name], platform)
+	return checkProgram(fmt.Sprintf("image %s for %s", named.Tag, platform), files["usr/local/bin/"+name], platform)
 }
 
 func checkProgram(where string, data []byte, want string) error {

@@ -63,6 +63,13 @@ func programFor(t *testing.T, platform string) []byte {
 func completeRelease(t *testing.T) *release {
 	t.Helper()
 	r := newRelease(t)
+	fill(t, r)
+	return r
+}
+
+// fill makes all files of a release.
+func fill(t *testing.T, r *release) {
+	t.Helper()
 	r.platforms = []string{"linux/amd64", "linux/arm64"}
 	for _, platform := range clients {
 		packPlugin(t, r, platform, platform)
@@ -78,7 +85,6 @@ func completeRelease(t *testing.T) *release {
 			t.Fatal(err)
 		}
 	}
-	return r
 }
 
 func sboms(r *release) (names []string) {
@@ -107,7 +113,7 @@ func writeImages(t *testing.T, r *release, arm string) {
 	t.Helper()
 	var built []image.Named
 	for _, name := range servers {
-		tag, err := image.Tag("", name, r.version)
+		tag, err := image.Tag(r.prefix, name, r.version)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/checksum"
 	"github.com/mcs-apiserver/mcs-apiserver/hack/release/image"
@@ -22,17 +24,14 @@ import (
 // servers are the programs that run in containers.
 var servers = []string{"mcs-apiserver", "mcs-controller"}
 
-// images builds the images of the servers: as an OCI image layout, as an archive per
-// platform, and in a registry if they are to be pushed.
+// images builds the images of the servers: as an OCI image layout, and as an archive per
+// platform.
 func (r *release) images(ctx context.Context) error {
 	licenses, err := r.licenses()
 	if err != nil {
 		return err
 	}
 	labels := image.Labels{Version: r.version, Revision: r.revision, Source: source, Licenses: license, Created: r.time}
-	if err := r.checkPush(); err != nil {
-		return err
-	}
 	var built []image.Named
 	for _, name := range servers {
 		named := image.Named{Images: map[string]v1.Image{}}
@@ -52,18 +51,15 @@ func (r *release) images(ctx context.Context) error {
 	if err := r.write(built); err != nil {
 		return err
 	}
-	return r.publish(ctx, built)
+	return printNames(built)
 }
 
-// checkPush checks that images can be pushed, if that is asked for.
+// checkPush checks that images can be pushed.
 func (r *release) checkPush() error {
 	for _, name := range servers {
 		tag, err := image.Tag(r.prefix, name, r.version)
 		if err != nil {
 			return err
-		}
-		if !r.push {
-			continue
 		}
 		r.say("Checking that %s can be pushed", tag)
 		if err := image.CheckPush(tag); err != nil {
@@ -151,18 +147,12 @@ func (r *release) write(built []image.Named) error {
 			return err
 		}
 	}
-	return checksum.Write(r.dist)
+	return checksum.Write(r.dist, releaseNotes)
 }
 
-// publish pushes images if that is asked for, and prints what they are called.
-func (r *release) publish(ctx context.Context, built []image.Named) error {
+// printNames prints what images are called.
+func printNames(built []image.Named) error {
 	for _, named := range built {
-		if r.push {
-			r.say("Pushing %s", named.Tag)
-			if err := image.Push(ctx, named); err != nil {
-				return err
-			}
-		}
 		digest, err := named.Index.Digest()
 		if err != nil {
 			return err
@@ -170,4 +160,50 @@ func (r *release) publish(ctx context.Context, built []image.Named) error {
 		fmt.Printf("%s@%s\n", named.Tag, digest)
 	}
 	return nil
+}
+
+// pushImages pushes the images that were built. It is the last part: what is in a registry may
+// be in use, and was built and checked completely.
+func (r *release) pushImages(ctx context.Context) error {
+	index, err := layout.ImageIndexFromPath(filepath.Join(r.dist, "images"))
+	if err != nil {
+		return fmt.Errorf("make the part images first: %w", err)
+	}
+	var built []image.Named
+	for _, name := range servers {
+		named, err := r.find(index, name)
+		if err != nil {
+			return err
+		}
+		// A version with local changes names no particular content.
+		if !strings.HasSuffix(r.version, "-dirty") {
+			if err := image.CheckReplace(ctx, named); err != nil {
+				return err
+			}
+		}
+		built = append(built, named)
+	}
+	for _, named := range built {
+		r.say("Pushing %s", named.Tag)
+		if err := image.Push(ctx, named); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the image of a program in the layout of all images.
+func (r *release) find(index v1.ImageIndex, name string) (image.Named, error) {
+	tag, err := image.Tag(r.prefix, name, r.version)
+	if err != nil {
+		return image.Named{}, err
+	}
+	found, err := partial.FindIndexes(index, func(d v1.Descriptor) bool { return d.Annotations[image.RefName] == tag.String() })
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("layout has %d images %s, want 1", len(found), tag)
+	}
+	if err != nil {
+		return image.Named{}, err
+	}
+	return image.Named{Tag: tag, Index: found[0]}, nil
 }

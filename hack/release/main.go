@@ -34,9 +34,8 @@ type release struct {
 	// time is that of the commit: nothing depends on the time of the build.
 	time    time.Time
 	ldflags string
-	// prefix is that of the names of images, and push whether to push them.
+	// prefix is that of the names of images: the registry that they are pushed to.
 	prefix string
-	push   bool
 	// platforms are those of images.
 	platforms []string
 	// progress is where is said what is going on.
@@ -55,6 +54,7 @@ var parts = map[string]func(*release, context.Context) error{
 	"chart":     (*release).chart,
 	"checksums": (*release).checksums,
 	"check":     (*release).check,
+	"push":      (*release).pushImages,
 }
 
 func main() {
@@ -75,7 +75,6 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&r.revision, "revision", "", "commit of the release")
 	flags.StringVar(&r.ldflags, "ldflags", "", "flags of the linker")
 	flags.StringVar(&r.prefix, "prefix", "", "registry and path of the names of images")
-	flags.BoolVar(&r.push, "push", false, "push images to the registry of -prefix")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "platforms of images")
 	flags.Usage = func() {
 		fmt.Fprintf(flags.Output(), "Usage: release [FLAGS] PART...\nParts: %s\n", strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
@@ -90,6 +89,14 @@ func run(ctx context.Context, args []string) error {
 	}
 	if flags.NArg() == 0 {
 		return errors.New("name the parts to make")
+	}
+	if slices.Contains(flags.Args(), "push") {
+		if r.prefix == "" {
+			return errors.New("the part push requires -prefix, the registry to push to")
+		}
+		if err := r.checkPush(); err != nil {
+			return err
+		}
 	}
 	for _, name := range flags.Args() {
 		part, ok := parts[name]
@@ -112,9 +119,6 @@ func (r *release) complete(epoch string) error {
 	r.time = time.Unix(seconds, 0).UTC()
 	if r.version == "" {
 		return errors.New("-version is required")
-	}
-	if r.push && r.prefix == "" {
-		return errors.New("-push requires -prefix, the registry to push to")
 	}
 	return os.MkdirAll(r.dist, 0o755)
 }

@@ -141,8 +141,11 @@ func (r *release) notes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.dist, "RELEASE_NOTES.md"), []byte(notes.Markdown(r.version, images, changes)), 0o644)
+	return os.WriteFile(filepath.Join(r.dist, releaseNotes), []byte(notes.Markdown(r.version, images, changes)), 0o644)
 }
 
-// checksums writes the checksums of all files.
-func (r *release) checksums(context.Context) error { return checksum.Write(r.dist) }
+// releaseNotes is the file with the text of a release, which is not one of its files.
+const releaseNotes = "RELEASE_NOTES.md"
+
+// checksums writes the checksums of all files that are published.
+func (r *release) checksums(context.Context) error { return checksum.Write(r.dist, releaseNotes) }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -99,32 +100,112 @@ func TestManifestsAndImagesHaveTheSameNames(t *testing.T) {
 	}
 }
 
-// R347: the workflow of tags makes the release as `make release` does.
-func TestWorkflowMakesTheRelease(t *testing.T) {
+// workflow is the workflow of tags.
+type workflow struct {
+	On struct {
+		Push struct{ Tags []string }
+	}
+	Jobs map[string]struct {
+		Steps []struct {
+			Uses string
+			With map[string]any
+			Run  string
+		}
+	}
+}
+
+func readWorkflow(t *testing.T) workflow {
+	t.Helper()
 	text, err := os.ReadFile("../../.github/workflows/release.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var workflow struct {
-		On struct {
-			Push struct{ Tags []string }
-		}
-		Jobs map[string]struct {
-			Steps []struct{ Run string }
-		}
-	}
-	if err := yaml.Unmarshal(text, &workflow); err != nil {
+	var found workflow
+	if err := yaml.Unmarshal(text, &found); err != nil {
 		t.Fatal(err)
 	}
+	return found
+}
+
+// R347: the workflow of tags makes the release as `make release` does, and publishes nothing
+// before the checks and unit tests pass.
+func TestWorkflowMakesTheRelease(t *testing.T) {
+	workflow := readWorkflow(t)
 	if !slices.Equal(workflow.On.Push.Tags, []string{"v*"}) {
 		t.Errorf("workflow runs on tags %q", workflow.On.Push.Tags)
 	}
+	var commands []string
 	for _, step := range workflow.Jobs["release"].Steps {
-		if strings.Contains(step.Run, "make release") {
+		commands = append(commands, step.Run)
+	}
+	last := -1
+	for _, command := range []string{"make verify unit", "docker login", "make release", "gh release create"} {
+		step := slices.IndexFunc(commands, func(run string) bool { return strings.Contains(run, command) })
+		if step <= last {
+			t.Errorf("%q is step %d, want it after step %d: %q", command, step, last, commands)
+		}
+		last = step
+	}
+}
+
+// The standard library is part of the programs: go.mod has the oldest version that compiles
+// them, which lacks what later patch releases mend.
+func TestWorkflowUsesTheNewestPatchReleaseOfGo(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(text))
+	for _, step := range readWorkflow(t).Jobs["release"].Steps {
+		if strings.HasPrefix(step.Uses, "actions/setup-go@") {
+			if step.With["go-version"] != minor[1]+".x" || step.With["check-latest"] != true || step.With["go-version-file"] != nil {
+				t.Errorf("Go is set up with %v, want the newest patch release of %s", step.With, minor[1])
+			}
 			return
 		}
 	}
-	t.Errorf("no step runs make release: %+v", workflow.Jobs)
+	t.Error("no step sets up Go")
+}
+
+// R343: the files that are published are those with a checksum, so that `sha256sum --check` succeeds
+// where all of them are downloaded. A version such as v1.0.0-rc.1 does not become the latest release.
+func TestWorkflowPublishesTheFilesWithChecksums(t *testing.T) {
+	publish := readWorkflow(t).Jobs["release"].Steps
+	script := publish[len(publish)-1].Run
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "gh"), []byte("#!/bin/bash\nset -e\necho \"$@\"\ncd -- \"$DOWNLOADS\"\nfor file; do cp \"$OLDPWD/$file\" . 2>/dev/null || true; done\nrm RELEASE_NOTES.md\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for tag, prerelease := range map[string]bool{"v1.0.0": false, "v1.0.0-rc.1": true} {
+		r := completeRelease(t)
+		if err := r.checksums(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		dir, downloads := t.TempDir(), t.TempDir()
+		if err := os.Symlink(r.dist, filepath.Join(dir, "dist")); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+		command.Dir, command.Env = dir, append(os.Environ(), "TAG="+tag, "DOWNLOADS="+downloads, "PATH="+bin+":"+os.Getenv("PATH"))
+		output, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(output), "release create "+tag) || strings.Contains(string(output), "--prerelease") != prerelease {
+			t.Errorf("%s: prerelease is not %t: %s (%v)", tag, prerelease, output, err)
+		}
+		check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS")
+		check.Dir = downloads
+		if output, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s (%v)", output, err)
+		}
+		want, err := r.files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = slices.DeleteFunc(want, func(name string) bool { return name == "images" || name == releaseNotes })
+		published, err := filepath.Glob(filepath.Join(downloads, "*"))
+		if err != nil || len(published) != len(want) {
+			t.Errorf("published are %q (%v), want %q", published, err, want)
+		}
+	}
 }
 
 func TestFlagsAreValidated(t *testing.T) {
@@ -137,7 +218,7 @@ func TestFlagsAreValidated(t *testing.T) {
 		{[]string{dist, "checksums"}, "-version is required"},
 		{[]string{dist, "-version=v1.2.3"}, "name the parts to make"},
 		{[]string{dist, "-version=v1.2.3", "unknown"}, `unknown part "unknown"`},
-		{[]string{dist, "-version=v1.2.3", "-push", "images"}, "-push requires -prefix"},
+		{[]string{dist, "-version=v1.2.3", "push"}, "the part push requires -prefix"},
 	} {
 		if err := run(t.Context(), test.args); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got %v", test.args, err)

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package checksum lists the checksums of files as sha256sum does.
+//
+// Files are those that users download: directories, and what is published in another way, are
+// no part of it, because sha256sum fails if a file is missing.
 package checksum
 
 import (
@@ -9,28 +12,29 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // Name is the file with the checksums of all other files of a directory.
 const Name = "SHA256SUMS"
 
-// Write writes the checksums of all files in a directory, sorted by name. They are
+// Write writes the checksums of all files in a directory but some, sorted by name. They are
 // verified by `sha256sum --check SHA256SUMS`.
-func Write(dir string) error {
-	lines, err := sums(dir)
+func Write(dir string, but ...string) error {
+	lines, err := sums(dir, but)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, Name), []byte(lines), 0o644)
 }
 
-// Check fails unless the file has the checksums of all files in a directory, and of no others.
-func Check(dir string) error {
-	want, err := sums(dir)
+// Check fails unless the file has the checksums of all files in a directory but some, and of no
+// others.
+func Check(dir string, but ...string) error {
+	want, err := sums(dir, but)
 	if err != nil {
 		return err
 	}
@@ -41,22 +45,22 @@ func Check(dir string) error {
 	return err
 }
 
-// sums returns the checksums of all files in a directory.
-func sums(dir string) (string, error) {
-	var lines strings.Builder
-	root := os.DirFS(dir)
-	if err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || name == Name {
-			return err
-		}
-		sum, err := Of(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&lines, "%s  %s\n", sum, name)
-		return nil
-	}); err != nil {
+// sums returns the checksums of all files in a directory but some.
+func sums(dir string, but []string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		return "", err
+	}
+	var lines strings.Builder
+	for _, entry := range entries {
+		if entry.IsDir() || entry.Name() == Name || slices.Contains(but, entry.Name()) {
+			continue
+		}
+		sum, err := Of(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&lines, "%s  %s\n", sum, entry.Name())
 	}
 	return lines.String(), nil
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // R343.
-func TestChecksumsOfAllFilesAreListed(t *testing.T) {
+func TestChecksumsOfDownloadedFilesAreListed(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"b", "a/c", Name} {
+	for _, name := range []string{"b", "a/c", "d", "e", Name} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -21,12 +21,15 @@ func TestChecksumsOfAllFilesAreListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Write(dir); err != nil {
+	if err := Write(dir, "d"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(filepath.Join(dir, Name))
 	const sum = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
-	if want := sum + "  a/c\n" + sum + "  b\n"; err != nil || string(got) != want {
+	if want := sum + "  b\n" + sum + "  e\n"; err != nil || string(got) != want {
 		t.Errorf("got %q (%v), want %q", got, err, want)
+	}
+	if err := Check(dir, "d"); err != nil {
+		t.Error(err)
 	}
 }
