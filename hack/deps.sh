@@ -11,6 +11,7 @@ readonly needed=(
   "nft:nftables:kube-proxy of test clusters"
   "iptables:iptables:kube-proxy of test clusters"
   "nsenter:util-linux:running commands in test clusters"
+  "chromium:chromium:tests of the page of kubectl mcs ui"
   "curl:curl:Pods of tests and of make demo, and make vulncheck"
   "nc:netcat-openbsd:Pods of tests"
   "nslookup:dnsutils:Pods of tests"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates everything that is derived from the API types: the zz_generated files
-# next to them and all of pkg/generated. The generators are pinned in go.mod.
+# next to them and all of pkg/generated; and docs/reference.md. The generators are pinned in go.mod.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -51,3 +51,7 @@ run lister-gen --go-header-file "$header" \
 run informer-gen --go-header-file "$header" --versioned-clientset-package "$generated/clientset/versioned" \
   --listers-package "$generated/listers" \
   --output-dir pkg/generated/informers --output-pkg "$generated/informers" "${client_versions[@]}"
+
+echo "generate: docs/reference.md" >&2
+reference=$(go run ./hack/reference)
+echo "$reference" >docs/reference.md

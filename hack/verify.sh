@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
 unchecked=""
 
-for module in . test test/nodeagent hack/kubernetes hack/kubernetes/coredns hack/tools hack/release hack/chart; do
+for module in . test test/nodeagent test/gateway test/monitoring hack/kubernetes hack/kubernetes/coredns hack/tools hack/release hack/chart; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "verify: $module/go.mod is not tidy; run 'go mod tidy' in $module" >&2
     failed=1
@@ -45,7 +45,7 @@ fi
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
-cp -r pkg/apis pkg/generated "$before"
+cp -r pkg/apis pkg/generated docs/reference.md "$before"
 hack/generate.sh
 for tree in apis generated; do
   if ! diff -ru "$before/$tree" "pkg/$tree"; then
@@ -53,6 +53,10 @@ for tree in apis generated; do
     failed=1
   fi
 done
+if ! diff -u "$before/reference.md" docs/reference.md; then
+  echo "verify: docs/reference.md was out of date and has been regenerated; commit the result" >&2
+  failed=1
+fi
 if [[ -n $unchecked ]]; then
   echo "verify: NOT CHECKED: $unchecked" >&2
 fi
