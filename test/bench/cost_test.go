@@ -156,7 +156,7 @@ func install(t *testing.T) *installation.Installation {
 		}
 	})
 	plane := expect.Must(controlplane.Start(t.Context(), controlplane.Config{
-		Bin: filepath.Join(root, "bin", "kubernetes"), Dir: filepath.Join(dir, "kubernetes"), SyncWrites: true,
+		Bin: filepath.Join(root, "bin", "kubernetes"), Dir: filepath.Join(dir, "kubernetes"), Realistic: true,
 	}))(t)
 	t.Cleanup(func() { expect.NoError(t, plane.Stop()) })
 	installed := expect.Must(installation.Install(t.Context(), installation.Config{Plane: plane, Root: root, Dir: dir}))(t)

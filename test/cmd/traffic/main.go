@@ -3,7 +3,7 @@
 
 // Command traffic runs in Pods of local clusters. With the argument "serve", it answers every
 // connection to port 8080 with the name of the Pod. With the argument "call", it calls services at
-// port 80 by their names, and prints results.
+// port 80 by their names, and prints results. With "record", it prints every call of a service.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,10 +38,15 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 1 && args[0] == "serve":
 		return serve(ctx)
 	case len(args) > 1 && args[0] == "call":
-		call(ctx, args[1:])
+		newCaller(args[1:]).Run(ctx)
+		return nil
+	case len(args) == 2 && args[0] == "record":
+		caller := newCaller(args[1:])
+		caller.Report, caller.Record = func(traffic.Report) {}, record()
+		caller.Run(ctx)
 		return nil
 	}
-	return fmt.Errorf("unknown arguments %q: use 'serve', or 'call HOST...'", args)
+	return fmt.Errorf("unknown arguments %q: use 'serve', 'call HOST...', or 'record HOST'", args)
 }
 
 func serve(ctx context.Context) error {
@@ -59,10 +65,24 @@ func serve(ctx context.Context) error {
 	return traffic.Serve(listener, name)
 }
 
-func call(ctx context.Context, hosts []string) {
-	caller := traffic.Caller{Hosts: hosts, Report: func(report traffic.Report) {
-		_ = json.NewEncoder(os.Stdout).Encode(report) // a missing report is noticed
-	}}
-	caller.Call = func(ctx context.Context, host string) (string, error) { return traffic.Call(ctx, host, "80") }
-	caller.Run(ctx)
+// newCaller returns a caller of services that prints what became of all calls.
+func newCaller(hosts []string) *traffic.Caller {
+	return &traffic.Caller{
+		Hosts: hosts,
+		Call:  func(ctx context.Context, host string) (string, error) { return traffic.Call(ctx, host, "80") },
+		Report: func(report traffic.Report) {
+			_ = json.NewEncoder(os.Stdout).Encode(report) // a missing report is noticed
+		},
+	}
+}
+
+// record returns a function that prints attempts, one at a time.
+func record() func(traffic.Attempt) {
+	var mu sync.Mutex
+	encoder := json.NewEncoder(os.Stdout)
+	return func(attempt traffic.Attempt) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = encoder.Encode(attempt) // a missing attempt is noticed
+	}
 }

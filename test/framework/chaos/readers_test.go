@@ -6,12 +6,14 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -26,6 +28,7 @@ func TestReadRepeatsRetryableErrorsOnly(t *testing.T) {
 	}{
 		"unavailable for a moment": {err: apierrors.NewServiceUnavailable("gone"), succeeds: 3, repeated: 1, slowest: 2 * time.Second},
 		"refused connection":       {err: syscall.ECONNREFUSED, succeeds: 2, repeated: 1, slowest: time.Second},
+		"part of a response":       {err: fmt.Errorf("read: %w", http2.StreamError{Code: http2.ErrCodeInternal}), succeeds: 2, repeated: 1, slowest: time.Second},
 		"unavailable for long":     {err: apierrors.NewServiceUnavailable("gone"), succeeds: 100, failed: 1, slowest: retries * retryDelay},
 		"not found":                {err: apierrors.NewNotFound(schema.GroupResource{}, "name"), succeeds: 2, failed: 1},
 		"other":                    {err: errors.New("other"), succeeds: 2, failed: 1},

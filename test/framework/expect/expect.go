@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Patience is how long a check may take to pass. It is long, since it matters
@@ -80,16 +78,30 @@ func EventuallyAfterTest(t *testing.T, what string, check func(context.Context) 
 
 func eventually(ctx context.Context, t *testing.T, limit time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	begun := time.Now()
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+	for {
 		err := check(ctx)
-		if err == nil || ctx.Err() == nil || last == nil {
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil || last == nil {
 			last = err // an expired deadline tells less than the error before it
 		}
-		return err == nil, nil
-	}); err != nil {
-		t.Fatalf("%s: %v", what, last)
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: %v", what, last)
+		case <-time.After(pause(time.Since(begun))):
+		}
 	}
+}
+
+// pause returns how long to wait for the next check. What has taken long may take a little
+// longer: checks cost time that the components under test need.
+func pause(elapsed time.Duration) time.Duration {
+	return min(max(elapsed/20, 50*time.Millisecond), 500*time.Millisecond)
 }
 
 // Manifest writes a manifest for kubectl and returns its file name.

@@ -40,8 +40,10 @@ const (
 	Namespace = "mcs-system"
 	name      = "mcs-apiserver"
 
-	port       = 6444
-	healthPort = 8081
+	port = 6444
+	// healthPort is neither the default nor that of the plugin ready of CoreDNS: Envoy Gateway
+	// and CoreDNS listen at these ports on all addresses.
+	healthPort = 8091
 	// metricsOffset is the difference between the ports for metrics and health of an
 	// mcs-controller.
 	metricsOffset = 100

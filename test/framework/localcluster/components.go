@@ -111,7 +111,7 @@ func (c *components) all() ([]component, error) {
 	for _, program := range plane.Components() {
 		if program.Name == "kube-apiserver" && len(c.network.Nodes) > 1 {
 			// It notices within 2 seconds, not 45, that a node was cut off.
-			program.Env = []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=1", "HTTP2_PING_TIMEOUT_SECONDS=1"}
+			program.Env = append(program.Env, "HTTP2_READ_IDLE_TIMEOUT_SECONDS=1", "HTTP2_PING_TIMEOUT_SECONDS=1")
 		}
 		all = append(all, component{program, c.network.ControlPlane()})
 	}

@@ -36,7 +36,7 @@ func (s *Set) linkImages() error {
 		programs["socat"] = socat
 	}
 	for image, program := range programs {
-		if err := linkOrCopy(program, filepath.Join(s.images(), image)); err != nil {
+		if err := LinkOrCopy(program, filepath.Join(s.images(), image)); err != nil {
 			return err
 		}
 	}
@@ -54,12 +54,12 @@ func linkLayout(from, to string) error {
 		if entry.IsDir() {
 			return os.MkdirAll(target, 0o755)
 		}
-		return linkOrCopy(path, target)
+		return LinkOrCopy(path, target)
 	})
 }
 
-// linkOrCopy hard-links a file, or copies it if it is on another file system.
-func linkOrCopy(from, to string) error {
+// LinkOrCopy hard-links a file, or copies it if it is on another file system.
+func LinkOrCopy(from, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -120,7 +120,7 @@ func (d Daemon) Await(ctx context.Context, patience time.Duration, ready func(co
 }
 
 // startTime returns the start time of a process in clock ticks since boot. It
-// returns an error for a zombie.
+// returns an error for a zombie, which holds nothing any more.
 func startTime(pid int) (string, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -128,12 +128,14 @@ func startTime(pid int) (string, error) {
 	}
 	// The program name, in parentheses, may contain anything: skip it.
 	rest := string(data)[strings.LastIndexByte(string(data), ')')+1:]
-	const state, start = 0, 19
+	const state, threads, start = 0, 17, 19
 	fields := strings.Fields(rest)
 	if len(fields) <= start {
 		return "", fmt.Errorf("read start time of process %d: unexpected format", pid)
 	}
-	if fields[state] == "Z" || fields[state] == "X" {
+	// The first thread may have ended before others, which hold sockets open.
+	ended, alone := fields[state] == "Z" || fields[state] == "X", fields[threads] == "0" || fields[threads] == "1"
+	if ended && alone {
 		return "", fmt.Errorf("process %d has exited", pid)
 	}
 	return fields[start], nil

@@ -6,6 +6,8 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -75,5 +77,40 @@ func TestOtherProcessWithTheSameIDIsNotSignaled(t *testing.T) {
 	}
 	if err := d.Signal(syscall.SIGCONT); err == nil {
 		t.Error("another process was signaled")
+	}
+}
+
+// endsFirstThread makes this program end its first thread, and go on with others.
+const endsFirstThread = "TEST_ENDS_FIRST_THREAD"
+
+func init() {
+	if os.Getenv(endsFirstThread) != "" {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
+}
+
+// A process that is being killed may hold its sockets although its first thread has ended.
+func TestDaemonRunsUntilItsLastThreadHasEnded(t *testing.T) {
+	d := daemon(t, "")
+	d.Path, d.Args, d.Env = "/proc/self/exe", nil, []string{endsFirstThread + "=1"}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := d.Running()
+	for state, deadline := "", time.Now().Add(time.Minute); state != "Z"; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the first thread has not ended: %s, error %v", stat, err)
+		}
+		state = strings.Fields(string(stat))[2]
+	}
+	if _, running := d.Running(); !running {
+		t.Error("not running although other threads are")
+	}
+	if err := d.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := d.Running(); running {
+		t.Error("running after Kill")
 	}
 }

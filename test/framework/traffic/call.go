@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -53,6 +54,17 @@ type Caller struct {
 	Call func(ctx context.Context, host string) (answer string, err error)
 	// Report receives the results once a second, and at the end.
 	Report func(Report)
+	// Record receives every attempt that is counted, when it has ended, unless it is nil.
+	Record func(Attempt)
+}
+
+// Attempt is one call.
+type Attempt struct {
+	Begun time.Time
+	Took  time.Duration
+	// From is where the answer came from: the first part of the name of the server.
+	From  string `json:",omitempty"`
+	Error string `json:",omitempty"`
 }
 
 // Report is what happened until a time.
@@ -72,7 +84,7 @@ func ParseReport(text string) (report Report, err error) {
 func (c *Caller) Run(ctx context.Context) {
 	tallies := map[string]*tally{}
 	for _, host := range c.Hosts {
-		for ctx.Err() == nil && c.try(ctx, &tally{}, host) != nil {
+		for ctx.Err() == nil && c.try(ctx, &tally{}, host, nil) != nil {
 			wait(ctx, Period)
 		}
 		tallies[host] = &tally{}
@@ -83,7 +95,7 @@ func (c *Caller) Run(ctx context.Context) {
 			ticker := time.NewTicker(Period)
 			defer ticker.Stop()
 			for ctx.Err() == nil {
-				running.Go(func() { _ = c.try(ctx, tally, host) }) // the error is counted
+				running.Go(func() { _ = c.try(ctx, tally, host, c.Record) }) // the error is counted
 				select {
 				case <-ticker.C:
 				case <-ctx.Done():
@@ -108,14 +120,34 @@ func report(tallies map[string]*tally) Report {
 }
 
 // try calls a host once.
-func (c *Caller) try(ctx context.Context, tally *tally, host string) error {
+func (c *Caller) try(ctx context.Context, tally *tally, host string, record func(Attempt)) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 	defer cancel()
 	begun := time.Now()
 	tally.begin()
 	answer, err := c.Call(ctx, host)
-	tally.end(begun, time.Now(), answer, err)
+	ended := time.Now()
+	tally.end(begun, ended, answer, err)
+	if record != nil {
+		record(newAttempt(begun, ended, answer, err))
+	}
 	return err
+}
+
+func newAttempt(begun, ended time.Time, answer string, err error) Attempt {
+	attempt := Attempt{Begun: begun, Took: ended.Sub(begun)}
+	if err != nil {
+		attempt.Error = err.Error()
+	} else {
+		attempt.From = serverOf(answer)
+	}
+	return attempt
+}
+
+// serverOf returns the first part of the name of a server that answered.
+func serverOf(answer string) string {
+	name, _, _ := strings.Cut(answer, "-")
+	return name
 }
 
 func wait(ctx context.Context, duration time.Duration) {

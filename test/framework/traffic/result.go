@@ -65,11 +65,10 @@ func (t *tally) end(begun, ended time.Time, answer string, err error) {
 	if took := ended.Sub(begun); took > t.counts.Slowest {
 		t.counts.Slowest, t.counts.SlowestAt = took, begun
 	}
-	name, _, _ := strings.Cut(answer, "-")
 	if t.counts.From == nil {
 		t.counts.From = map[string]int{}
 	}
-	t.counts.From[name]++
+	t.counts.From[serverOf(answer)]++
 }
 
 func (t *tally) result() Result {

@@ -52,7 +52,8 @@ func TestCallerCountsAllAttempts(t *testing.T) {
 		defer cancel()
 		var last Report
 		var calls atomic.Int32
-		caller := Caller{Hosts: []string{"web"}, Report: func(report Report) { last = report }}
+		recorded := make(chan Attempt, 1000)
+		caller := Caller{Hosts: []string{"web"}, Report: func(report Report) { last = report }, Record: func(attempt Attempt) { recorded <- attempt }}
 		caller.Call = func(ctx context.Context, _ string) (string, error) {
 			switch number := calls.Add(1); {
 			case number <= 10: // not counted: no answer yet
@@ -70,6 +71,19 @@ func TestCallerCountsAllAttempts(t *testing.T) {
 		result := last.Hosts["web"]
 		if result.Failed != 1 || len(result.Errors) != 1 || result.From["west"] != 1 || result.Slowest != 2*time.Second {
 			t.Errorf("%s, errors %v", result, result.Errors)
+		}
+		close(recorded)
+		attempts, failed, slow := 0, 0, 0
+		for attempt := range recorded {
+			attempts++
+			if attempt.Error != "" {
+				failed++
+			} else if attempt.From == "west" && attempt.Took == 2*time.Second {
+				slow++
+			}
+		}
+		if attempts != result.Attempts || failed != 1 || slow != 1 {
+			t.Errorf("recorded %d attempts, of which %d failed and %d were slow", attempts, failed, slow)
 		}
 		if result.Attempts < 380 || result.Attempts != result.Failed+result.From["east"]+result.From["west"] {
 			t.Errorf("%s", result)

@@ -23,7 +23,7 @@ import (
 // Manager creates volumes.
 type Manager struct {
 	Client kubernetes.Interface
-	// Claims is the directory with a subdirectory per PersistentVolumeClaim.
+	// Claims is the directory with a subdirectory <namespace>/<name>/<UID> per PersistentVolumeClaim.
 	Claims string
 	// Node has the allocatable resources of the node.
 	Node corev1.ResourceList
@@ -136,17 +136,39 @@ func (s *Set) emptyDir(volume *corev1.Volume) (string, error) {
 	return path, nil
 }
 
-// claim returns a directory that outlives its Pods. Volumes are not provisioned: any existing claim counts
-// as bound.
+// claim returns a directory that outlives its Pods, but not its claim: that of a deleted claim is removed when
+// another one of the same name is used. Volumes are not provisioned: any existing claim counts as bound.
 func (s *Set) claim(ctx context.Context, namespace, name string, owner ownership) (string, error) {
-	if _, err := s.manager.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+	claim, err := s.manager.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(s.manager.Claims, namespace, name)
+	volumes := filepath.Join(s.manager.Claims, namespace, name)
+	if err := removeExcept(volumes, string(claim.UID)); err != nil {
+		return "", err
+	}
+	path := filepath.Join(volumes, string(claim.UID))
 	if err := makeDirectory(path, 0o777); err != nil {
 		return "", err
 	}
 	return path, owner.apply(path, writable)
+}
+
+// removeExcept removes what a directory contains, except for one entry.
+func removeExcept(directory, kept string) error {
+	entries, err := os.ReadDir(directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == kept {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(directory, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Set) make(name string, mode fs.FileMode) (string, error) {

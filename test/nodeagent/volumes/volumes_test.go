@@ -26,7 +26,7 @@ func testSet(t *testing.T) (*Set, *fake.Clientset) {
 	client := fake.NewClientset(
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "space", Name: "config"}, Data: map[string]string{"k": "v", "l": "w"}, BinaryData: map[string][]byte{"b": {0}}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "space", Name: "secret"}, Data: map[string][]byte{"password": []byte("p")}},
-		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "space", Name: "claim"}},
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "space", Name: "claim", UID: "first"}},
 	)
 	dir := t.TempDir()
 	manager := &Manager{Client: client, Claims: filepath.Join(dir, "claims")}
@@ -176,6 +176,35 @@ func TestOtherVolumes(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(paths[volume], "file")); (err == nil) != want {
 			t.Errorf("%s: %v", volume, err)
 		}
+	}
+}
+
+func TestClaimOfTheSameNameHasAnotherVolume(t *testing.T) {
+	first, client := testSet(t)
+	pod := podWith(corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}})
+	sync(t, first, pod)
+	if err := os.WriteFile(filepath.Join(path(t, first, "v"), "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again := first.manager.NewSet(first.dir)
+	sync(t, again, pod)
+	if path(t, again, "v") != path(t, first, "v") {
+		t.Errorf("volume is %s, was %s", path(t, again, "v"), path(t, first, "v"))
+	}
+	claims := client.CoreV1().PersistentVolumeClaims("space")
+	if err := claims.Delete(t.Context(), "claim", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", UID: "second"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second := first.manager.NewSet(first.dir)
+	sync(t, second, pod)
+	if files, err := os.ReadDir(path(t, second, "v")); err != nil || len(files) > 0 {
+		t.Errorf("new volume has %v, %v", files, err)
+	}
+	if _, err := os.Stat(path(t, first, "v")); !os.IsNotExist(err) {
+		t.Errorf("volume of the deleted claim: %v", err)
 	}
 }
 

@@ -136,11 +136,13 @@ func (f *Fabric) Remove() error {
 		return err
 	}
 	var errs []error
-	for _, namespace := range namespaces {
-		errs = append(errs, ip("netns", "delete", namespace))
-	}
+	// The interface is removed first, because Linux removes it some time after the namespace at its
+	// other end: between a look and the removal, or after both.
 	if _, err := net.InterfaceByName(f.hostEnd()); err == nil {
 		errs = append(errs, ip("link", "delete", f.hostEnd()))
+	}
+	for _, namespace := range namespaces {
+		errs = append(errs, ip("netns", "delete", namespace))
 	}
 	return errors.Join(errs...)
 }

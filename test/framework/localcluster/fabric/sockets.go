@@ -36,16 +36,35 @@ func within[T any](n *Node, open func() (T, error)) (T, error) {
 		err    error
 	}
 	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // without unlocking it, so that the thread ends with the goroutine
+	go onOwnThread(func() {
 		var opened result
 		if opened.err = n.enter(); opened.err == nil {
 			opened.socket, opened.err = open()
 		}
 		done <- opened
-	}()
+	})
 	opened := <-done
 	return opened.socket, opened.err
+}
+
+// onOwnThread calls a function on a thread that ends with it. It does not return before that,
+// and is called in a goroutine of its own.
+//
+// The main thread never ends, and the namespace that it is in is that of the whole process to
+// others: it would be killed together with what runs on the node.
+func onOwnThread(call func()) {
+	runtime.LockOSThread() // without unlocking it, so that the thread ends with the goroutine
+	if unix.Gettid() != unix.Getpid() {
+		call()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	done := make(chan struct{})
+	go func() { // on another thread, as this one is locked
+		defer close(done)
+		onOwnThread(call)
+	}()
+	<-done
 }
 
 // enter moves this thread into the network namespace of the node.
