@@ -200,7 +200,7 @@ func connectToFormer(b *testbed) bool {
 			continue
 		}
 		for _, address := range b.source.Addresses(c.BackendCluster, c.Service) {
-			if b.visible.Must(c.Cluster, c.BackendCluster, b.source.Endpoint(c.BackendCluster, c.Service, address).False).Contains(c.Began) {
+			if b.visible.MustNot(c.Cluster, c.BackendCluster, b.source.Endpoint(c.BackendCluster, c.Service, address)).Contains(c.Began) {
 				c.BackendAddress = address
 				return true
 			}

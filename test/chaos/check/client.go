@@ -43,10 +43,7 @@ type client struct {
 	seen  map[subject]*sight
 	// uids are the UIDs of imports, in the order in which they were seen.
 	uids []sighting
-	// headless is whether an import was headless when it was last seen, and retyped when that
-	// changed. addressed is since when imports have had what DNS answers with.
-	headless  map[key]bool
-	retyped   map[key][]time.Time
+	// addressed is since when imports have had what DNS answers with.
 	addressed map[key]*sight
 }
 
@@ -95,7 +92,7 @@ func replay(entries []history.Entry) []*client {
 		if byName[name] == nil {
 			byName[name] = &client{
 				cluster: w.Cluster, resource: w.Resource, name: w.Client, objects: map[key]history.Object{}, seen: map[subject]*sight{},
-				headless: map[key]bool{}, retyped: map[key][]time.Time{}, addressed: map[key]*sight{},
+				addressed: map[key]*sight{},
 			}
 			clients = append(clients, byName[name])
 		}
@@ -176,10 +173,6 @@ func (c *client) updateTypes(at time.Time) {
 		if object.Import == nil {
 			continue
 		}
-		if before, known := c.headless[key]; known && before != object.Import.Headless {
-			c.retyped[key] = append(c.retyped[key], at)
-		}
-		c.headless[key] = object.Import.Headless
 		if c.addressed[key] == nil {
 			c.addressed[key] = &sight{}
 		}

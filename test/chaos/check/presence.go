@@ -34,11 +34,11 @@ func (c *checker) computeImport(cluster string, of history.Service) expectation 
 	for _, source := range c.clusters {
 		exported := c.source.Exported(source, of)
 		must = must.Union(c.visible.Must(cluster, source, exported.True))
-		none = none.Intersect(c.visible.Must(cluster, source, exported.False))
+		none = none.Intersect(c.visible.MustNot(cluster, source, exported))
 	}
 	return expectation{
 		must:    must.Intersect(c.visible.Must(cluster, cluster, namespace.True)),
-		mustNot: none.Union(c.visible.Must(cluster, cluster, namespace.False)),
+		mustNot: none.Union(c.visible.MustNot(cluster, cluster, namespace)),
 	}
 }
 
@@ -61,7 +61,7 @@ func (c *checker) expect(cluster string, s subject, compute func() expectation) 
 func (c *checker) computeEndpoint(cluster string, s subject) expectation {
 	namespace, endpoint := c.source.Namespace(cluster, s.Namespace), c.source.Endpoint(s.source, s.Service, s.address)
 	must := c.visible.Must(cluster, s.source, endpoint.True).Intersect(c.visible.Must(cluster, cluster, namespace.True))
-	mustNot := c.visible.Must(cluster, s.source, endpoint.False).Union(c.visible.Must(cluster, cluster, namespace.False))
+	mustNot := c.visible.MustNot(cluster, s.source, endpoint).Union(c.visible.MustNot(cluster, cluster, namespace))
 	return expectation{
 		must:    must.Subtract(c.visible.Withdrawn(cluster, s.source)),
 		mustNot: mustNot.Union(c.visible.MustBeWithdrawn(cluster, s.source)),
@@ -126,9 +126,6 @@ func (c *checker) compareWith(client *client, s subject, expected expectation) {
 		})
 	}
 	for _, span := range client.absent(s).Intersect(expected.must) {
-		if s.source != "" && c.retyped(client.cluster, s.Service, span) {
-			continue
-		}
 		kind, message := Lost, "client %s had never seen it, and did not for another %s"
 		if len(present) > 0 && present[0].From.Before(span.From) {
 			kind, message = Vanished, "client %s did not see it any more, for %s"
@@ -138,15 +135,6 @@ func (c *checker) compareWith(client *client, s subject, expected expectation) {
 			Message: fmt.Sprintf(message, client.name, span.Duration().Round(time.Millisecond)),
 		})
 	}
-}
-
-// retyped reports whether endpoints of an import are absent for the propagation delay at most,
-// because it became headless, or is not any more: then they are published anew.
-func (c *checker) retyped(cluster string, of history.Service, absent model.Span) bool {
-	near := model.Span{From: absent.From.Add(-c.run.Propagation), To: absent.To.Add(c.run.Propagation)}
-	return absent.Duration() <= c.run.Propagation && slices.ContainsFunc(c.clientsOf(cluster, history.Imports), func(client *client) bool {
-		return slices.ContainsFunc(client.retyped[key{of.Namespace, of.Name}], model.Spans{near}.Contains)
-	})
 }
 
 // lines returns the lines that matter to whether a client sees a subject at a time.

@@ -60,13 +60,14 @@ func (c *checker) addressesSeen() map[string]map[history.Service]map[string]bool
 }
 
 func (c *checker) checkLookup(entry history.Entry, lookup history.Lookup, known map[history.Service]map[string]bool) {
-	expected := c.expectImport(lookup.Cluster, lookup.Service)
+	expected, lagging := c.expectImport(lookup.Cluster, lookup.Service), c.visible.Lagging(lookup.Cluster).Contains(entry.At)
 	violation := Violation{Cluster: lookup.Cluster, At: entry.At, Subject: "DNS name of " + lookup.String()}
 	add := func() {
 		violation.Lines = append(c.sourceLines(lookup.Cluster, lookup.Service, entry.At), entry.Line)
 		c.add(violation)
 	}
 	switch {
+	case lagging: // but it has no other addresses
 	case lookup.NotFound && expected.must.Contains(entry.At) && c.someEndpoint(lookup.Cluster, lookup.Service, entry.At) &&
 		(c.calm(lookup.Cluster, entry.At) || c.addressed(lookup.Cluster, lookup.Service, entry.At)):
 		violation.Kind, violation.Message = Vanished, "DNS answered that it does not exist"
@@ -121,11 +122,12 @@ func (c *checker) checkConnection(entry history.Entry, connection history.Connec
 		c.add(violation)
 	}
 	switch {
+	case c.visible.Lagging(connection.Cluster).Contains(connection.Began):
 	case connection.BackendCluster != "":
 		s := subject{connection.Service, connection.BackendCluster, connection.BackendAddress}
 		// A cluster that is cut off may still be reached in one direction. A connection may
 		// arrive seconds after it began, if its first packets are lost.
-		if mustNot := c.visible.Must(connection.Cluster, s.source, c.source.Endpoint(s.source, s.Service, s.address).False); mustNot.Covers(connection.Began, entry.At) {
+		if mustNot := c.visible.MustNot(connection.Cluster, s.source, c.source.Endpoint(s.source, s.Service, s.address)); mustNot.Covers(connection.Began, entry.At) {
 			violation.Kind, violation.Subject, violation.Message = Stale, "connection to "+s.String(), "a connection still arrived there"
 			add()
 		}

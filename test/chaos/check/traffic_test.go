@@ -33,3 +33,28 @@ func TestConnectionMayArriveLate(t *testing.T) {
 	}
 	t.Error("no endpoint is exported")
 }
+
+// R322: DNS that lags behind after an outage in its cluster answers with endpoints that are gone,
+// and connections arrive there. Otherwise that is a violation.
+func TestDNSMayLagAfterAnOutage(t *testing.T) {
+	for _, outage := range []string{"west", "east", ""} {
+		bed := calm(0)
+		began, want := bed.end().Add(-10*time.Second), 1
+		of := bed.source.Services()[0]
+		bed.insert(began.Add(time.Millisecond), history.Entry{Connection: &history.Connection{Cluster: "west", Service: of, Began: began, BackendCluster: "west", BackendAddress: "192.0.2.1"}})
+		if outage != "" {
+			fault := history.Fault{ID: -1, Kind: "kill", Clusters: []string{outage}}
+			end := fault
+			end.End = true
+			after := bed.run.Recovery + bed.run.Propagation + time.Second
+			bed.insert(began.Add(-after-time.Minute), history.Entry{Fault: &fault})
+			bed.insert(began.Add(-after), history.Entry{Fault: &end})
+		}
+		if outage == "west" {
+			want = 0
+		}
+		if found := violationsOf(t, bed.history()); len(found) != want {
+			t.Errorf("outage of %q: %d violations, want %d: %v", outage, len(found), want, found)
+		}
+	}
+}

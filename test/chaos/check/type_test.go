@@ -11,40 +11,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/chaos/history"
 )
 
-// R322: when an import becomes headless, or is not any more, its endpoints are published anew.
-func TestEndpointsArePublishedAnewWithAnotherType(t *testing.T) {
-	places := 0
-	for seed := uint64(0); seed < 40 && places < enough; seed++ {
-		bed := calm(seed)
-		if !hideWhenRetyped(bed) {
-			continue
-		}
-		places++
-		entries := bed.history()
-		for _, violation := range violationsOf(t, entries) {
-			t.Error(Describe(violation, entries))
-		}
-	}
-	if places < enough {
-		t.Errorf("only %d histories have a place for the gap", places)
-	}
-}
-
-// hideWhenRetyped hides an endpoint when the type of its import changes.
-func hideWhenRetyped(b *testbed) bool {
-	for _, e := range b.endpoints() {
-		for _, client := range b.clientsOf(e.cluster, history.Imports) {
-			for _, at := range client.retyped[key{e.Namespace, e.Name}] {
-				from, to := at.Add(300*time.Millisecond), at.Add(400*time.Millisecond)
-				if b.expectEndpoint(e.cluster, e.subject).must.Covers(from, to) && b.hide(e, from, to) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // R322: while a cluster fails, an import may not have an IP yet, and DNS no answer. Otherwise it
 // must have.
 func TestNameMayHaveNoAnswerWithoutIP(t *testing.T) {

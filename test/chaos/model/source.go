@@ -180,7 +180,20 @@ func parts(cluster string, of history.Service) []register {
 
 // Known is when something was certainly so, and when it was certainly not so. It may be either
 // at any other time.
-type Known struct{ True, False Spans }
+type Known struct {
+	True, False Spans
+	// parts are the times at which each of several properties was certainly not there, if
+	// there are several.
+	parts []Spans
+}
+
+// each returns when each property was certainly not there.
+func (k Known) each() []Spans {
+	if k.parts == nil {
+		return []Spans{k.False}
+	}
+	return k.parts
+}
 
 // known returns when the value of a register certainly had a property.
 func (s *Source) known(r register, property func(value string) bool) Known {
@@ -277,7 +290,7 @@ func (s *Source) once(q question, answer func() Known) Known {
 
 // both returns when two properties hold at the same time.
 func both(a, b Known) Known {
-	return Known{True: a.True.Intersect(b.True), False: a.False.Union(b.False)}
+	return Known{True: a.True.Intersect(b.True), False: a.False.Union(b.False), parts: slices.Concat(a.each(), b.each())}
 }
 
 // CanEndAs returns what is wrong with the final state of a service in its cluster, given the

@@ -74,6 +74,24 @@ func (v *Visibility) disturbed(cluster, of string) Spans {
 	return v.during(v.run.Recovery, func(f fault) bool { return f.concerns(cluster, of) })
 }
 
+// maxLag is the longest time for which DNS and kube-proxy go on with what they know after an
+// outage of an API that they watch. client-go waits for up to a minute before it connects again,
+// and for as long before it lists if the server does not have the old version any more.
+const maxLag = 2 * time.Minute
+
+// Lagging returns when DNS and kube-proxy of a cluster may know less than other clients, because
+// something failed in their cluster. How long they wait doubles with each attempt, so that it is
+// up to twice as long as the outage, because of jitter, and that two times.
+func (v *Visibility) Lagging(cluster string) Spans {
+	var spans []Span
+	for _, fault := range v.faults {
+		if fault.concerns(cluster, cluster) {
+			spans = append(spans, Span{fault.From, later(fault.To, min(maxLag, 4*fault.To.Sub(fault.From)))})
+		}
+	}
+	return NewSpans(spans...)
+}
+
 func later(at time.Time, by time.Duration) time.Time {
 	if at.Equal(Forever) {
 		return Forever
@@ -90,6 +108,22 @@ func (v *Visibility) Must(cluster, of string, so Spans) Spans {
 		must = append(must, Span{v.arrived(disturbed, span.From), span.To})
 	}
 	return NewSpans(must...)
+}
+
+// MustNot returns when a cluster must see that something is not so in another. Changes of
+// several objects may arrive in any order: if an endpoint is added soon after the export was
+// deleted, it may be seen until the deletion has arrived. But the other cluster puts them
+// together: what it knows not to be so was never sent to others.
+func (v *Visibility) MustNot(cluster, of string, known Known) Spans {
+	var arrived, there Spans
+	for _, absent := range known.each() {
+		arrived = arrived.Union(v.Must(cluster, of, absent))
+		there = there.Union(v.Must(of, of, absent))
+	}
+	if cluster == of {
+		return arrived
+	}
+	return arrived.Union(v.Must(cluster, of, there))
 }
 
 // arrived returns from when on a change of a time must have arrived.
