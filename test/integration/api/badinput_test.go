@@ -34,6 +34,10 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 	export := func(name, rest string) string {
 		return object("multicluster.x-k8s.io/v1beta1", "ServiceExport", name, rest)
 	}
+	preferring := func(tiers, minReady string) string {
+		return fmt.Sprintf(`{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceExport","metadata":{"name":"web","annotations":{`+
+			`"clusterset.mcs-apiserver.io/cluster-preference":%q,"clusterset.mcs-apiserver.io/preference-min-ready":%q}}}`, tiers, minReady)
+	}
 	for _, test := range []struct {
 		name, path, body string
 		code             int
@@ -48,6 +52,13 @@ func TestBadInputIsRefusedWithAReason(t *testing.T) {
 		// R14
 		{name: "reserved label", path: exports, body: export("web", `,"spec":{"exportedLabels":{"multicluster.kubernetes.io/source-cluster":"x"}}`), code: 422,
 			field: "spec.exportedLabels[multicluster.kubernetes.io/source-cluster]", message: "are reserved for the implementation"},
+		// R601
+		{name: "unknown tier of clusters", path: exports, body: preferring("nearest", "1"), code: 422,
+			field: "metadata.annotations[clusterset.mcs-apiserver.io/cluster-preference]", message: `tier "nearest" is unknown; write cluster for the cluster of the client, property:NAME`},
+		{name: "reserved property", path: exports, body: preferring("cluster,property:cluster.clusterset.k8s.io", "1"), code: 422,
+			field: "metadata.annotations[clusterset.mcs-apiserver.io/cluster-preference]", message: "for the cluster of the client write cluster"},
+		{name: "minimum of ready endpoints", path: exports, body: preferring("cluster", "0"), code: 422,
+			field: "metadata.annotations[clusterset.mcs-apiserver.io/preference-min-ready]", message: "must be a positive integer"},
 		{name: "name that a Service cannot have", path: exports, body: export("web.v2", ""), code: 422, field: "metadata.name", message: "must not contain dots"},
 		{name: "no name", path: exports, body: export("", ""), code: 422, field: "metadata.name", message: "name or generateName is required"},
 		{name: "namespace other than that of the path", path: exports, code: 400, message: "namespace of the provided object does not match",

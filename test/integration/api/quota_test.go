@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
@@ -24,8 +25,9 @@ import (
 
 // limited returns a new namespace that has a quota for a resource, once the cluster enforces
 // it. The quota controller discovers new APIs every 30 seconds, and does not look
-// again at quotas that it saw before: they are replaced until it knows the API.
-func limited(t *testing.T, counted corev1.ResourceName, limit string) string {
+// again at quotas that it saw before: they are replaced until it knows the API. A function
+// that creates an object as a dry run tells when mcs-apiserver has observed the quota.
+func limited(t *testing.T, counted corev1.ResourceName, limit string, try func(ctx context.Context, namespace string) error) string {
 	t.Helper()
 	const patience = 5 * time.Second
 	ns := namespace(t)
@@ -42,12 +44,29 @@ func limited(t *testing.T, counted corev1.ResourceName, limit string) string {
 		case apierrors.IsNotFound(err):
 			created = time.Now()
 			_, err = quotas.Create(ctx, &corev1.ResourceQuota{
-				ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse(limit)}},
+				ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse("0")}},
 			}, metav1.CreateOptions{})
 		}
 		return errors.Join(errors.New("usage is not known yet"), err)
 	})
+	expect.Eventually(t, "quota in mcs-apiserver", func(ctx context.Context) error {
+		if err := try(ctx, ns); !exceedsQuota(err) {
+			return fmt.Errorf("not enforced: %w", err)
+		}
+		return nil
+	})
+	patch := fmt.Appendf(nil, `{"spec":{"hard":{%q:%q}}}`, counted, limit)
+	expect.Must(quotas.Patch(t.Context(), "exports", types.MergePatchType, patch, metav1.PatchOptions{}))(t)
+	expect.Eventually(t, "limit in mcs-apiserver", func(ctx context.Context) error { return try(ctx, ns) })
 	return ns
+}
+
+// tryExport creates an export as a dry run.
+func tryExport(t *testing.T) func(ctx context.Context, namespace string) error {
+	return func(ctx context.Context, namespace string) error {
+		_, err := serviceExports(t, xGroup, namespace).Create(ctx, unstructuredExport(xGroup, "try", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
 }
 
 // countOf is the name in quotas of the ServiceExports of a group.
@@ -70,7 +89,7 @@ func exceedsQuota(err error) bool {
 func TestQuotaLimitsServiceExports(t *testing.T) {
 	for _, in := range []apischema.GroupVersion{xGroup, kepGroup} {
 		t.Run(in.Group, func(t *testing.T) {
-			ns := limited(t, countOf(in), "2")
+			ns := limited(t, countOf(in), "2", tryExport(t))
 			expect.NoError(t, createExport(t.Context(), t, xGroup, ns, "one"))
 			expect.NoError(t, createExport(t.Context(), t, kepGroup, ns, "two"))
 			for _, through := range []apischema.GroupVersion{xGroup, kepGroup} {
@@ -86,7 +105,7 @@ func TestQuotaLimitsServiceExports(t *testing.T) {
 
 // R264: a quota holds for exports that are created at the same time.
 func TestQuotaHoldsForConcurrentCreations(t *testing.T) {
-	ns := limited(t, countOf(xGroup), "3")
+	ns := limited(t, countOf(xGroup), "3", tryExport(t))
 	var creations sync.WaitGroup
 	errs := make([]error, 12)
 	for i := range errs {
@@ -110,22 +129,24 @@ func TestQuotaHoldsForConcurrentCreations(t *testing.T) {
 // R455
 func TestQuotaLimitsInventories(t *testing.T) {
 	clients := client(t).MulticlusterXV1alpha1()
-	for resource, create := range map[string]func(namespace, name string) error{
-		"clusterprofiles": func(namespace, name string) error {
-			_, err := clients.ClusterProfiles(namespace).Create(t.Context(), profile(name, "example"), metav1.CreateOptions{})
+	for resource, create := range map[string]func(ctx context.Context, namespace, name string, options metav1.CreateOptions) error{
+		"clusterprofiles": func(ctx context.Context, namespace, name string, options metav1.CreateOptions) error {
+			_, err := clients.ClusterProfiles(namespace).Create(ctx, profile(name, "example"), options)
 			return err
 		},
-		"placementdecisions": func(namespace, name string) error {
-			_, err := clients.PlacementDecisions(namespace).Create(t.Context(), &v1alpha1.PlacementDecision{
+		"placementdecisions": func(ctx context.Context, namespace, name string, options metav1.CreateOptions) error {
+			_, err := clients.PlacementDecisions(namespace).Create(ctx, &v1alpha1.PlacementDecision{
 				ObjectMeta: metav1.ObjectMeta{Name: name}, Decisions: []v1alpha1.ClusterDecision{},
-			}, metav1.CreateOptions{})
+			}, options)
 			return err
 		},
 	} {
 		t.Run(resource, func(t *testing.T) {
-			ns := limited(t, corev1.ResourceName("count/"+resource+".multicluster.x-k8s.io"), "1")
-			expect.NoError(t, create(ns, "one"))
-			if err := create(ns, "two"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+			ns := limited(t, corev1.ResourceName("count/"+resource+".multicluster.x-k8s.io"), "1", func(ctx context.Context, namespace string) error {
+				return create(ctx, namespace, "try", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			})
+			expect.NoError(t, create(t.Context(), ns, "one", metav1.CreateOptions{}))
+			if err := create(t.Context(), ns, "two", metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
 				t.Errorf("second object: %v, want a refusal", err)
 			}
 		})

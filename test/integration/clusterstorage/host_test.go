@@ -5,6 +5,7 @@ package clusterstorage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,13 +14,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	multiclusterxclient "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned/typed/multiclusterx/v1beta1"
@@ -42,6 +46,63 @@ func TestKilledHostIsNotAnEmptyStore(t *testing.T) {
 		t.Errorf("server process %d, was %d; %d deletions were reported", replica.PID(), process, deletions)
 	}
 	expect.NoError(t, exports.Delete(t.Context(), "survivor", metav1.DeleteOptions{}))
+}
+
+// R511: however long the kube-apiserver was down, changes are seen soon after it is back.
+// Informers alone would wait for up to a minute.
+func TestChangesAreSeenSoonAfterTheHostIsBack(t *testing.T) {
+	running(t)
+	exportServices(t, client(t, installed.APIServers[0]))
+	const name = "web-0"
+	derived := func(ctx context.Context) (*corev1.Service, error) {
+		return installed.Kubernetes.CoreV1().Services("default").Get(ctx, multicluster.DerivedServiceName("default", name), metav1.GetOptions{})
+	}
+	expect.Eventually(t, "derived Service", func(ctx context.Context) error {
+		_, err := derived(ctx)
+		return err
+	})
+	installed.Plane.Kill(controlplane.APIServer)
+	time.Sleep(40 * time.Second)
+	expect.NoError(t, installed.Plane.Restart(t.Context(), controlplane.APIServer))
+	back := time.Now()
+	within := func(what string, check func(context.Context) error) {
+		t.Helper()
+		expect.Within(t, time.Until(back.Add(30*time.Second)), what, check)
+	}
+	patch := []byte(`[{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]`)
+	within("change of the Service", func(ctx context.Context) error {
+		_, err := installed.Kubernetes.CoreV1().Services("default").Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	within("deletion of an export", func(ctx context.Context) error {
+		return client(t, installed.APIServers[1]).MulticlusterXV1beta1().ServiceExports("default").Delete(ctx, "web-1", metav1.DeleteOptions{})
+	})
+	for i, replica := range installed.APIServers {
+		imports := client(t, replica).MulticlusterXV1beta1().ServiceImports("default")
+		within(fmt.Sprintf("imports of replica %d", i), func(ctx context.Context) error {
+			imported, err := imports.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if imported.Spec.Ports[0].Port != 81 {
+				return fmt.Errorf("import has ports %v", imported.Spec.Ports)
+			}
+			if _, err := imports.Get(ctx, "web-1", metav1.GetOptions{}); err == nil {
+				return errors.New("import remains without an export")
+			} else if !apierrors.IsNotFound(err) {
+				return err
+			}
+			return nil
+		})
+	}
+	within("derived Service", func(ctx context.Context) error {
+		service, err := derived(ctx)
+		if err == nil && service.Spec.Ports[0].Port != 81 {
+			err = fmt.Errorf("has ports %v", service.Spec.Ports)
+		}
+		return err
+	})
+	t.Logf("all have followed %s after the kube-apiserver was back", time.Since(back).Round(time.Millisecond))
 }
 
 // restartHost kills the kube-apiserver, starts it again, and lists all the while, until

@@ -12,13 +12,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
@@ -196,4 +200,62 @@ func checkPorts(t *testing.T, ports []multiclusterxv1beta1.ServicePort) {
 			}
 		}
 	}
+}
+
+// preferring makes an export prefer clusters.
+func preferring(tiers, minReady string) func(*multiclusterxv1beta1.ServiceExport) {
+	return func(e *multiclusterxv1beta1.ServiceExport) {
+		e.Annotations = map[string]string{multicluster.ClusterPreferenceAnnotation: tiers, multicluster.PreferenceMinReadyAnnotation: minReady}
+	}
+}
+
+// R608: clusters that prefer others than the oldest export does are in conflict, as are all. They
+// agree again when they prefer the same, however it is written.
+func TestClustersPreferDifferentClusters(t *testing.T) {
+	const ns = "preferring"
+	exporters := clusters.Clusters[:2]
+	for i, cluster := range exporters {
+		expect.NoError(t, cluster.Namespace(t.Context(), ns))
+		_, err := cluster.Service(t.Context(), ns, "web")
+		expect.NoError(t, err)
+		if i == 1 {
+			awaitNextSecond(t)
+		}
+		_, err = cluster.Export(t.Context(), ns, "web", preferring([]string{"cluster", "property:region.example.com"}[i], []string{"2", "1"}[i]))
+		expect.NoError(t, err)
+	}
+	await := func(reason string, parts ...string) {
+		t.Helper()
+		for _, cluster := range exporters {
+			expect.Eventually(t, "condition Conflict in "+cluster.ID, func(ctx context.Context) error {
+				export, err := cluster.Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(ctx, "web", metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				condition := meta.FindStatusCondition(export.Status.Conditions, multicluster.ServiceExportConflict)
+				if condition == nil || condition.Reason != reason {
+					return fmt.Errorf("condition is %+v, want reason %s", condition, reason)
+				}
+				for _, part := range parts {
+					if !strings.Contains(condition.Message, part) {
+						return fmt.Errorf("%q is missing in %q", part, condition.Message)
+					}
+				}
+				return nil
+			})
+			cluster.AwaitImportThat(t, ns, "web", func(found *multiclusterxv1beta1.ServiceImport) error {
+				tiers, minReady := found.Annotations[multicluster.ClusterPreferenceAnnotation], found.Annotations[multicluster.PreferenceMinReadyAnnotation]
+				if tiers != "cluster" || minReady != "2" {
+					return fmt.Errorf("preference of the import is %q with a minimum of %q", tiers, minReady)
+				}
+				return nil
+			})
+		}
+	}
+	await("ClusterPreferenceConflict", `Conflicting cluster preference. Using "cluster (at least 2 ready)" from oldest service export in "one". 1/2 clusters disagree.`)
+	later := exporters[1].Clientset.MulticlusterXV1beta1().ServiceExports(ns)
+	_, err := later.Patch(t.Context(), "web", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:" cluster ",%q:"2"}}}`,
+		multicluster.ClusterPreferenceAnnotation, multicluster.PreferenceMinReadyAnnotation), metav1.PatchOptions{})
+	expect.NoError(t, err)
+	await("NoConflicts")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"k8s.io/utils/ptr"
@@ -31,7 +33,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterv1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/v1"
 	multiclusterxv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1alpha1"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/crd"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/crdmigration"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
@@ -135,6 +139,9 @@ func (i *intruder) services() map[string]attempt {
 		"take over an address":        derived(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }),
 		"open a node port":            derived(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }),
 		"order a load balancer":       derived(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer }),
+		"be an alias": derived(func(s *corev1.Service) {
+			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
+		}),
 		"change the status of a Service": func(ctx context.Context) error {
 			service, err := admin.Get(ctx, "web", metav1.GetOptions{})
 			if err != nil {
@@ -151,12 +158,16 @@ func (i *intruder) slices(imported string) map[string]attempt {
 	slices, admin := i.DiscoveryV1().EndpointSlices(i.namespace), west().Kubernetes.DiscoveryV1().EndpointSlices(i.namespace)
 	forged := &discoveryv1.EndpointSlice{ObjectMeta: named("forged"), AddressType: discoveryv1.AddressTypeIPv4}
 	labels(forged)
+	derivedFrom := forged.DeepCopy()
+	delete(derivedFrom.Labels, multicluster.ServiceNameLabel)
+	derivedFrom.Labels[multicluster.DerivedFromLabel] = "web"
 	return map[string]attempt{
-		"change an EndpointSlice":            update(slices, admin, "web-ipv4", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "192.0.2.1" }),
-		"label an EndpointSlice as imported": update(slices, admin, "web-ipv4", func(s *discoveryv1.EndpointSlice) { labels(s) }),
-		"delete an EndpointSlice":            remove(slices, "web-ipv4"),
-		"add endpoints to a Service":         create(slices, forged),
-		"move endpoints to a Service":        update(slices, admin, imported, func(s *discoveryv1.EndpointSlice) { labels(s) }),
+		"change an EndpointSlice":                         update(slices, admin, "web-ipv4", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "192.0.2.1" }),
+		"label an EndpointSlice as imported":              update(slices, admin, "web-ipv4", func(s *discoveryv1.EndpointSlice) { labels(s) }),
+		"delete an EndpointSlice":                         remove(slices, "web-ipv4"),
+		"add endpoints to a Service":                      create(slices, forged),
+		"add endpoints to a Service, as of a derived one": create(slices, derivedFrom),
+		"move endpoints to a Service":                     update(slices, admin, imported, func(s *discoveryv1.EndpointSlice) { labels(s) }),
 		"unlabel an imported EndpointSlice": update(slices, admin, imported, func(s *discoveryv1.EndpointSlice) {
 			delete(s.Labels, multicluster.ServiceNameLabel)
 		}),
@@ -197,6 +208,7 @@ func (i *intruder) installationObjects() map[string]attempt {
 		"seal a member":              member(func(s *corev1.Secret) { s.Immutable = ptr.To(true) }),
 		"create a ConfigMap":         create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named("other")}),
 		"detach the API":             create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named(clusterset.DetachedConfigMap)}),
+		"migrate":                    create(i.CoreV1().ConfigMaps(installation.Namespace), &corev1.ConfigMap{ObjectMeta: named(clusterset.MigrationConfigMap)}), // R474
 		"create a Lease":             create(i.CoordinationV1().Leases(installation.Namespace), &coordinationv1.Lease{ObjectMeta: named("other")}),
 		"change the status of a Pod": i.patchPod("of-the-administrator", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"move a Pod of ours":         i.patchPod("ours", `{"status":{"podIPs":[{"ip":"192.0.2.1"}],"podIP":"192.0.2.1"}}`),
@@ -382,6 +394,39 @@ func TestAccountIsConfinedToItsOwnObjects(t *testing.T) {
 	}
 }
 
+// requestToken requests a token of a service account in the namespace of the installation.
+func (i *intruder) requestToken(name string) attempt {
+	return func(ctx context.Context) error {
+		_, err := i.CoreV1().ServiceAccounts(installation.Namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+}
+
+// R474: RBAC refuses to write what is copied from CRDs, and to act as any service account but
+// the one that exists during a migration.
+func TestAccountMayNotWriteWhatIsCopiedFromCRDs(t *testing.T) {
+	intruder := newIntruder(t, "uncopied")
+	exports, admin := intruder.own.MulticlusterXV1beta1().ServiceExports(intruder.namespace), west().Clientset.MulticlusterXV1beta1().ServiceExports(intruder.namespace)
+	for what, write := range map[string]attempt{
+		"create a ServiceExport": create(exports, &multiclusterxv1beta1.ServiceExport{ObjectMeta: named("other")}),
+		"update a ServiceExport": update(exports, admin, "web", func(e *multiclusterxv1beta1.ServiceExport) { e.Annotations = map[string]string{"a": "b"} }),
+		"delete a ServiceExport": remove(exports, "web"),
+		"create a PlacementDecision": create(intruder.own.MulticlusterXV1alpha1().PlacementDecisions(intruder.namespace),
+			&multiclusterxv1alpha1.PlacementDecision{ObjectMeta: named("other")}),
+		"act as another service account": intruder.requestToken("default"),
+		"act as itself":                  intruder.requestToken("mcs-apiserver"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			if err := write(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot") {
+				t.Errorf("error is %v, want that of RBAC", orNone(err))
+			}
+		})
+	}
+	if err := intruder.requestToken(crdmigration.Account)(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("error for the service account that copies is %v, want that it does not exist without a migration", orNone(err))
+	}
+}
+
 func orNone(err error) error {
 	if err == nil {
 		return errors.New("none")
@@ -403,6 +448,9 @@ func TestAccountMayWriteItsOwnObjects(t *testing.T) {
 		"give a derived Service a shared ClusterSet IP": update(core.Services(ns), admin.CoreV1().Services(ns), intruder.derived, func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To(clusterset.GroupName+"/clusterset-ip")
 		}),
+		"change the type of a derived Service": update(core.Services(ns), admin.CoreV1().Services(ns), intruder.derived, func(s *corev1.Service) {
+			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "web." + ns + ".svc.clusterset.local"}
+		}),
 		"renew a peer credential":       create(core.Secrets(installation.Namespace), renewedCredential("east")),
 		"take a replica out of service": intruder.patchPod("ours", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"count an export":               intruder.changeQuota(uses("count/serviceexports.multicluster.x-k8s.io")),
@@ -410,7 +458,9 @@ func TestAccountMayWriteItsOwnObjects(t *testing.T) {
 		"count a decision":              intruder.changeQuota(uses("count/placementdecisions.multicluster.x-k8s.io")),
 		"report an Event":               create(intruder.EventsV1().Events(ns), intruder.event("mcs-controller")),
 	} {
-		t.Run(what, func(t *testing.T) { expect.NoError(t, write(t.Context())) })
+		t.Run(what, func(t *testing.T) { // others, such as the quota controller, write as well
+			expect.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { return write(t.Context()) }))
+		})
 	}
 	expect.Must(west().EndpointSlice(t.Context(), ns, "web", []string{"10.8.0.2"}))(t)
 	awaitEndpoints(t, west(), ns, "web", from{"west": {"10.8.0.2"}})

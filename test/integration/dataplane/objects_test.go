@@ -92,49 +92,6 @@ func checkSlices(t *testing.T, in *fleet.Cluster, service *corev1.Service, slice
 	}
 }
 
-// R45: when the type changes, no objects of the previous type remain.
-func TestTypeChangesWithoutLeftovers(t *testing.T) {
-	ns := fleet.CreateNamespace(t, "flipping", east(), west())
-	east().ExportService(t, ns, "web", []string{"10.9.0.1"}, makeHeadless)
-	awaitEndpoints(t, west(), ns, "web", from{"east": {"10.9.0.1"}})
-	awaitNextSecond(t) // the export of east is the oldest
-	west().ExportService(t, ns, "web", []string{"10.8.0.1"})
-	both := from{"east": {"10.9.0.1"}, "west": {"10.8.0.1"}}
-	for _, cluster := range clusters.Clusters {
-		awaitType(t, cluster, ns, true, both)
-	}
-	unexport(t, east(), ns)
-	for _, cluster := range clusters.Clusters {
-		awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}})
-	}
-	awaitNextSecond(t)
-	expect.Must(east().Export(t.Context(), ns, "web"))(t) // now the youngest export
-	ips := map[string]string{}
-	for _, cluster := range clusters.Clusters {
-		ips[cluster.ID] = awaitType(t, cluster, ns, false, both).Spec.ClusterIP
-	}
-	unexport(t, west(), ns)
-	for _, cluster := range clusters.Clusters {
-		awaitType(t, cluster, ns, true, from{"east": {"10.9.0.1"}})
-	}
-	// R48: the IP of an import is kept for the lifetime of the import.
-	awaitNextSecond(t)
-	expect.Must(west().Export(t.Context(), ns, "web"))(t)
-	for _, cluster := range clusters.Clusters {
-		awaitType(t, cluster, ns, true, both)
-	}
-	unexport(t, east(), ns)
-	for _, cluster := range clusters.Clusters {
-		if ip := awaitType(t, cluster, ns, false, from{"west": {"10.8.0.1"}}).Spec.ClusterIP; ip != ips[cluster.ID] {
-			t.Errorf("%s: IP was %s, is %s", cluster.ID, ips[cluster.ID], ip)
-		}
-	}
-	unexport(t, west(), ns)
-	for _, cluster := range clusters.Clusters {
-		awaitNothing(t, cluster, ns, "web")
-	}
-}
-
 // awaitNextSecond waits until new objects are younger than existing ones:
 // creation timestamps have a resolution of one second.
 func awaitNextSecond(t *testing.T) {
@@ -146,34 +103,4 @@ func awaitNextSecond(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// awaitType waits until derived Service and slices are those of a headless
-// import, or of an import with an IP.
-func awaitType(t *testing.T, in *fleet.Cluster, ns string, headless bool, want from) *corev1.Service {
-	t.Helper()
-	var found *corev1.Service
-	expect.Eventually(t, fmt.Sprintf("type of %s in %s", ns, in.ID), func(ctx context.Context) error {
-		service, err := derivedService(ctx, in, ns, "web")
-		if err != nil {
-			return err
-		}
-		if service == nil || (service.Spec.ClusterIP == corev1.ClusterIPNone) != headless {
-			return fmt.Errorf("derived Service is %v", service)
-		}
-		found = service
-		slices, err := importedSlices(ctx, in, ns, "web")
-		if err != nil {
-			return err
-		}
-		for _, slice := range slices {
-			if _, marked := slice.Labels[corev1.IsHeadlessService]; marked != headless || slice.OwnerReferences[0].UID != service.UID {
-				return fmt.Errorf("slice %s: headless label is %t, owners are %v", slice.Name, marked, slice.OwnerReferences)
-			}
-		}
-		return nil
-	})
-	awaitEndpoints(t, in, ns, "web", want)
-	awaitImport(t, in, ns, metav1.ConditionTrue)
-	return found
 }

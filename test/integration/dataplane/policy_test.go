@@ -4,6 +4,7 @@
 package dataplane
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -36,6 +37,10 @@ func TestUsersMayOnlyRewriteDerivedObjectsUnchanged(t *testing.T) {
 	imported := expect.Must(admin.DiscoveryV1().EndpointSlices(ns).List(t.Context(), metav1.ListOptions{LabelSelector: multicluster.ServiceNameLabel + "=web"}))(t).Items[0].Name
 
 	services, slices := jane.CoreV1().Services(ns), jane.DiscoveryV1().EndpointSlices(ns)
+	expect.Eventually(t, "permissions of jane", func(ctx context.Context) error {
+		_, err := services.Get(ctx, derived, metav1.GetOptions{})
+		return err
+	})
 	allServices, allSlices := admin.CoreV1().Services(ns), admin.DiscoveryV1().EndpointSlices(ns)
 	for what, test := range map[string]struct {
 		attempt attempt

@@ -20,9 +20,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 )
 
-// promptly is how soon the objects of a withdrawn import must be removed. On an
-// idle machine removal takes a fraction of it.
-const promptly = 3 * time.Second
+// promptly is how soon the objects of a withdrawn import must be removed, also
+// beside other tests. On an idle machine removal takes a fraction of it.
+const promptly = 10 * time.Second
 
 // R74: the objects of an import are removed promptly, whatever ended the import,
 // and nothing else is written.

@@ -6,6 +6,7 @@
 package hub
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -79,16 +80,17 @@ func TestExportIsWithdrawnThroughEitherHub(t *testing.T) {
 		cluster.AwaitImport(t, ns, "db", "east")
 	}
 	west.AwaitMember(t, "east", via("east", "hub-1"))
-	exported, err := west.Clientset.ClusterSetV1alpha1().ExportedServices(ns).Get(t.Context(), "web.east", metav1.GetOptions{})
-	expect.NoError(t, err)
-	if !slices.Equal(exported.Spec.Path, []string{"east", "hub-1"}) {
-		t.Errorf("path is %v, want [east hub-1]", exported.Spec.Path)
-	}
-	slices, err := west.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(t.Context(), metav1.ListOptions{})
-	expect.NoError(t, err)
-	if len(slices.Items) != 2 {
-		t.Errorf("received %d slices, want 2", len(slices.Items))
-	}
+	expect.Eventually(t, "exports through hub-1", func(ctx context.Context) error {
+		exported, err := west.Clientset.ClusterSetV1alpha1().ExportedServices(ns).Get(ctx, "web.east", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		received, err := west.Clientset.ClusterSetV1alpha1().ExportedEndpointSlices(ns).List(ctx, metav1.ListOptions{})
+		if err == nil && (!slices.Equal(exported.Spec.Path, []string{"east", "hub-1"}) || len(received.Items) != 2) {
+			err = fmt.Errorf("path is %v, want [east hub-1]; received %d slices, want 2", exported.Spec.Path, len(received.Items))
+		}
+		return err
+	})
 
 	// The first hub is disconnected from east, and west from the first hub.
 	west.Links["hub-1"].Cut()

@@ -153,7 +153,11 @@ func TestManyExportsArriveAtOnce(t *testing.T) {
 	growth := memory(t, west()) - before
 	t.Logf("%d exports arrived after %s, %d changes of another member after %s at most, mcs-apiserver grew by %d MiB",
 		*surge, took.Round(time.Millisecond), count, longest.Round(time.Millisecond), growth>>20)
-	if count == 0 || longest > max(maxCrossing, took/4) {
+	allowed := max(maxCrossing, took/4)
+	if *surge < 1000 { // beside other tests
+		allowed = max(allowed, 3*maxCrossing)
+	}
+	if count == 0 || longest > allowed {
 		t.Errorf("%d changes of another member arrived, after %s at most", count, longest)
 	}
 	if growth > maxGrowth {

@@ -41,7 +41,7 @@ func TestEmptiedEtcdWithdrawsNothing(t *testing.T) {
 	east().ExportService(t, ns, "kept", []string{"10.9.0.1"})
 	west().AwaitImport(t, ns, "kept", "east")
 	east().AwaitImport(t, ns, "kept", "east")
-	awaitConditions(t)
+	awaitConditions(t, 1)
 	before := read(t)
 	withdrawals := countWithdrawals(t, east(), west())
 	client := expect.Must(clientv3.New(clientv3.Config{Endpoints: []string{east().Plane.EtcdURL()}, DialTimeout: expect.Patience}))(t)

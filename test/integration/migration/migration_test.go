@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -228,21 +229,29 @@ func exportAll(t *testing.T) {
 	for i := range services {
 		west().AwaitImport(t, ns, fmt.Sprintf("service-%03d", i), "east")
 	}
-	awaitConditions(t)
+	awaitConditions(t, services)
 }
 
-// awaitConditions waits until all exports have conditions.
-func awaitConditions(t *testing.T) {
+// awaitConditions waits until nothing more is written to exports: all have conditions, and as many
+// as have a Service are ready, with a decision about their IP.
+func awaitConditions(t *testing.T, services int) {
 	t.Helper()
 	expect.Eventually(t, "conditions of all exports", func(ctx context.Context) error {
 		list, err := east().Clientset.MulticlusterXV1beta1().ServiceExports(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
+		decided := 0
 		for _, item := range list.Items {
 			if len(item.Status.Conditions) == 0 {
 				return errors.New(item.Name + " has no conditions")
 			}
+			if meta.IsStatusConditionTrue(item.Status.Conditions, multicluster.ServiceExportReady) && item.Annotations[multicluster.ClusterSetIPDecisionAnnotation] != "" {
+				decided++
+			}
+		}
+		if decided != services {
+			return fmt.Errorf("%d exports are ready and decided, want %d", decided, services)
 		}
 		return nil
 	})

@@ -69,5 +69,5 @@ func TestAdmissionPluginsWithoutTheirAPIAreDisabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect.Contains(t, string(log), `"Disabled admission plugin because the host cluster does not serve its API" plugin="MutatingAdmissionPolicy"`,
-		"following order: NamespaceLifecycle,MutatingAdmissionWebhook.", "following order: ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ClusterClaim,ResourceQuota.")
+		"following order: NamespaceLifecycle,MutatingAdmissionWebhook,Migration.", "following order: ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,Migration,ClusterClaim,ResourceQuota.")
 }

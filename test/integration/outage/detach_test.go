@@ -5,6 +5,7 @@ package outage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -114,7 +115,13 @@ func TestDetachWorksWhileEverythingIsDown(t *testing.T) {
 		t.Errorf("CustomResourceDefinitions are left: %v", left.Items[0].GetName())
 	}
 	expectDetached(t)
-	expect.Lacks(t, kubectl(t, "--context", "west", "api-resources"), "multicluster")
+	expect.Eventually(t, "discovery without the API", func(ctx context.Context) error {
+		output, err := run(ctx, t, "--context", "west", "api-resources")
+		if err == nil && strings.Contains(output, "multicluster") {
+			err = errors.New(output)
+		}
+		return err
+	}) // the kube-apiserver observes it later
 
 	output, err := run(t.Context(), t, "mcs", "attach", "west", "--timeout=1s")
 	if err == nil {

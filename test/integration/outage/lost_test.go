@@ -55,7 +55,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		expectUnready(t, west(), "was lost: its marker is missing")
 		x.expectNothingWithdrawn(t)
 		awaitStorageNamespace(t)
-		restore(t, backup, documented(t, "allow-writes=true\nkubectl create"))
+		shell(t, backup, documented(t, "allow-writes=true\nuntil kubectl create"))
 		x.expectUnchanged(t)
 	})
 	// The namespace cannot be deleted completely, and so mcs-controller cannot create it
@@ -74,7 +74,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		expectUnready(t, west(), "Lease "+installation.Namespace+"/member-east")
 		x.expectNothingWithdrawn(t)
 		awaitStorageNamespace(t)
-		restore(t, backup, documented(t, "allow-writes=true\nkubectl create"))
+		shell(t, backup, documented(t, "allow-writes=true\nuntil kubectl create"))
 		attach(t)
 		x.expectUnchanged(t)
 	})
@@ -82,7 +82,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 		foreign := foreignBackup(t, backup)
 		stop(t)
 		replace := documented(t, "kubectl delete configmaps -n mcs-storage")
-		restore(t, foreign, replace)
+		shell(t, foreign, replace)
 		expect.NoError(t, errors.Join(west().StartController(t.Context()), west().StartAPIServers()))
 		expectUnready(t, west(), "storage holds the state of another cluster")
 		x.expectNothingWithdrawn(t)
@@ -94,7 +94,7 @@ func TestLostStorageWithdrawsNothing(t *testing.T) {
 			t.Errorf("storage of another cluster was changed from\n%s to\n%s", written, now)
 		}
 		stop(t)
-		restore(t, backup, replace)
+		shell(t, backup, replace)
 		attach(t)
 		x.expectUnchanged(t)
 	})
@@ -179,23 +179,6 @@ func allowDeletion(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// restore runs a documented script in the directory of a backup. The permission to write
-// may take effect a moment after the command that gives it.
-func restore(t *testing.T, backup, script string) {
-	t.Helper()
-	const permission = "allow-writes=true\n"
-	before, after, _ := strings.Cut(script, permission)
-	shell(t, backup, before+permission)
-	probe := expect.Manifest(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: probe, namespace: %s, labels: {storage.mcs-apiserver.io/resource: probe}}\n", storageNamespace)
-	expect.Eventually(t, "permission to write stored objects", func(ctx context.Context) error {
-		if output, err := run(ctx, t, "--context", "west", "create", "--dry-run=server", "-f", probe); err != nil {
-			return fmt.Errorf("%w: %s", err, output)
-		}
-		return nil
-	})
-	shell(t, backup, after)
 }
 
 // awaitStorageNamespace waits until mcs-controller has created the storage namespace.

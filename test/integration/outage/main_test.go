@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -24,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/documents"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/installation"
@@ -63,11 +63,10 @@ func run(ctx context.Context, t *testing.T, args ...string) (string, error) {
 // documented returns the only script in docs/operations.md that contains a text.
 func documented(t *testing.T, text string) string {
 	t.Helper()
-	page := string(expect.Must(os.ReadFile(filepath.Join(west().Root, "docs", "operations.md")))(t))
 	var found []string
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(page, -1) {
-		if strings.Contains(block[1], text) {
-			found = append(found, block[1])
+	for _, block := range expect.Must(documents.Read(os.DirFS(west().Root)))(t) {
+		if script := block.Commands(); block.Page == "docs/operations.md" && strings.Contains(script, text) {
+			found = append(found, script)
 		}
 	}
 	if len(found) != 1 {

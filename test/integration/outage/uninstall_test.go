@@ -29,6 +29,10 @@ func TestUninstallingLeavesNothingButWhatIsStored(t *testing.T) {
 	for _, cluster := range clusters.Clusters {
 		cluster.AwaitImport(t, ns, "web", "east", "west")
 	}
+	expect.Eventually(t, "derived objects", func(ctx context.Context) error {
+		_, err := derivedObjects(ctx, ns)
+		return err
+	})
 	stored := func() string {
 		export := expect.Must(west().Clientset.MulticlusterXV1beta1().ServiceExports(ns).Get(t.Context(), "web", metav1.GetOptions{}))(t)
 		id := expect.Must(west().Clientset.MulticlusterV1().ClusterClaims().Get(t.Context(), "id.k8s.io", metav1.GetOptions{}))(t)

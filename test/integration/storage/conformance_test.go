@@ -8,9 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
-	"reflect"
-	goruntime "runtime"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,13 +213,12 @@ func TestEveryConformanceTestIsRunOrLeftOut(t *testing.T) {
 // exportedTests returns the names of the storage tests of k8s.io/apiserver.
 func exportedTests(t *testing.T) []string {
 	t.Helper()
-	file, _ := goruntime.FuncForPC(reflect.ValueOf(storagetesting.RunTestCreate).Pointer()).FileLine(0)
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*.go"))
+	files, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{range .GoFiles}}{{$.Dir}}/{{.}} {{end}}`, "k8s.io/apiserver/pkg/storage/testing").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, file := range files {
+	for _, file := range strings.Fields(string(files)) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)

@@ -77,6 +77,7 @@ func newEtcdSubject(t *testing.T, server string) *subject {
 		t.Fatal(err)
 	}
 	t.Cleanup(destroy)
+	t.Cleanup(func() { logWrites(t, client) })
 	s := newSubject(t, tested, options.StorageConfig.Codec, nil, nil)
 	s.validate = func(ctx context.Context, t *testing.T, key string) {
 		validateKey(ctx, t, client, s.codec, options.StorageConfig.Prefix+key)
@@ -91,6 +92,21 @@ func newEtcdSubject(t *testing.T, server string) *subject {
 	s.compact = func(ctx context.Context, t *testing.T, version string) { compact(ctx, t, client, s, version) }
 	s.transform = transformer.replace
 	return s
+}
+
+// logWrites logs the last writes to an etcd if a test failed: some expect that nobody else writes.
+func logWrites(t *testing.T, client *clientv3.Client) {
+	if !t.Failed() {
+		return
+	}
+	written, err := client.Get(context.Background(), "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortDescend), clientv3.WithLimit(50))
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	for _, key := range written.Kvs {
+		t.Logf("%d: %s, version %d", key.ModRevision, key.Key, key.Version)
+	}
 }
 
 // unguarded are options of storage that may be lost.
