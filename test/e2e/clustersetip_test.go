@@ -69,7 +69,7 @@ func TestSharedIPOutlivesTheAllocatingCluster(t *testing.T) {
 	}
 	mcs(t, "leave", "east", "--from", "west,north")
 	for _, cluster := range []*localcluster.Cluster{west, north} {
-		kubectl(t, cluster, "wait", "--for=jsonpath={.status.clusters[*].cluster}=west", "serviceimport/web", "-n", ns, "--timeout=60s")
+		awaitExporter(t, cluster, ns, west)
 		if got := importIPs(t, cluster, ns); got != ip {
 			t.Errorf("IP in %s without the allocating cluster is %s, was %s", cluster.Name, got, ip)
 		}

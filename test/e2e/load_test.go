@@ -77,7 +77,7 @@ func TestServiceMovesUnderLoad(t *testing.T) {
 	}
 }
 
-// R78: deleting a Pod in another cluster fails no more requests than deleting one
+// R78: deleting a Pod in another cluster fails no greater share of requests than deleting one
 // in the same cluster. Both are measured in the same run.
 func TestDeletedPodFailsNoMoreRequestsThanInOneCluster(t *testing.T) {
 	const deletions = 5
@@ -100,8 +100,9 @@ func TestDeletedPodFailsNoMoreRequestsThanInOneCluster(t *testing.T) {
 	if across.requests == 0 || within.requests == 0 {
 		t.Fatal("no requests were measured")
 	}
-	// Each deletion may fail one more request during the propagation delay.
-	if across.failed > within.failed+deletions {
+	// The clients do not send equally many requests, so that of the client across clusters the same share may
+	// fail. Each deletion may fail one more request during the propagation delay.
+	if (across.failed-deletions)*within.requests > within.failed*across.requests {
 		t.Errorf("%d of %d requests failed across clusters, %d of %d within one", across.failed, across.requests, within.failed, within.requests)
 	}
 }
@@ -128,7 +129,7 @@ func TestTrafficDistributionFollowsTheOldestExport(t *testing.T) {
 	onlyFrom(t, west, ns, clusterSetName(ns), 80, 15, west)
 	// Without the oldest export, the distribution of west applies, which has none.
 	kubectl(t, east, "delete", "serviceexport", "web", "-n", ns)
-	kubectl(t, west, "wait", "--for=jsonpath={.status.clusters[*].cluster}=west", "serviceimport/web", "-n", ns, "--timeout=60s")
+	awaitExporter(t, west, ns, west)
 	expect.Eventually(t, "removal of hints", func(ctx context.Context) error {
 		output, err := west.Kubectl(ctx, "get", "endpointslices", "-n", ns, "-l", "multicluster.kubernetes.io/service-name=web", "-o", "jsonpath={.items[*].endpoints[*].hints}")
 		if err == nil && output != "" {

@@ -109,7 +109,7 @@ func TestServiceOfBothClustersIsCombined(t *testing.T) {
 	}
 	// R74: a cluster that withdraws its export receives no traffic.
 	kubectl(t, west, "delete", "serviceexport", "web", "-n", ns)
-	kubectl(t, east, "wait", "--for=jsonpath={.status.clusters[*].cluster}=east", "serviceimport/web", "-n", ns, "--timeout=60s")
+	awaitExporter(t, east, ns, east)
 	awaitSlices(t, east, ns, 2) // one per IP family of east
 	onlyFrom(t, east, ns, clusterSetName(ns), 80, 10, east)
 }

@@ -74,6 +74,22 @@ func runClient(t *testing.T, cluster *localcluster.Cluster, ns string) {
 	kubectl(t, cluster, "wait", "pod/client", "-n", ns, "--for=condition=Ready", "--timeout=100s")
 }
 
+// awaitExporter waits until the import web has one exporting cluster. kubectl wait fails if
+// it still has several when it begins to wait.
+func awaitExporter(t *testing.T, cluster *localcluster.Cluster, ns string, exporter *localcluster.Cluster) {
+	t.Helper()
+	expect.Within(t, time.Minute, "ServiceImport web of "+exporter.Name+" in "+cluster.Name, func(ctx context.Context) error {
+		output, err := cluster.Kubectl(ctx, "get", "serviceimport", "web", "-n", ns, "-o", "jsonpath={.status.clusters[*].cluster}")
+		if err == nil && output != exporter.Name {
+			err = errors.New("exported by other clusters")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
+}
+
 // awaitReady waits until an import is ready.
 func awaitReady(t *testing.T, cluster *localcluster.Cluster, ns, name string) {
 	t.Helper()

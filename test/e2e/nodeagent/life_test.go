@@ -4,6 +4,7 @@
 package nodeagent
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,10 @@ spec:
 	n.await("jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", "pod/pod")
 	n.contains(n.jsonpath("pod/pod", ".status.containerStatuses[0].lastState.terminated.exitCode} {.status.phase"), "4 Running")
 	n.await("jsonpath={.status.containerStatuses[1].lastState.terminated.reason}=StartError", "pod/pod")
-	n.await("jsonpath={.status.containerStatuses[0].restartCount}=3", "pod/pod")
+	n.eventually("the container is restarted again and again", func() bool {
+		restarts, err := strconv.Atoi(n.jsonpath("pod/pod", ".status.containerStatuses[0].restartCount"))
+		return err == nil && restarts >= 3
+	})
 	n.eventually("the back-off is an event", func() bool { return n.kubectl("get", "events", "--field-selector=reason=BackOff", "-o", "name") != "" })
 }
 

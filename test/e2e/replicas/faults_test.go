@@ -35,6 +35,17 @@ type limits struct {
 	repetitions bool
 	// disturbed is how long after the fault a read may begin that is slow.
 	disturbed time.Duration
+	// lenient lets the fault delay changes for twice as long, unless it is measured in several
+	// rounds: connections and Leases have to expire one after another, and a busy machine adds to each.
+	lenient bool
+}
+
+// delay returns how long the fault may delay a change.
+func (l limits) delay() time.Duration {
+	if l.lenient && *rounds == 1 {
+		return 2 * maxDelay
+	}
+	return maxDelay
 }
 
 // fault is one kind of failure. It leaves two ready replicas on two nodes.
@@ -53,7 +64,7 @@ var faults = []fault{
 	{"rolling update", awaitReplicas, rollingUpdate, limits{}},
 	// A vanished node closes no connections. Requests that were sent to its replica, and
 	// watches of it, fail when the kube-apiserver notices.
-	{"cut-off node", prepareCut, cutOff, limits{repetitions: true, disturbed: 2 * maxDelay}},
+	{"cut-off node", prepareCut, cutOff, limits{repetitions: true, disturbed: 2 * maxDelay, lenient: true}},
 }
 
 // R190: while one of two replicas of mcs-apiserver is killed, its node drained or cut off, or all
@@ -78,7 +89,7 @@ func TestFailingReplicaIsNotNoticed(t *testing.T) {
 			t.Run(fault.name, func(t *testing.T) {
 				seen := observe(t, clients, fault)
 				observations = append(observations, seen)
-				seen.check(t, clients, fault.limits, usual+maxDelay)
+				seen.check(t, clients, fault.limits, usual+fault.delay())
 				if i == 0 { // there was no fault
 					usual = max(usual, slowest(seen.endpoints).Duration, slowest(seen.imports).Duration)
 				}

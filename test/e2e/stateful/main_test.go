@@ -38,7 +38,7 @@ func start(ctx context.Context, clusters *localcluster.Set) (err error) {
 	if err := set.Up(ctx, "east", "west", "north"); err != nil {
 		return err
 	}
-	join := []string{"mcs", "join", "--clusterset", "stateful"}
+	join := []string{"mcs", "join", "--clusterset", "demo"}
 	for name, cluster := range map[string]**localcluster.Cluster{"east": &east, "west": &west, "north": &north} {
 		if *cluster, err = set.Cluster(name); err != nil {
 			return err
