@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 export PATH := $(PATH):/usr/sbin:/sbin
+# Go compiles packages for all clones at once, and repeats a unit test only if something that it depends on has changed.
+export GOFLAGS := $(filter-out -trimpath -buildvcs=false,$(GOFLAGS)) -trimpath -buildvcs=false
 
 # The Kubernetes libraries require a version of the form vX.Y.Z.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
@@ -19,8 +21,9 @@ version_package := k8s.io/component-base/version
 ldflags = -s -w -X $(version_package).gitVersion=$(VERSION) -X $(version_package).gitCommit=$(REVISION) \
 	-X $(version_package).buildDate=$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 golangci_lint := go tool -modfile=$(CURDIR)/hack/tools/go.mod golangci-lint
-# The product, its tests on clusters, the node agent of the test clusters, and what makes and checks releases.
-modules := . test test/nodeagent hack/release hack/chart
+# The product, its tests on clusters, the node agent of the test clusters, tests with gateways and with Prometheus, and what makes and
+# checks releases.
+modules := . test test/nodeagent test/gateway test/monitoring hack/release hack/chart
 with_tests = -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
 .PHONY: help
@@ -48,7 +51,10 @@ fault: test-tools ## Inject a fault, e.g. FAULT="cut east west"; without FAULT, 
 .PHONY: test
 # Other fuzz tests take minutes to find anything; unit tests run their seeds.
 test: FUZZ = pkg/merge/
-test: deps lint verify unit fuzz integration bench e2e ## Run all checks and tests, as CI does.
+test: deps lint verify unit alerts fuzz integration e2e ## Run all checks and the tests that CI runs.
+
+.PHONY: test-long
+test-long: hostile integration-storages bench monitoring commands ## Run the tests that CI has no time for: attacks of members, all storages, costs of requests, alerts and dashboard with Prometheus, commands of the documentation.
 
 .PHONY: deps
 deps: ## Check for required programs; as root on Debian, install missing packages.
@@ -56,7 +62,7 @@ deps: ## Check for required programs; as root on Debian, install missing package
 
 .PHONY: build
 build: ## Build mcs-apiserver, mcs-controller and kubectl-mcs into bin/.
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(ldflags)" -o bin/ ./cmd/... # as in images
+	CGO_ENABLED=0 go build -ldflags "$(ldflags)" -o bin/ ./cmd/... # as in images
 	install -m 755 cmd/kubectl-mcs/kubectl_complete-mcs bin/
 
 DIST ?= $(CURDIR)/dist
@@ -66,16 +72,18 @@ define make_parts
 	mkdir -p $(DIST)
 	go run ./hack/licenses -texts $(DIST)/THIRD_PARTY_LICENSES
 	go run -C hack/release . -root $(CURDIR) -dist $(DIST) -version $(VERSION) -revision $(REVISION) -ldflags "$(ldflags)" \
-	-platforms $(PLATFORMS) $(if $(PUSH),-prefix $(PUSH) -push)
+	-platforms $(PLATFORMS) $(if $(PUSH),-prefix $(PUSH))
 endef
+# Images are pushed after all that was asked for is made and checked.
+push = $(if $(and $(PUSH),$(filter images,$1)),push)
 .PHONY: images
 images: ## Build the images for PLATFORMS (default linux/amd64,linux/arm64) into dist/, and push them to the registry PUSH if set.
-	$(make_parts) images
+	$(make_parts) images $(call push,images)
 
 .PHONY: release
 release: ## Make and check all files of a release in dist/: images, manifests, a Helm chart, kubectl-mcs, a manifest for Krew, notes and checksums; PARTS selects some.
 	$(if $(filter $(CURDIR)/dist,$(DIST)),rm -rf $(DIST))
-	$(make_parts) $(PARTS)
+	$(make_parts) $(PARTS) $(call push,$(PARTS))
 PARTS ?= images manifests chart plugins notes checksums check
 
 .PHONY: test-tools
@@ -85,7 +93,7 @@ test-tools: ## Build the programs of test clusters into bin/test/.
 
 # What images and chart of test clusters are made of: programs as in images, and what packs them.
 image_inputs = bin/mcs-apiserver bin/mcs-controller LICENSE go.sum \
-	$(sort $(shell find artifacts/default artifacts/chart hack/release hack/licenses -type f -not -name '*_test.go'))
+	$(sort $(shell find artifacts/default artifacts/chart artifacts/monitoring hack/release hack/licenses -type f -not -name '*_test.go'))
 .PHONY: test-images
 test-images: build ## Build the images and the chart that test clusters run, for this platform, into bin/release/, unless they are up to date.
 	@if ! cmp --quiet bin/release/inputs <(sha256sum $(image_inputs)); then \
@@ -98,12 +106,26 @@ test-images: build ## Build the images and the chart that test clusters run, for
 helm: ## Build Helm for the tests into bin/test/.
 	go build -C hack/chart -o $(CURDIR)/bin/test/ helm.sh/helm/v4/cmd/helm
 
+.PHONY: envoy-gateway
+envoy-gateway: ## Build the control plane of Envoy Gateway for the tests into bin/test/; minutes at first.
+	CGO_ENABLED=0 go build -C test/gateway -o $(CURDIR)/bin/test/ github.com/envoyproxy/gateway/cmd/envoy-gateway
+
+# Prometheus without service discovery, which would require the libraries of all clouds.
+build_prometheus = CGO_ENABLED=0 go build -C test/monitoring -tags remove_all_sd -o $(CURDIR)/bin/test/ github.com/prometheus/prometheus/cmd
+.PHONY: promtool
+promtool: ## Build promtool, the rule tester of Prometheus, into bin/test/; minutes at first.
+	$(build_prometheus)/promtool
+
+.PHONY: prometheus
+prometheus: promtool ## Build Prometheus for the tests into bin/test/; minutes at first.
+	$(build_prometheus)/prometheus
+
 .PHONY: kubernetes
 kubernetes: ## Build the Kubernetes components for the tests into bin/kubernetes/.
 	hack/kubernetes/build.sh
 
 .PHONY: generate
-generate: ## Regenerate all code that is derived from the API types.
+generate: ## Regenerate all code that is derived from the API types, and docs/reference.md.
 	hack/generate.sh
 
 .PHONY: format
@@ -128,8 +150,14 @@ unit: ## Run the unit tests, those of pkg and of the framework of tests with the
 	go test -race $$(go list $(with_tests) ./pkg/...)
 	go test $$(go list $(with_tests) ./cmd/... ./hack/...)
 	go test -C test -race ./framework/... ./upstream/...
+	go test -C test -count=1 ./framework/documents # Go does not notice changes of files outside of the module
 	go test -C hack/release -count=1 ./... # Go does not notice changes of files outside of the module
 	go test -C test ./chaos/check ./chaos/history ./chaos/load ./chaos/model ./chaos/nemesis/...
+
+.PHONY: alerts
+# Not among the unit tests, which make no program first: without a cache, promtool takes minutes.
+alerts: promtool ## Test the alerts of artifacts/monitoring, and the queries of its dashboard, with promtool.
+	go test -C test/monitoring -count=1 . # Go does not notice changes of files outside of the module
 
 FUZZTIME ?= 3s
 FUZZ ?= .
@@ -141,16 +169,13 @@ fuzz: ## Run the fuzz tests that FUZZ matches (default all) for FUZZTIME (defaul
 	done
 
 STORAGE ?= cluster
-# Tests that make integration also runs with the other storages.
-storage_tests := ServiceExportLifecycle|DeleteCollection|WrittenSeparately|Informers|NamespaceLifecycle|Frozen|ClusterClaims|SurviveKill
 .PHONY: integration
 integration: build kubernetes ## Run the integration tests on real control planes, with STORAGE cluster (default), etcd or embedded.
 	STORAGE=$(STORAGE) go test -C test -count=1 -timeout 20m -p $$(($$(nproc) + 1)) $$(go list -C test ./integration/... | grep -v /hostile) # they wait for half of the time
-	STORAGE=$(STORAGE) go test -C test -count=1 ./integration/hostile # alone: delays are measured
-ifeq ($(STORAGE),cluster)
-	STORAGE=etcd go test -C test -count=1 -run '$(storage_tests)' ./integration/api
-	STORAGE=embedded go test -C test -count=1 -run '$(storage_tests)' ./integration/api ./integration/lifecycle
-endif
+
+.PHONY: hostile
+hostile: build kubernetes ## Let a member that was taken over play attack after attack on real control planes.
+	go test -C test -count=1 ./integration/hostile # alone: delays are measured
 
 .PHONY: integration-storages
 integration-storages: build kubernetes ## Run the integration tests that depend on the storage with each storage.
@@ -168,8 +193,20 @@ ifdef SKIP_E2E
 else
 	go test -C test/nodeagent -count=1 ./...
 	go test -C test -count=1 -timeout 30m -p 1 ./e2e ./e2e/replicas # one at a time: delays are measured
-	go test -C test -count=1 -timeout 30m $$(go list -C test ./e2e/... | grep -vE '/e2e(/replicas)?$$')
+	go test -C test -count=1 -timeout 30m $$(go list -C test ./e2e/... | grep -vE '/e2e(/replicas|/docs)?$$')
 endif
+
+.PHONY: commands
+commands: build kubernetes test-tools test-images helm ## Run the commands of README, CONTRIBUTING and docs that no other test runs, on local clusters.
+	go test -C test -count=1 -v -timeout 30m ./e2e/docs
+
+.PHONY: gateway
+gateway: build kubernetes helm envoy-gateway ## Test ServiceImports as backends of Gateways, with the control plane of Envoy Gateway.
+	go test -C test/gateway -count=1 -v -timeout 20m ./...
+
+.PHONY: monitoring
+monitoring: build kubernetes prometheus ## Test the alerts and the dashboard of artifacts/monitoring with Prometheus, which scrapes local clusters.
+	go test -C test/monitoring -count=1 -timeout 20m ./...
 
 ROUNDS ?= 5
 .PHONY: failover
