@@ -178,13 +178,9 @@ func (s *Set) Up(ctx context.Context, names ...string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("creating network namespaces requires root: run this command as root")
 	}
-	state, err := s.addClusters(names)
+	clusters, err := s.connect(names)
 	if err != nil {
 		return err
-	}
-	clusters := s.clustersOf(state)
-	if err := s.fabric(state.Subnet).Build(networksOf(clusters)); err != nil {
-		return fmt.Errorf("create the network between the clusters: %w", err)
 	}
 	if err := s.linkImages(); err != nil {
 		return err
@@ -202,6 +198,26 @@ func (s *Set) Up(ctx context.Context, names ...string) error {
 		return err
 	}
 	return s.writeKubeconfig(clusters)
+}
+
+// connect adds the named clusters to the existing ones, and connects all of them. It returns them.
+func (s *Set) connect(names []string) ([]*Cluster, error) {
+	// A free subnet is in use when there is an interface in it: other sets, of packages whose tests
+	// run at the same time, choose theirs after that.
+	unlock, err := fabric.Lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	state, err := s.addClusters(names)
+	if err != nil {
+		return nil, err
+	}
+	clusters := s.clustersOf(state)
+	if err := s.fabric(state.Subnet).Build(networksOf(clusters)); err != nil {
+		return nil, fmt.Errorf("create the network between the clusters: %w", err)
+	}
+	return clusters, nil
 }
 
 // AddOutsider connects a node to the clusters that belongs to none of them, and to which they

@@ -22,6 +22,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Fabric connects the clusters of one Set with each other and with this machine.
@@ -54,7 +56,24 @@ func (f *Fabric) namespace() string { return f.namespacePrefix() + "the.fabric" 
 // hostEnd returns the interface through which this machine reaches the clusters.
 func (f *Fabric) hostEnd() string { return "mcs" + f.ID }
 
-// FreeSubnet returns a subnet number that no interface of this machine uses.
+// lockFile is where all users of this machine lock who may take a subnet.
+const lockFile = "/run/mcs-fabric.lock"
+
+// Lock waits until nobody else holds the lock. Its holder may choose a subnet, and build the
+// fabric with it.
+func Lock() (unlock func(), err error) {
+	file, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", lockFile, err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil // which unlocks it
+}
+
+// FreeSubnet returns a subnet number that no interface of this machine uses. The caller holds the
+// lock until it has built the fabric.
 func FreeSubnet() (int, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -27,6 +27,10 @@ func TestSlowMachineRemovesAFabric(t *testing.T) {
 	}
 	t.Setenv("PATH", directory+":"+os.Getenv("PATH"))
 
+	unlock, err := Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
 	subnet, err := FreeSubnet()
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +39,7 @@ func TestSlowMachineRemovesAFabric(t *testing.T) {
 	if err := fabric.Build(nil); err != nil {
 		t.Errorf("build: %v", err)
 	}
+	unlock()
 	if err := fabric.Remove(); err != nil {
 		t.Errorf("remove: %v", err)
 	}
