@@ -200,6 +200,18 @@ func rewriteCorefile(t *testing.T) {
 		return []string{"patch", "configmap", "coredns", "-n", "kube-system", "--type=merge", "-p", string(patch)}
 	}
 	before := west.MustKubectl(t, "get", "configmap", "coredns", "-n", "kube-system", "-o", "jsonpath={.data.Corefile}")
+	// The next breakage may stop kube-proxy, which has to know the Pod that stays before that.
+	t.Cleanup(func() {
+		expect.EventuallyAfterTest(t, "single DNS server", func(ctx context.Context) error {
+			endpoints, err := west.Kubectl(ctx, "get", "endpointslices", "-n", "kube-system", "-l", "kubernetes.io/service-name=kube-dns",
+				"-o", "jsonpath={.items[*].endpoints[*].conditions.terminating}")
+			if err == nil && strings.Contains(endpoints, "true") {
+				err = fmt.Errorf("terminating: %s", endpoints)
+			}
+			return err
+		})
+	})
+	after(t, west, "rollout", "status", "deployment/coredns", "-n", "kube-system", "--timeout=100s")
 	west.MustKubectl(t, write(corefile)...)
 	west.MustKubectl(t, "rollout", "restart", "deployment/coredns", "-n", "kube-system")
 	after(t, west, "rollout", "restart", "deployment/coredns", "-n", "kube-system")
