@@ -21,9 +21,9 @@ func kubectl(ctx context.Context, cluster *localcluster.Cluster, args ...string)
 	return nil
 }
 
-// retry repeats what fails while a cluster recovers, for a minute at most.
+// retry repeats what fails while a cluster recovers. A kube-apiserver may take more than a minute to end.
 func retry(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		err := do(ctx)
