@@ -151,6 +151,11 @@ const TrafficDistributionProblemAnnotation = ClusterSetKeyPrefix + "traffic-dist
 // the ID may be replaced without a warning.
 const GeneratedIDAnnotation = ClusterSetKeyPrefix + "generated-id"
 
+// ExportToAnnotation on a ServiceExport lists the clusters that it is exported to, separated by
+// commas: IDs, and NAME=VALUE for clusters that have a ClusterProperty of that value. Without it, all
+// clusters of the ClusterSet import the Service.
+const ExportToAnnotation = ClusterSetKeyPrefix + "export-to"
+
 // Annotations for the preference between clusters.
 const (
 	// ClusterPreferenceAnnotation on a ServiceExport lists which clusters should answer,

@@ -16,6 +16,7 @@ import (
 
 	clustersetvalidation "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 )
 
@@ -37,6 +38,7 @@ func ValidateServiceExport(export *multicluster.ServiceExport) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&export.ObjectMeta, true, validateServiceName, field.NewPath("metadata"))
 	errs = append(errs, validateUseClusterSetIP(export.Annotations)...)
 	errs = append(errs, validatePreference(export.Annotations, nil)...)
+	errs = append(errs, validateExportTo(export.Annotations, nil)...)
 	errs = append(errs, validateExportedSize(&export.Spec, 0, field.NewPath("spec"))...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }
@@ -51,6 +53,16 @@ func validateUseClusterSetIP(annotations map[string]string) field.ErrorList {
 		path := field.NewPath("metadata", "annotations").Key(multicluster.UseClusterSetIPAnnotation)
 		return field.ErrorList{field.NotSupported(path, value, []string{"true", "false"})}
 	}
+}
+
+// validateExportTo validates the annotation that says which clusters an export is for. An unchanged
+// one is not validated again, because it may predate the rules.
+func validateExportTo(annotations, old map[string]string) field.ErrorList {
+	if before, had := old[multicluster.ExportToAnnotation]; had && before == annotations[multicluster.ExportToAnnotation] {
+		return nil
+	}
+	_, _, errs := clusterlist.Parse(annotations, multicluster.ExportToAnnotation)
+	return errs
 }
 
 // validatePreference validates the annotations that say which clusters should answer.
@@ -74,6 +86,7 @@ func ValidateServiceExportUpdate(export, old *multicluster.ServiceExport) field.
 	errs := apivalidation.ValidateObjectMetaUpdate(&export.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validateUseClusterSetIP(export.Annotations)...)
 	errs = append(errs, validatePreference(export.Annotations, old.Annotations)...)
+	errs = append(errs, validateExportTo(export.Annotations, old.Annotations)...)
 	errs = append(errs, validateExportedSize(&export.Spec, exportedSize(&old.Spec), field.NewPath("spec"))...)
 	return append(errs, validateServiceExportSpec(&export.Spec, field.NewPath("spec"))...)
 }
