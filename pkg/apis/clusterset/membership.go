@@ -94,6 +94,11 @@ const (
 	ImportDisabled   = "disabled"
 )
 
+// ImportFromAnnotation on a namespace lists the clusters that it imports from, separated by commas:
+// IDs, and NAME=VALUE for clusters that have a ClusterProperty of that value. Without it, it imports
+// from all clusters. What this cluster exports itself is imported in any case.
+const ImportFromAnnotation = GroupName + "/import-from"
+
 // DetachedConfigMap is the name of the ConfigMap that detaches the API: while it
 // exists in the namespace of the installation, mcs-controller removes the
 // APIServices instead of registering them. An object of its own, unlike an

@@ -59,10 +59,22 @@ type ExportedServiceSpec struct {
 	// exporting cluster has recorded, regardless of what the export requests
 	// now. Nil until the decision is made.
 	ClusterSetIP *ClusterSetIPDecision
+	// Audience are the clusters that may read the object. Nil if all may.
+	Audience *Audience
 	// Path is the relay path of the object: the IDs of the clusters that passed
 	// it on, the exporting cluster first. Empty for exports of this cluster.
 	Path []string
 }
+
+// Audience are the clusters that an export is for, besides the exporting cluster. It
+// is a struct so that no audience is not taken for one that nobody belongs to.
+type Audience struct {
+	// Clusters are their IDs, sorted.
+	Clusters []string
+}
+
+// MaxAudience limits the clusters of an Audience.
+const MaxAudience = 256
 
 // ClusterSetIPDecision records the decision about the shared ClusterSet IP of a
 // service. The decision is made when the founding export takes effect and holds
@@ -141,6 +153,8 @@ type ExportedEndpointSliceSpec struct {
 	Endpoints   []discoveryv1.Endpoint
 	// Ports have the port names of the Service in the exporting cluster.
 	Ports []discoveryv1.EndpointPort
+	// Audience is that of the ExportedService.
+	Audience *Audience
 	// Path is the relay path, as in ExportedServiceSpec.
 	Path []string
 	// ChangedAt is when Pods or the Service changed, because of which the

@@ -29,6 +29,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.ClusterProperty{}.OpenAPIModelName():                       schema_pkg_apis_about_v1beta1_ClusterProperty(ref),
 		v1beta1.ClusterPropertyList{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterPropertyList(ref),
 		v1beta1.ClusterPropertySpec{}.OpenAPIModelName():                   schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref),
+		v1alpha1.Audience{}.OpenAPIModelName():                             schema_pkg_apis_clusterset_v1alpha1_Audience(ref),
 		v1alpha1.ClusterProperty{}.OpenAPIModelName():                      schema_pkg_apis_clusterset_v1alpha1_ClusterProperty(ref),
 		v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName():                 schema_pkg_apis_clusterset_v1alpha1_ClusterSetIPDecision(ref),
 		v1alpha1.ExportedEndpointSlice{}.OpenAPIModelName():                schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSlice(ref),
@@ -242,6 +243,39 @@ func schema_pkg_apis_about_v1beta1_ClusterPropertySpec(ref common.ReferenceCallb
 					},
 				},
 				Required: []string{"value"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_clusterset_v1alpha1_Audience(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Audience are the clusters that an export is for, besides the exporting cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clusters are the IDs of the clusters, sorted. If empty, no other cluster may read the object.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+				},
 			},
 		},
 	}
@@ -516,6 +550,12 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 							},
 						},
 					},
+					"audience": {
+						SchemaProps: spec.SchemaProps{
+							Description: "audience is that of the ExportedService.",
+							Ref:         ref(v1alpha1.Audience{}.OpenAPIModelName()),
+						},
+					},
 					"path": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -547,7 +587,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 			},
 		},
 		Dependencies: []string{
-			discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
+			v1alpha1.Audience{}.OpenAPIModelName(), discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 
@@ -835,6 +875,12 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 							Ref:         ref(v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName()),
 						},
 					},
+					"audience": {
+						SchemaProps: spec.SchemaProps{
+							Description: "audience are the clusters that may read the object. Unset if all may. Relays pass it on to these only.",
+							Ref:         ref(v1alpha1.Audience{}.OpenAPIModelName()),
+						},
+					},
 					"path": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -860,7 +906,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedServiceSpec(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName(), v1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.Audience{}.OpenAPIModelName(), v1alpha1.ClusterSetIPDecision{}.OpenAPIModelName(), v1alpha1.ServicePort{}.OpenAPIModelName(), corev1.SessionAffinityConfig{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -96,11 +96,24 @@ type ExportedServiceSpec struct {
 	// now. Unset until the decision is made.
 	// +optional
 	ClusterSetIP *ClusterSetIPDecision `json:"clusterSetIP,omitempty"`
+	// audience are the clusters that may read the object. Unset if all may.
+	// Relays pass it on to these only.
+	// +optional
+	Audience *Audience `json:"audience,omitempty"`
 	// path is the relay path of the object: the IDs of the clusters that passed it
 	// on, the exporting cluster first. Empty for exports of this cluster.
 	// +optional
 	// +listType=atomic
 	Path []string `json:"path,omitempty"`
+}
+
+// Audience are the clusters that an export is for, besides the exporting cluster.
+type Audience struct {
+	// clusters are the IDs of the clusters, sorted. If empty, no other cluster may
+	// read the object.
+	// +optional
+	// +listType=atomic
+	Clusters []string `json:"clusters,omitempty"`
 }
 
 // ClusterSetIPDecision records the decision about the shared ClusterSet IP of a
@@ -204,6 +217,9 @@ type ExportedEndpointSliceSpec struct {
 	// +optional
 	// +listType=atomic
 	Ports []discoveryv1.EndpointPort `json:"ports,omitempty"`
+	// audience is that of the ExportedService.
+	// +optional
+	Audience *Audience `json:"audience,omitempty"`
 	// path is the relay path, as in ExportedService.
 	// +optional
 	// +listType=atomic

@@ -9,6 +9,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Audience) OpenAPIModelName() string {
+	return "io.mcs-apiserver.clusterset.v1alpha1.Audience"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterProperty) OpenAPIModelName() string {
 	return "io.mcs-apiserver.clusterset.v1alpha1.ClusterProperty"
 }

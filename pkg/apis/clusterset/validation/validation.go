@@ -128,6 +128,7 @@ func ValidateExportedService(service *clusterset.ExportedService) field.ErrorLis
 		}
 	}
 	errs = append(errs, validatePreference(spec, path)...)
+	errs = append(errs, validateAudience(spec.Audience, path.Child("audience", "clusters"))...)
 	if spec.ClusterSetIP != nil {
 		errs = append(errs, validateDecision(spec.ClusterSetIP, path.Child("clusterSetIP"))...)
 	}
@@ -144,6 +145,26 @@ func validateFamilies(given []corev1.IPFamily, path *field.Path) field.ErrorList
 		if slices.Contains(given[:i], family) {
 			errs = append(errs, field.Duplicate(path.Index(i), family))
 		}
+	}
+	return errs
+}
+
+// validateAudience validates which clusters may read an object.
+func validateAudience(audience *clusterset.Audience, path *field.Path) field.ErrorList {
+	switch {
+	case audience == nil:
+		return nil
+	case len(audience.Clusters) > clusterset.MaxAudience:
+		return field.ErrorList{field.TooMany(path, len(audience.Clusters), clusterset.MaxAudience)}
+	case !slices.IsSorted(audience.Clusters):
+		return field.ErrorList{field.Invalid(path, len(audience.Clusters), "must be sorted")}
+	}
+	var errs field.ErrorList
+	for i, cluster := range audience.Clusters {
+		if len(errs) >= maxErrors {
+			break
+		}
+		errs = append(errs, ValidateClusterID(cluster, path.Index(i))...)
 	}
 	return errs
 }
@@ -244,6 +265,7 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 	if spec.ChangedAt != nil {
 		errs = append(errs, validateTime(metav1.NewTime(spec.ChangedAt.Time), path.Child("changedAt"))...)
 	}
+	errs = append(errs, validateAudience(spec.Audience, path.Child("audience", "clusters"))...)
 	errs = append(errs, supported(path.Child("addressType"), spec.AddressType, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
 	if len(spec.Endpoints) > maxEndpoints {
 		errs = append(errs, field.TooMany(path.Child("endpoints"), len(spec.Endpoints), maxEndpoints))
