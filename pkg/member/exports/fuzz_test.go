@@ -222,6 +222,7 @@ func arbitraryArrival(t *testing.T, kind Kind, below func(int) int, pick func(..
 	if kind == Services {
 		object := membertest.ExportedService(cluster, service, path...)
 		object.Spec.ExportedAt.Time = membertest.Epoch.Add(time.Duration(below(3)) * time.Hour)
+		object.Spec.Audience = audienceFor(pick("all", "", "x", "x,y"))
 		sent = object
 	} else {
 		object := membertest.ExportedSlice(cluster, service, pick("1", "2")+"."+cluster, path...)
@@ -229,6 +230,7 @@ func arbitraryArrival(t *testing.T, kind Kind, below func(int) int, pick func(..
 		for range below(5) {
 			object.Spec.Endpoints = append(object.Spec.Endpoints, object.Spec.Endpoints[0])
 		}
+		object.Spec.Audience = audienceFor(pick("all", "", "x", "x,y"))
 		sent = object
 	}
 	decoded, err := Decode(sent)
@@ -249,13 +251,35 @@ func arbitraryArrival(t *testing.T, kind Kind, below func(int) int, pick func(..
 func recount(s *Store) Usage {
 	var usage Usage
 	for _, held := range s.clusters {
-		for _, objects := range held.services {
-			for _, object := range objects {
+		for _, exported := range held.services {
+			for _, object := range exported.objects {
 				usage = usage.add(object.usage(), 1)
 			}
 		}
 	}
 	return usage
+}
+
+// visible returns how much a reader can read of what can be found of a cluster.
+func visible(c *cluster, reader string) (services, endpoints int32) {
+	for _, found := range c.services {
+		var service *clusterset.ExportedService
+		for _, object := range found.objects {
+			if content, ok := object.Object.(*clusterset.ExportedService); ok {
+				service = content
+			}
+		}
+		if service != nil && service.Spec.Audience.Includes(reader) {
+			services++
+		}
+		for _, object := range found.objects {
+			slice, ok := object.Object.(*clusterset.ExportedEndpointSlice)
+			if ok && (service != nil && service.Spec.Audience.Includes(reader) || service == nil && slice.Spec.Audience.Includes(reader)) {
+				endpoints += int32(len(slice.Spec.Endpoints))
+			}
+		}
+	}
+	return services, endpoints
 }
 
 // expectCounted checks that all counts of a store are those of its objects.
@@ -266,18 +290,11 @@ func expectCounted(t *testing.T, s *Store, want Usage) {
 	}
 	objects, unconfirmed := 0, 0
 	for id, held := range s.clusters {
-		var exported, endpoints int32
 		for service, found := range held.services {
-			objects += len(found)
-			for key, object := range found {
+			objects += len(found.objects)
+			for key, object := range found.objects {
 				if s.refs[key] != (Ref{id, service}) || object.Key() != key || object.Cluster != id || object.Service != service {
 					t.Fatalf("%v of %s/%v is held as %+v", key, id, service, s.refs[key])
-				}
-				switch content := object.Object.(type) {
-				case *clusterset.ExportedService:
-					exported++
-				case *clusterset.ExportedEndpointSlice:
-					endpoints += int32(len(content.Spec.Endpoints))
 				}
 			}
 		}
@@ -289,8 +306,11 @@ func expectCounted(t *testing.T, s *Store, want Usage) {
 				unconfirmed++
 			}
 		}
-		if gotExports, gotEndpoints := s.Counts(id); gotExports != exported || gotEndpoints != endpoints {
-			t.Fatalf("%s has %d exports and %d endpoints, counted %d and %d", id, exported, endpoints, gotExports, gotEndpoints)
+		for _, reader := range []string{"x", "y", "z"} {
+			wantServices, wantEndpoints := visible(held, reader)
+			if services, endpoints := s.Counts(id).VisibleTo(reader); services != wantServices || endpoints != wantEndpoints {
+				t.Fatalf("%s can read %d Services and %d endpoints of %s, counted %d and %d", reader, wantServices, wantEndpoints, id, services, endpoints)
+			}
 		}
 	}
 	if objects != len(s.refs) || unconfirmed != s.Unconfirmed() {

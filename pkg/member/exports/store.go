@@ -35,9 +35,9 @@ type Ref struct {
 
 // cluster holds the exports of one cluster.
 type cluster struct {
-	services map[types.NamespacedName]map[Key]Object
-	// exports and endpoints are counted as objects come and go.
-	exports, endpoints int32
+	services map[types.NamespacedName]*exported
+	// counts are counted as objects come and go.
+	counts *Counts
 	// unconfirmed are the objects that an empty list did not contain, until the
 	// member confirms that they are gone.
 	unconfirmed [Kinds]map[Key]struct{}
@@ -80,9 +80,9 @@ func (s *Store) Clone() *Store {
 	clone := &Store{clusters: make(map[string]*cluster, len(s.clusters)), refs: maps.Clone(s.refs), unconfirmed: s.unconfirmed, usage: s.usage}
 	for id, held := range s.clusters {
 		copied := *held
-		copied.services = make(map[types.NamespacedName]map[Key]Object, len(held.services))
-		for service, objects := range held.services {
-			copied.services[service] = maps.Clone(objects)
+		copied.services, copied.counts = make(map[types.NamespacedName]*exported, len(held.services)), held.counts.clone()
+		for service, exported := range held.services {
+			copied.services[service] = exported.clone()
 		}
 		for kind := range Kinds {
 			copied.unconfirmed[kind] = maps.Clone(held.unconfirmed[kind])
@@ -95,12 +95,12 @@ func (s *Store) Clone() *Store {
 // Export returns a Service of a cluster with its endpoints. It is nil until the
 // Service itself is known: endpoints are a resource of their own and may arrive first.
 func (s *Store) Export(cluster string, service types.NamespacedName) *clusterset.Export {
-	held := s.clusters[cluster]
+	held := s.clusters[cluster].find(service)
 	if held == nil {
 		return nil
 	}
 	var export clusterset.Export
-	for _, object := range held.services[service] {
+	for _, object := range held.objects {
 		switch content := object.Object.(type) {
 		case *clusterset.ExportedService:
 			export.Service = content
@@ -136,21 +136,22 @@ func (s *Store) Refs() []Ref {
 
 // Service returns a Service itself, nil if it is not exported.
 func (s *Store) Service(ref Ref) *clusterset.ExportedService {
-	held := s.clusters[ref.Cluster]
+	held := s.clusters[ref.Cluster].find(ref.Service)
 	if held == nil {
 		return nil
 	}
 	name := clusterset.ObjectName(ref.Service.Name, ref.Cluster)
-	service, _ := held.services[ref.Service][Key{Services, ref.Service.Namespace, name}].Object.(*clusterset.ExportedService)
+	service, _ := held.objects[Key{Services, ref.Service.Namespace, name}].Object.(*clusterset.ExportedService)
 	return service
 }
 
-// Counts returns how many Services and endpoints a cluster exports.
-func (s *Store) Counts(cluster string) (exports, endpoints int32) {
+// Counts returns how many Services and endpoints a cluster exports, nil if none. They change
+// with the store.
+func (s *Store) Counts(cluster string) *Counts {
 	if held := s.clusters[cluster]; held != nil {
-		return held.exports, held.endpoints
+		return held.counts
 	}
-	return 0, 0
+	return nil
 }
 
 // Unconfirmed returns how many objects the member no longer lists without
@@ -163,15 +164,23 @@ func (s *Store) find(key Key) (Object, bool) {
 	if !ok {
 		return Object{}, false
 	}
-	object, ok := s.clusters[ref.Cluster].services[ref.Service][key]
+	object, ok := s.clusters[ref.Cluster].services[ref.Service].objects[key]
 	return object, ok
+}
+
+// find returns what a cluster exports of a Service, nil if nothing.
+func (c *cluster) find(service types.NamespacedName) *exported {
+	if c == nil {
+		return nil
+	}
+	return c.services[service]
 }
 
 // ofKind returns the objects of one kind of a cluster.
 func (c *cluster) ofKind(kind Kind) []Object {
 	var objects []Object
 	for _, known := range c.services {
-		for key, object := range known {
+		for key, object := range known.objects {
 			if key.Kind == kind {
 				objects = append(objects, object)
 			}
@@ -216,20 +225,25 @@ func (s *Store) unmark(held *cluster, key Key) {
 }
 
 func (s *Store) set(object Object) {
-	key := object.Key()
-	s.delete(key)
+	key, ref := object.Key(), Ref{object.Cluster, object.Service}
+	if s.refs[key] != ref {
+		s.delete(key)
+	}
 	held := s.clusters[object.Cluster]
 	if held == nil {
-		held = &cluster{services: map[types.NamespacedName]map[Key]Object{}}
+		held = &cluster{services: map[types.NamespacedName]*exported{}, counts: &Counts{}}
 		s.clusters[object.Cluster] = held
 	}
-	if held.services[object.Service] == nil {
-		held.services[object.Service] = map[Key]Object{}
+	if before, ok := s.find(key); ok {
+		s.usage = s.usage.add(before.usage(), -1)
+		s.unmark(held, key)
 	}
-	held.services[object.Service][key] = object
-	held.count(object, 1)
+	if held.services[object.Service] == nil {
+		held.services[object.Service] = newExported()
+	}
+	held.services[object.Service].set(key, object, held.counts)
 	s.usage = s.usage.add(object.usage(), 1)
-	s.refs[key] = Ref{object.Cluster, object.Service}
+	s.refs[key] = ref
 }
 
 func (s *Store) delete(key Key) {
@@ -238,24 +252,15 @@ func (s *Store) delete(key Key) {
 		return
 	}
 	held := s.clusters[object.Cluster]
-	held.count(object, -1)
 	s.usage = s.usage.add(object.usage(), -1)
 	delete(s.refs, key)
 	s.unmark(held, key)
-	delete(held.services[object.Service], key)
-	if len(held.services[object.Service]) == 0 {
+	service := held.services[object.Service]
+	service.delete(key, held.counts)
+	if len(service.objects) == 0 {
 		delete(held.services, object.Service)
 	}
 	if len(held.services) == 0 {
 		delete(s.clusters, object.Cluster)
-	}
-}
-
-func (c *cluster) count(object Object, by int32) {
-	switch content := object.Object.(type) {
-	case *clusterset.ExportedService:
-		c.exports += by
-	case *clusterset.ExportedEndpointSlice:
-		c.endpoints += by * int32(len(content.Spec.Endpoints)) //nolint:gosec // what is admitted is limited
 	}
 }

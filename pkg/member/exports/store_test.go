@@ -59,7 +59,7 @@ func TestChangingACloneLeavesTheOriginal(t *testing.T) {
 	if clone.Unconfirmed() != 1 || clone.Export("b", web).Slices[0].Name == s.Export("b", web).Slices[0].Name {
 		t.Error("the clone did not change")
 	}
-	if _, endpoints := s.Counts("b"); s.Unconfirmed() != 0 || endpoints != 2 || s.Export("b", web) == nil {
+	if _, endpoints := s.Counts("b").Total(); s.Unconfirmed() != 0 || endpoints != 2 || s.Export("b", web) == nil {
 		t.Error("the original changed")
 	}
 }
@@ -68,7 +68,7 @@ func TestCountsFollowTheObjects(t *testing.T) {
 	s := newTestStore(t)
 	s.Apply(s.Upsert(admitted(t, membertest.ExportedSlice("b", "web", "web-2"))))
 	s.Apply(s.Remove(admitted(t, membertest.ExportedService("b", "web")).Object))
-	if exports, endpoints := s.Counts("b"); exports != 0 || endpoints != 4 {
+	if exports, endpoints := s.Counts("b").Total(); exports != 0 || endpoints != 4 {
 		t.Errorf("counted %d exports and %d endpoints, want 0 and 4", exports, endpoints)
 	}
 	if s.Export("b", web) != nil || len(s.Services("b")) != 1 {
