@@ -65,11 +65,13 @@ func (s *Set) evaluateLocked() {
 	now := s.config.Clock.Now()
 	for _, p := range s.peers {
 		s.acceptLocked(p, results[p.spec.Name], now)
+		p.believeLocked(now)
 		direct[p.id] = direct[p.id] || p.acceptance.Excludes() || p.remembered || p.read
 		if p.acceptance.Accepted {
 			sources = append(sources, route.Source[*peer]{Key: p, ClusterID: p.id, Scope: p.spec.Relay, State: p.state, Relayed: p.relayed})
 		}
 	}
+	s.selectByPropertiesLocked()
 	before := s.routes
 	s.routes = route.Choose(s.roster.identity, direct, sources)
 	maps.Copy(s.routes, s.otherwiseLocked(now))

@@ -64,7 +64,7 @@ func TestValidationBlocksNothingElse(t *testing.T) {
 		entry := r.Entry("b")
 		return entry.Status.LastSeen != nil && entry.Status.State == "Connected"
 	})
-	within(t, "the change of the local counts", func() { r.SetLocal(1, 1) })
+	within(t, "the change of the local counts", func() { r.ReplaceLocal(exports.Share{}, exports.Share{Exports: 1, Endpoints: 1}) })
 }
 
 // R204: a member whose objects have millions of errors costs little, and others are
@@ -207,7 +207,7 @@ func TestPeersAreEvaluatedOnlyWhenNeeded(t *testing.T) {
 	w.replace(t, b, exports.Services, exported("b", "web"))
 	w.probe(b, ownEntry("b", withExports(1)))
 	b.ReadFailed(exports.Services, nil)
-	w.SetLocal(1, 1)
+	w.ReplaceLocal(exports.Share{}, exports.Share{Exports: 1, Endpoints: 1})
 	if got := w.evaluations - before; got != 0 {
 		t.Errorf("all peers were evaluated %d times although nothing changed that they depend on", got)
 	}

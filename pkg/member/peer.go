@@ -74,6 +74,10 @@ type peer struct {
 	claimedAt  time.Time
 	cidrs      []string
 	properties []clusterset.ClusterProperty
+	// believed are the ClusterProperties by which it is selected, and believedMore when some were
+	// last added. They are replaced, never modified.
+	believed     map[string]string
+	believedMore time.Time
 	// remembered is set if the member was accepted before a restart, and incomplete if
 	// not everything that was recorded of it could be read.
 	remembered, incomplete bool

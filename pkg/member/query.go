@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 )
 
@@ -63,12 +64,47 @@ func (s *Set) Services() []types.NamespacedName {
 	return services.UnsortedList()
 }
 
+// ServicesOf returns the Services that a cluster exports.
+func (s *Set) ServicesOf(cluster string) []types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if source := s.routes[cluster].Source; source != nil {
+		return source.exports.Services(cluster)
+	}
+	return nil
+}
+
 // Entry returns an entry of the members list, nil if it does not exist. It must
 // not be modified.
 func (s *Set) Entry(name string) *clusterset.Member {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.roster.entries[name]
+}
+
+// Visible returns how many Services and endpoints of what an entry of the members list counts
+// another cluster can read, and false if there is no such entry any more.
+func (s *Set) Visible(name, reader string) (exports, endpoints int32, known bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	counts, known := s.countsLocked(name)
+	exports, endpoints = counts.VisibleTo(reader)
+	return exports, endpoints, known
+}
+
+// countsLocked returns what an entry counts, and false if there is no such entry. The counts may
+// be nil.
+func (s *Set) countsLocked(name string) (*exports.Counts, bool) {
+	if name == s.roster.identity.ID {
+		return s.roster.local, true
+	}
+	if to := s.routes[name]; to.Entry != nil {
+		return to.Source.exports.Counts(name), true
+	}
+	if p := s.roster.named[name]; p != nil {
+		return p.exports.Counts(p.id), true
+	}
+	return nil, false
 }
 
 // Names returns the names of all entries of the members list.

@@ -231,6 +231,9 @@ func (r *receiver) Probed(entries *response.Entries, err error) {
 				r.resetLocked()
 			}
 			changed = p.observeLocked(own, entries, now, s.config.TTL)
+			if p.believeLocked(now) {
+				s.selectByPropertiesLocked()
+			}
 			s.shareSightingLocked(p)
 			s.recordContactLocked(p)
 		}

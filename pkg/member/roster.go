@@ -17,6 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/allocation"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/liveness"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/response"
@@ -29,7 +30,8 @@ import (
 type roster struct {
 	config   *Config
 	identity identity.Cluster
-	local    localCounts
+	// local is how much this cluster exports itself.
+	local *exports.Counts
 	// kubernetesVersion and properties are what this cluster tells about itself. The latter are
 	// replaced, never modified.
 	kubernetesVersion string
@@ -38,6 +40,8 @@ type roster struct {
 	// were replaced since the lock was taken.
 	entries map[string]*clusterset.Member
 	changed []string
+	// named are the peers that have an entry, by its name.
+	named   map[string]*peer
 	listing *view.Listing
 	// allocations are the allocation CIDRs of all clusters, sorted by cluster, and
 	// conflicts those that overlap.
@@ -57,11 +61,8 @@ type roster struct {
 	looks    map[string]*liveness.Look
 }
 
-// localCounts is how much this cluster exports itself.
-type localCounts struct{ exports, endpoints int32 }
-
 func newRoster(config *Config) roster {
-	return roster{config: config, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}, observed: map[string]observedLook{}}
+	return roster{config: config, local: &exports.Counts{}, entries: map[string]*clusterset.Member{}, listing: &view.Listing{}, readers: readers{}, observed: map[string]observedLook{}}
 }
 
 // relateLocked updates what depends on all clusters together: which of them are
@@ -189,7 +190,8 @@ func newListing(self identity.Cluster, peers map[string]*peer, routes map[string
 // that changed.
 func (r *roster) describeLocked(peers map[string]*peer, routes map[string]route.Route[*peer], now time.Time) {
 	entries := map[string]*clusterset.Member{}
-	for name, p := range entryNames(r.identity.ID, peers, routes) {
+	r.named = entryNames(r.identity.ID, peers, routes)
+	for name, p := range r.named {
 		p.name = name
 		entries[name] = r.entryLocked(p, now)
 	}
@@ -244,7 +246,7 @@ func entryNames(self string, peers map[string]*peer, routes map[string]route.Rou
 }
 
 func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
-	exported, endpoints := p.exports.Counts(p.id)
+	exported, endpoints := p.exports.Counts(p.id).Total()
 	feed := p.feedLocked()
 	// Allocation CIDRs are shown together with whether they are refused.
 	p.refusals = p.refusalsLocked(feed)
@@ -262,7 +264,7 @@ func (r *roster) entryLocked(p *peer, now time.Time) *clusterset.Member {
 
 func (r *roster) relayedEntryLocked(relayed route.Route[*peer], now time.Time) *clusterset.Member {
 	hub := relayed.Source
-	exported, endpoints := hub.exports.Counts(relayed.Cluster)
+	exported, endpoints := hub.exports.Counts(relayed.Cluster).Total()
 	relay := view.Relay{
 		ClusterID: relayed.Cluster, Hub: hub.id, Path: relayed.Path, State: relayed.State, Entry: relayed.Entry, LastSeen: lastSeenLocked(relayed),
 		TTL: hub.ttlLocked(r.config.TTL), LostPolicy: cmp.Or(hub.spec.LostPolicy, r.config.LostPolicy),
@@ -286,8 +288,9 @@ func lastSeenLocked(to route.Route[*peer]) time.Time {
 }
 
 func (r *roster) ownEntryLocked(now time.Time) *clusterset.Member {
+	exported, endpoints := r.local.Total()
 	local := view.Local{
-		Identity: r.identity, Version: r.config.Version, KubernetesVersion: r.kubernetesVersion, Properties: r.properties, Exports: r.local.exports, Endpoints: r.local.endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
+		Identity: r.identity, Version: r.config.Version, KubernetesVersion: r.kubernetesVersion, Properties: r.properties, Exports: exported, Endpoints: endpoints, Peers: r.listing.Sorted, UnlistedReaders: r.unlisted,
 		Previous: r.ownConditions,
 	}
 	claim := allocation.Claim{Cluster: r.identity.ID, CIDRs: clusterset.SplitList(r.identity.CIDRs)}

@@ -69,10 +69,11 @@ type Config struct {
 	// ReservedNamespaces are those that members may not export into unless their
 	// Secrets allow it.
 	ReservedNamespaces sets.Set[string]
-	// ServiceChanged and MemberChanged are called with what has to be read again.
-	// They MUST NOT BLOCK.
-	ServiceChanged func(exports.Ref)
-	MemberChanged  func(name string)
+	// ServiceChanged, MemberChanged and PropertiesChanged are called with what has to be
+	// read again, the latter with the ID of a cluster. They MUST NOT BLOCK.
+	ServiceChanged    func(exports.Ref)
+	MemberChanged     func(name string)
+	PropertiesChanged func(cluster string)
 }
 
 // Set is the set of members. mu guards all of its state and that of its peers.
@@ -97,6 +98,9 @@ type Set struct {
 	routes    map[string]route.Route[*peer]
 	// expelled are the IDs of clusters that are expelled. It is replaced, never modified.
 	expelled sets.Set[string]
+	// properties are the ClusterProperties by which clusters are selected, by their IDs.
+	// They are replaced, never modified.
+	properties map[string]map[string]string
 	// networks are those of this cluster.
 	networks *exports.Networks
 	// deferred is to be run as soon as mu is released.
@@ -263,7 +267,9 @@ func (s *Set) tick() {
 		s.ticked = now
 		s.rebaseLocked(now)
 		s.doubtLocked(now)
+		believed := false
 		for _, p := range s.peers {
+			believed = p.believeLocked(now) || believed
 			expired := !p.unrecordedUntil.IsZero() && !now.Before(p.unrecordedUntil)
 			if expired {
 				p.unrecordedUntil = time.Time{}
@@ -271,6 +277,9 @@ func (s *Set) tick() {
 			if s.assessLocked(p, now) || expired {
 				s.refreshLocked(p)
 			}
+		}
+		if believed {
+			s.selectByPropertiesLocked()
 		}
 		changed := s.applyLooksLocked(now) || s.overdueChangedLocked(now) || s.seenOtherwiseLocked(now)
 		for _, p := range s.peers {
@@ -328,11 +337,14 @@ func (s *Set) SetNetworks(networks *exports.Networks) {
 	}
 }
 
-// SetLocal changes how much this cluster exports itself.
-func (s *Set) SetLocal(exports, endpoints int32) {
+// ReplaceLocal changes how much this cluster exports itself: a share of it is replaced by another
+// one. The entry shows the totals only.
+func (s *Set) ReplaceLocal(before, now exports.Share) {
 	s.locked(func() {
-		s.roster.local = localCounts{exports, endpoints}
-		s.roster.refreshOwnLocked(s.config.Clock.Now())
+		s.roster.local.Replace(before, now)
+		if before.Exports != now.Exports || before.Endpoints != now.Endpoints {
+			s.roster.refreshOwnLocked(s.config.Clock.Now())
+		}
 	})()
 }
 

@@ -59,7 +59,7 @@ func newRunning(t *testing.T, recorded *host, secrets ...*corev1.Secret) *runnin
 		Renewed: coreinformers.NewSecretInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
 		Leases:  coordinationinformers.NewLeaseInformer(r.secrets, "mcs-system", 0, cache.Indexers{}),
 		Memory:  recorded, Election: memory.Unopposed, Endpoints: recorded.endpoints, Clock: clock.RealClock{}, TTL: liveness.DefaultTTL,
-		ServiceChanged: func(exports.Ref) {}, MemberChanged: func(string) {},
+		ServiceChanged: func(exports.Ref) {}, MemberChanged: func(string) {}, PropertiesChanged: func(string) {},
 	})
 	r.SetIdentity(self)
 	return r

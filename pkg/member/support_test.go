@@ -63,8 +63,9 @@ func newFixture(t testing.TB, recorded *host) *fixture {
 	f := &fixture{clock: testingclock.NewFakeClock(epoch.Add(24 * time.Hour)), host: recorded}
 	f.Set = New(Config{
 		Memory: recorded, Endpoints: recorded.endpoints, Clock: f.clock, TTL: liveness.DefaultTTL,
-		ServiceChanged: func(ref exports.Ref) { f.changed = append(f.changed, ref.Service.String()) },
-		MemberChanged:  func(string) {},
+		ServiceChanged:    func(ref exports.Ref) { f.changed = append(f.changed, ref.Service.String()) },
+		MemberChanged:     func(string) {},
+		PropertiesChanged: func(string) {},
 	})
 	f.SetIdentity(self)
 	if err := f.recorder.TakeOver(t.Context()); err != nil {

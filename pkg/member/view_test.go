@@ -192,7 +192,7 @@ func TestOwnEntryHasWhatOtherClustersCompare(t *testing.T) {
 	w.join("c")
 	h := w.join("h", hubFor("*"))
 	w.probe(h, ownEntry("h"), relayedEntry("x"))
-	w.SetLocal(3, 7)
+	w.ReplaceLocal(exports.Share{}, exports.Share{Exports: 3, Endpoints: 7})
 	want := clusterset.MemberStatus{
 		ClusterID: "a", ClusterUID: "uid-a", ClusterSet: "set", State: clusterset.MemberLocal, Exports: 3, Endpoints: 7, Synced: true,
 		IDClaimedAt: view.Timestamp(epoch), Peers: []string{"c", "h", "x"},

@@ -77,6 +77,13 @@ func (s *Server) Export(service string, changes ...func(*clustersetv1alpha1.Expo
 	s.sendLocked(event{watch.Added, object})
 }
 
+// Change changes what the member tells about itself, which is read with the next probe.
+func (s *Server) Change(change func(*clustersetv1alpha1.MemberStatus)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.entry.Status)
+}
+
 // Withdraw removes a Service, and tells all watchers.
 func (s *Server) Withdraw(service string) {
 	s.mu.Lock()

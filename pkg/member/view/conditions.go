@@ -159,7 +159,7 @@ func exportAges(p Peer) metav1.Condition {
 	case p.Backdated.Len() > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterset.ReasonBackdated
 		condition.Message = fmt.Sprintf("%d exports are new, but claim to be older, and take precedence accordingly; the first: %s. "+
-			"That is normal if the Service was created after its ServiceExport; otherwise check the clock of the member, and whether somebody else controls it. This ends when they are withdrawn",
+			"That is normal if the Service was created after its ServiceExport, or if that lists this cluster only now; otherwise check the clock of the member, and whether somebody else controls it. This ends when they are withdrawn",
 			p.Backdated.Len(), p.Backdated.First())
 	case p.JoinedAt.IsZero():
 		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterset.ReasonNoJoinTime
