@@ -56,6 +56,19 @@ type Export struct {
 	Wants bool
 	// Decision is what its cluster recorded, nil if nothing yet.
 	Decision *Decision
+	// Abstains is whether some clusters do not see the export: it takes no part, so that all
+	// decide the same.
+	Abstains bool
+}
+
+// Taking returns the exports that take part in the decision: all that are not restricted to some
+// clusters. If all are, they take part, and request no address.
+func Taking(exports []Export) []Export {
+	taking := slices.DeleteFunc(slices.Clone(exports), func(export Export) bool { return export.Abstains })
+	if len(taking) == 0 {
+		return exports
+	}
+	return taking
 }
 
 // Local is what a cluster knows about a service besides the exports. The zero value is

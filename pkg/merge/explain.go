@@ -90,7 +90,7 @@ func explainIP(exports []Export, inForce *clustersetip.Decision) Property {
 	default:
 		explained.Used = fmt.Sprintf("true (%s)", strings.Join(inForce.IPs, ","))
 	}
-	if len(clustersetip.Disagree(requests, inForce)) > 0 {
+	if len(clustersetip.Disagree(clustersetip.Taking(requests), inForce)) > 0 {
 		explained.Rule, explained.Cluster, explained.Conflict = Founding, inForce.DecidedBy, true
 	}
 	return explained

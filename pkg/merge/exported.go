@@ -29,6 +29,9 @@ func FromExported(service *clusterset.ExportedService) Export {
 			TrafficDistribution:   spec.TrafficDistribution,
 		},
 	}
+	if spec.Audience != nil { // whatever it says
+		export.IP = clustersetip.Export{Cluster: spec.Cluster, At: since, Abstains: true}
+	}
 	export.Preference.MinReady = spec.PreferenceMinReady
 	for _, tier := range spec.ClusterPreference {
 		export.Preference.Tiers = append(export.Preference.Tiers, clusterpreference.Tier(tier))

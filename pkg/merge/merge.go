@@ -86,6 +86,7 @@ func MergeIn(local clustersetip.Local, exports []Export) Result {
 	for _, export := range exports {
 		ips = append(ips, export.IP)
 	}
+	ips = clustersetip.Taking(ips)
 	result.IP = clustersetip.InForce(local, ips)
 	result.Conflicts = append(findConflicts(exports, result, omitted), findIPConflicts(local, ips, result.IP)...)
 	return result

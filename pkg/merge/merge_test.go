@@ -5,6 +5,7 @@ package merge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
@@ -396,6 +399,42 @@ func TestContradictingDecisionIsAConflict(t *testing.T) {
 		"Delete and create the ServiceExport again in those whose decision should be given up."
 	if reasons(result) != "ClusterSetIPDecisionConflict" || result.Conflicts[0].Message != want {
 		t.Errorf("conflicts %+v, want %q", result.Conflicts, want)
+	}
+}
+
+// R631: clusters that see different exports of a service decide the same about the shared ClusterSet IP, as what
+// only some of them see takes no part, whatever it says.
+func TestExportsToSomeClustersTakeNoPartInTheSharedIP(t *testing.T) {
+	asking := func(ip string) func(*clusterset.ExportedServiceSpec) {
+		return func(spec *clusterset.ExportedServiceSpec) {
+			spec.UseClusterSetIP = true
+			spec.ClusterSetIP = clustersetip.NewDecision(spec.Cluster, []string{ip}, spec.ExportedAt.Time)
+		}
+	}
+	export := func(age int, audience *clusterset.Audience, changes ...func(*clusterset.ExportedServiceSpec)) Export {
+		spec := clusterset.ExportedServiceSpec{Cluster: fmt.Sprintf("cluster-%d", age), Type: clusterset.ClusterSetIP, Audience: audience, ExportedAt: metav1.NewTime(exported(age).Since)}
+		spec.EffectiveAt = spec.ExportedAt
+		for _, change := range changes {
+			change(&spec)
+		}
+		return FromExported(&clusterset.ExportedService{Spec: spec})
+	}
+	chosen := clusterset.NewAudience("cluster-9")
+	for _, test := range []struct {
+		name    string
+		exports []Export
+		want    []string
+	}{
+		{"for all", []Export{export(2, nil, asking("243.2.0.1"))}, []string{"243.2.0.1"}},
+		{"older one for some", []Export{export(1, chosen), export(2, nil, asking("243.2.0.1"))}, []string{"243.2.0.1"}},
+		{"older one for some, with an address", []Export{export(1, chosen, asking("243.1.0.1")), export(2, nil, asking("243.2.0.1"))}, []string{"243.2.0.1"}},
+		{"younger one for some", []Export{export(3, chosen, asking("243.3.0.1")), export(2, nil, asking("243.2.0.1"))}, []string{"243.2.0.1"}},
+		{"only for some", []Export{export(1, chosen, asking("243.1.0.1")), export(2, chosen)}, nil},
+	} {
+		result := Merge(test.exports)
+		if result.IP == nil || !slices.Equal(result.IP.IPs, test.want) || len(result.Conflicts) > 0 {
+			t.Errorf("%s: got %+v and conflicts %v, want %v", test.name, result.IP, result.Conflicts, test.want)
+		}
 	}
 }
 

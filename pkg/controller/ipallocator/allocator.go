@@ -237,8 +237,8 @@ func allocationOf(member *clustersetv1alpha1.Member) (cidrs []string, accepted b
 // exportsOf returns the exports of a service. For this cluster, the recorded
 // decision counts: the feed may lag behind. It does not count if a cluster is
 // expelled that made it or that it was heard through. The undecided export of a member
-// that has been silent for its TTL is left out, since that member may never allocate. An
-// export that requests no address stays: its decision takes effect without being recorded.
+// that has been silent for its TTL is left out, since that member may never allocate, and so are
+// exports that some clusters do not see. An export that requests no address stays: its decision takes effect without being recorded.
 func exportsOf(request Request) []clustersetip.Export {
 	lost, expelled := sets.New[string](), sets.New[string]()
 	for _, member := range request.Members {
@@ -257,7 +257,7 @@ func exportsOf(request Request) []clustersetip.Export {
 			if current.Decision = export.RecordedDecision(request.Export, request.JoinedAt); clustersetip.DependsOn(current.Decision, expelled) {
 				current.Decision = nil
 			}
-		case current.Decision == nil && current.Wants && lost.Has(current.Cluster):
+		case current.Abstains, current.Decision == nil && current.Wants && lost.Has(current.Cluster):
 			continue
 		}
 		exports = append(exports, current)
