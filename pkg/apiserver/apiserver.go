@@ -143,7 +143,10 @@ const shutdownTimeout = 10 * time.Second
 func (c CompletedConfig) New() (*Server, error) {
 	// Only etcd storage has other watch caches, and its version has been checked.
 	virtual.SupportWatchProgress()
-	resources := virtualResources()
+	var computed *computation // before any request
+	resources := virtualResources(func(name, peer string) (exports, endpoints int32, known bool) {
+		return computed.projection.Members().Visible(name, peer)
+	})
 	stores := newStores(resources)
 	computed, err := c.newComputation(stores)
 	if err != nil {

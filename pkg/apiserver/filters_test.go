@@ -79,7 +79,7 @@ func TestWritesToVirtualResourcesAreRejected(t *testing.T) {
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
 			passed, answer := serve(t, func(next http.Handler) http.Handler {
-				return withVirtualRefusal(next, virtualResources(), exportedBy{"a", "b"})
+				return withVirtualRefusal(next, virtualResources(nil), exportedBy{"a", "b"})
 			},
 				httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil))
 			if passed || answer.Code != http.StatusMethodNotAllowed || answer.Header().Get("Allow") != http.MethodGet {
@@ -107,7 +107,7 @@ func TestOtherRequestsPass(t *testing.T) {
 		{http.MethodPost, "/healthz"},
 	} {
 		passed, answer := serve(t, func(next http.Handler) http.Handler {
-			return withVirtualRefusal(next, virtualResources(), exportedBy{})
+			return withVirtualRefusal(next, virtualResources(nil), exportedBy{})
 		},
 			httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil))
 		if !passed {

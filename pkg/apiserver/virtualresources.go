@@ -34,8 +34,8 @@ type virtualResource struct {
 
 // virtualResources lists all virtual resources. Their stores, their REST
 // storage, the API groups that serve them and the refusal of writes are derived
-// from this table.
-func virtualResources() []virtualResource {
+// from this table. visible is what peers see of Members.
+func virtualResources(visible memberregistry.Visible) []virtualResource {
 	return []virtualResource{
 		{
 			serviceimport.Resource(),
@@ -44,7 +44,7 @@ func virtualResources() []virtualResource {
 		},
 		{exportedservice.Resource(), []schema.GroupVersion{clustersetv1alpha1.SchemeGroupVersion}, adviseExportedService},
 		{exportedendpointslice.Resource(), []schema.GroupVersion{clustersetv1alpha1.SchemeGroupVersion}, adviseExportedEndpointSlice},
-		{memberregistry.Resource(), []schema.GroupVersion{clustersetv1alpha1.SchemeGroupVersion}, adviseMember},
+		{memberregistry.Resource(visible), []schema.GroupVersion{clustersetv1alpha1.SchemeGroupVersion}, adviseMember},
 		{clusterproperty.Resource(), []schema.GroupVersion{aboutv1beta1.SchemeGroupVersion}, adviseClusterProperty},
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // R523: endpoints of which only the time of their change differs are not served anew.
 func TestTimeOfAChangeAloneIsNoChange(t *testing.T) {
-	store := newStores(virtualResources())[clusterset.Resource("exportedendpointslices")]
+	store := newStores(virtualResources(nil))[clusterset.Resource("exportedendpointslices")]
 	slice := func(seconds int64, service string) *clusterset.ExportedEndpointSlice {
 		return &clusterset.ExportedEndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-1.b"},

@@ -37,6 +37,7 @@ func TestExportRequestsASharedIPByAnnotationOrByDefault(t *testing.T) {
 		{name: "disabled by Submariner annotation", annotations: map[string]string{lighthouse: "false"}, byDefault: true},
 		{name: "our annotation takes precedence", annotations: map[string]string{wish: "false", lighthouse: "true"}},
 		{name: "invalid Submariner annotation", annotations: map[string]string{lighthouse: "yes"}, byDefault: true, want: true},
+		{name: "exported to some clusters", annotations: map[string]string{wish: "true", "clusterset.mcs-apiserver.io/export-to": "west"}, byDefault: true},
 		{name: "headless", annotations: map[string]string{wish: "true"}, byDefault: true, headless: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

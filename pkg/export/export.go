@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	multiclusterxlisters "github.com/mcs-apiserver/mcs-apiserver/pkg/generated/listers/multiclusterx/v1beta1"
 )
@@ -94,6 +95,8 @@ type Origin struct {
 	// UseClusterSetIP is whether its exports request a shared ClusterSet IP unless
 	// their annotation says otherwise.
 	UseClusterSetIP bool
+	// Properties returns the ClusterProperties of the members, by their IDs.
+	Properties func() map[string]map[string]string
 	// Now is the present time: endpoints cannot have changed later.
 	Now time.Time
 }
@@ -168,6 +171,9 @@ func Service(origin Origin, export *multiclusterxv1beta1.ServiceExport, service 
 		ExportedAnnotations:   export.Spec.ExportedAnnotations,
 	}}
 	setPreference(&exported.Spec, export)
+	if exported.Spec.Audience = clusterlist.Audience(export.Annotations, cluster, origin.Properties); exported.Spec.Audience != nil {
+		exported.Spec.UseClusterSetIP, exported.Spec.ClusterSetIP = false, nil // all clusters that see an IP have to see its holder
+	}
 	exported.Name, exported.Namespace = clusterset.ObjectName(service.Name, cluster), service.Namespace
 	exported.UID, exported.CreationTimestamp = export.UID, export.CreationTimestamp
 	exported.Labels = clusterset.SourceLabels(cluster, service.Name)
@@ -198,6 +204,7 @@ func EndpointSlice(origin Origin, exportedService *clusterset.ExportedService, s
 		Service:     service.Name,
 		AddressType: slice.AddressType,
 		Ports:       slice.Ports,
+		Audience:    exportedService.Spec.Audience,
 		ChangedAt:   changedAt(origin.Now, exportedService, service, slice),
 	}}
 	exported.Name, exported.Namespace = clusterset.ObjectName(slice.Name, cluster), slice.Namespace

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
@@ -37,7 +38,7 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	if err != nil {
 		return nil // warnings are best effort
 	}
-	own := export.Service(p.config.origin(identity), written, service)
+	own := export.Service(p.origin(identity), written, service)
 	exports := []merge.Export{merge.FromExported(own)}
 	var clusters []string
 	for _, other := range p.members.Exports(types.NamespacedName{Namespace: written.Namespace, Name: written.Name}) {
@@ -53,7 +54,42 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 		warnings = append(warnings, fmt.Sprintf("%s with the exports of %s: %s", conflict.Reason, strings.Join(clusters, ", "), conflict.Message))
 	}
 	warnings = append(warnings, p.warnPreference(written, own)...)
+	warnings = append(warnings, p.warnAudience(written, own)...)
 	return append(warnings, warnLongNames(p.local, own)...)
+}
+
+// warnAudience warns if an export names clusters that cannot import it.
+func (p *Projection) warnAudience(written *multiclusterxv1beta1.ServiceExport, own *clusterset.ExportedService) []string {
+	if own.Spec.Audience == nil {
+		return nil
+	}
+	var warnings []string
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, fmt.Sprintf("annotation %s: ", multicluster.ExportToAnnotation)+fmt.Sprintf(format, args...))
+	}
+	terms, _, _ := clusterlist.Parse(written.Annotations, multicluster.ExportToAnnotation)
+	for _, term := range terms {
+		entry := p.members.Entry(term.ID)
+		switch {
+		case term.ID == own.Spec.Cluster && len(terms) > 1:
+			warn("%s is this cluster, which always imports its own exports: listing it has no effect", term)
+		case term.ID == own.Spec.Cluster: // the way to export to no other cluster
+		case term.ID != "" && entry == nil:
+			warn("%s is not known as a member, and imports nothing until it is; check the ID with kubectl get members", term)
+		case term.ID != "" && clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters) != "":
+			hub := clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters)
+			warn("%s is behind hub %s, which is not listed, and does not pass the export on; add %s", term, hub, hub)
+		case term.ID == "" && len(clusterlist.Audience(map[string]string{multicluster.ExportToAnnotation: term.String()}, own.Spec.Cluster, p.members.Properties).Clusters) == 0:
+			warn("no member is known to have ClusterProperty %s; create the ClusterClaim %s with value %s in the clusters that should import the Service", term, term.Property, term.Value)
+		}
+	}
+	if len(own.Spec.Audience.Clusters) == clusterset.MaxAudience {
+		warn("lists %d clusters or more, and further ones do not import the Service; list fewer", clusterset.MaxAudience)
+	}
+	if written.Annotations[multicluster.UseClusterSetIPAnnotation] == "true" {
+		warn("Services that are exported to some clusters only get no shared ClusterSet IP; remove annotation %s, or the list", multicluster.UseClusterSetIPAnnotation)
+	}
+	return warnings
 }
 
 // warnPreference warns if it has no effect which clusters an export prefers, or not in this

@@ -175,8 +175,9 @@ func New(config Config, members member.Config) (*Projection, error) {
 	members.Endpoints = p.importedEndpoints
 	members.ServiceChanged = p.exportChanged
 	members.MemberChanged = func(name string) { p.queue.Add(key{kind: memberKey, name: types.NamespacedName{Name: name}}) }
+	members.PropertiesChanged = p.propertiesChanged
 	p.members = member.New(members)
-	p.published = newPublications(outputs, p.members.SetLocal, p.members.Served)
+	p.published = newPublications(outputs, p.members.ReplaceLocal, p.members.Served)
 	for informer, handle := range map[cache.SharedIndexInformer]func(any){
 		serviceExports.Informer(): p.nameChanged,
 		claims.Informer():         func(any) { p.queue.Add(key{kind: claimsKey}) },

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
 
 // R523: the propagation delay of endpoints of other clusters is measured when they are served.
@@ -23,7 +24,7 @@ import (
 func TestPropagationIsMeasuredWhenEndpointsAreServed(t *testing.T) {
 	name := types.NamespacedName{Namespace: "ns", Name: "web"}
 	var served []string
-	publications := newPublications(newCluster(t).stores, func(int32, int32) {}, func(cluster string, changed time.Time) {
+	publications := newPublications(newCluster(t).stores, func(_, _ exports.Share) {}, func(cluster string, changed time.Time) {
 		served = append(served, cluster+" "+time.Time{}.Add(changed.Sub(epoch)).Format(time.TimeOnly))
 	})
 	// export publishes the exports of a cluster, with endpoints that changed at a time, which came

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
 
 // publications tracks which ExportedServices and ExportedEndpointSlices are
@@ -23,10 +24,8 @@ type publications struct {
 	byService map[types.NamespacedName]publication
 	// byNamespace holds the keys of byService, by namespace.
 	byNamespace map[string]sets.Set[types.NamespacedName]
-	// exports and endpoints are the totals of this cluster.
-	exports, endpoints int32
-	// setLocal is called when a total changes.
-	setLocal func(exports, endpoints int32)
+	// replaceLocal is called when a share of what this cluster exports is replaced by another one.
+	replaceLocal func(before, now exports.Share)
 	// served is called when endpoints of another cluster are published that changed there at
 	// a time.
 	served func(cluster string, changed time.Time)
@@ -37,13 +36,13 @@ type publications struct {
 // publication is what is published for one Service, by object name.
 type publication struct {
 	services, slices sets.Set[string]
-	// exports and endpoints count those of this cluster.
-	exports, endpoints int32
+	// own counts what this cluster itself exports.
+	own exports.Share
 }
 
-func newPublications(stores stores, setLocal func(exports, endpoints int32), served func(cluster string, changed time.Time)) publications {
+func newPublications(stores stores, replaceLocal func(before, now exports.Share), served func(cluster string, changed time.Time)) publications {
 	return publications{
-		stores: stores, setLocal: setLocal, served: served,
+		stores: stores, replaceLocal: replaceLocal, served: served,
 		byService: map[types.NamespacedName]publication{}, byNamespace: map[string]sets.Set[types.NamespacedName]{},
 	}
 }
@@ -64,18 +63,16 @@ func (p *publications) publish(service types.NamespacedName, exports []member.Ex
 			p.stores.exportedEndpointSlices.Delete(service.Namespace, name)
 		}
 	}
-	if now.exports != before.exports || now.endpoints != before.endpoints {
-		p.exports += now.exports - before.exports
-		p.endpoints += now.endpoints - before.endpoints
-		p.setLocal(p.exports, p.endpoints)
+	if !now.own.Equal(before.own) {
+		p.replaceLocal(before.own, now.own)
 	}
 }
 
 // set writes the exports to the stores. Of an export that has to wait, all that is published
 // stays as it is: endpoints that move from one slice to another are in one of them.
-func (p *publications) set(service types.NamespacedName, exports []member.Export, before publication) publication {
+func (p *publications) set(service types.NamespacedName, exported []member.Export, before publication) publication {
 	now := publication{services: sets.New[string](), slices: sets.New[string]()}
-	for _, export := range exports {
+	for _, export := range exported {
 		if p.volume != nil && export.State != clusterset.MemberLocal && !p.volume.affords(service, export) {
 			p.keep(service, export.Service.Spec.Cluster, before, now)
 			continue
@@ -84,19 +81,19 @@ func (p *publications) set(service types.NamespacedName, exports []member.Export
 		shown := *export.Service
 		p.stores.exportedServices.Set(&shown)
 		now.services.Insert(shown.Name)
+		var endpoints int32
 		for _, slice := range export.Slices {
 			shown := *slice
+			shown.Spec.Audience = export.Service.Spec.Audience // whatever a member says
 			held, _ := p.stores.exportedEndpointSlices.Get(shown.Namespace, shown.Name)
 			if p.stores.exportedEndpointSlices.Set(&shown) {
 				p.measure(export, held, slice, before)
 			}
 			now.slices.Insert(shown.Name)
-			if export.State == clusterset.MemberLocal {
-				now.endpoints += int32(len(slice.Spec.Endpoints)) //nolint:gosec // an EndpointSlice holds at most 1000
-			}
+			endpoints += int32(len(slice.Spec.Endpoints)) //nolint:gosec // an EndpointSlice holds at most 1000
 		}
 		if export.State == clusterset.MemberLocal {
-			now.exports = 1
+			now.own = exports.NewShare(export.Service.Spec.Audience, 1, endpoints)
 		}
 	}
 	return now

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importidentity"
@@ -57,7 +58,7 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 		return nil, nil
 	}
 	var exports []member.Export
-	own, err := p.local.Exported(p.config.origin(identity), service.Namespace, service.Name)
+	own, err := p.local.Exported(p.origin(identity), service.Namespace, service.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +67,20 @@ func (p *Projection) exports(service types.NamespacedName) ([]member.Export, err
 		exports = append(exports, withoutDecisionOf(expelled, member.Export{Export: *own, State: clusterset.MemberLocal}))
 	}
 	namespace, err := p.namespaces.Get(service.Namespace)
+	imports := func(string) bool { return true }
 	switch {
 	case apierrors.IsNotFound(err): // published all the same: others may have it
 	case err != nil:
 		return nil, err
 	case importDisabled(namespace):
 		return exports, nil
+	default:
+		imports = clusterlist.Imports(namespace.Annotations, p.members.Properties)
 	}
 	for _, export := range p.members.Exports(service) {
+		if !imports(export.Service.Spec.Cluster) {
+			continue
+		}
 		exports = append(exports, withoutDecisionOf(expelled, export))
 	}
 	return exports, nil
@@ -96,8 +103,8 @@ func importDisabled(namespace *corev1.Namespace) bool {
 }
 
 // origin returns this cluster as the origin of exports.
-func (c Config) origin(self identity.Cluster) export.Origin {
-	return export.Origin{ID: self.ID, JoinedAt: self.IDClaimedAt, UseClusterSetIP: c.UseClusterSetIP, Now: c.Clock.Now()}
+func (p *Projection) origin(self identity.Cluster) export.Origin {
+	return export.Origin{ID: self.ID, JoinedAt: self.IDClaimedAt, UseClusterSetIP: p.config.UseClusterSetIP, Properties: p.members.Properties, Now: p.config.Clock.Now()}
 }
 
 // projectImport computes the ServiceImport of a Service.
@@ -140,7 +147,7 @@ func decisions(exports []member.Export) []clustersetip.Export {
 	for _, export := range exports {
 		found = append(found, merge.FromExported(export.Service).IP)
 	}
-	return found
+	return clustersetip.Taking(found)
 }
 
 // scope returns the scope of the identities of the imports in a namespace. It

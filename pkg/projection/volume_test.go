@@ -5,6 +5,7 @@ package projection
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func newPublished(t *testing.T, perSecond, burst int) *published {
 	t.Helper()
 	c := newCluster(t)
 	p := &published{
-		publications: newPublications(c.stores, func(int32, int32) {}, func(string, time.Time) {}), t: t, c: c,
+		publications: newPublications(c.stores, func(_, _ exports.Share) {}, func(string, time.Time) {}), t: t, c: c,
 		waiting: map[exports.Ref]time.Time{}, exported: map[types.NamespacedName]map[string]member.Export{}, bytes: map[string]int{},
 	}
 	p.volume = newVolume(c.clock, c.stores, func(ref exports.Ref, wait time.Duration) { p.waiting[ref] = c.clock.Now().Add(wait) })
@@ -47,6 +48,20 @@ func newPublished(t *testing.T, perSecond, burst int) *published {
 
 // export lets a cluster export a service with many endpoints, which begin with a prefix.
 func (p *published) export(service, cluster, prefix string, endpoints int, path ...string) {
+	p.t.Helper()
+	p.compute(p.change(service, cluster, prefix, endpoints, path))
+}
+
+// exportFor lets a cluster export a service with many endpoints for an audience.
+func (p *published) exportFor(service, cluster, prefix string, audience *clusterset.Audience) {
+	p.t.Helper()
+	name := p.change(service, cluster, prefix, 20, nil)
+	p.exported[name][cluster].Service.Spec.Audience = audience
+	p.compute(name)
+}
+
+// change changes what a cluster exports, and returns the name of the service.
+func (p *published) change(service, cluster, prefix string, endpoints int, path []string) types.NamespacedName {
 	p.t.Helper()
 	name := types.NamespacedName{Namespace: "ns", Name: service}
 	if p.exported[name] == nil {
@@ -60,7 +75,7 @@ func (p *published) export(service, cluster, prefix string, endpoints int, path 
 	p.exported[name][cluster] = member.Export{State: clusterset.MemberConnected, Export: clusterset.Export{
 		Service: &clusterset.ExportedService{ObjectMeta: object, Spec: clusterset.ExportedServiceSpec{Cluster: cluster, Path: path}}, Slices: []*clusterset.ExportedEndpointSlice{slice},
 	}}
-	p.compute(name)
+	return name
 }
 
 func (p *published) compute(name types.NamespacedName) {
@@ -143,6 +158,75 @@ func TestWithdrawalsAreNotLimited(t *testing.T) {
 	p.publish(types.NamespacedName{Namespace: "ns", Name: "service-0"}, nil)
 	if got := p.shown("service-0", "hostile"); got != "" {
 		t.Errorf("%s is published", got)
+	}
+}
+
+// R507: what is not for some cluster any more is not shown to it any longer, also if a change of it
+// waits. It counts all the same, and what is for more clusters waits.
+func TestNarrowingIsNotLimited(t *testing.T) {
+	name := types.NamespacedName{Namespace: "ns", Name: "service-0"}
+	for _, test := range []struct {
+		name        string
+		before, now *clusterset.Audience
+		waits       bool
+	}{
+		{"for all as before", nil, nil, true},
+		{"for some", nil, clusterset.NewAudience("hub"), false},
+		{"for none", clusterset.NewAudience("hub"), clusterset.NewAudience(), false},
+		{"for fewer", clusterset.NewAudience("hub", "north"), clusterset.NewAudience("hub"), false},
+		{"for others", clusterset.NewAudience("north"), clusterset.NewAudience("south"), false},
+		{"for the same", clusterset.NewAudience("north"), clusterset.NewAudience("north"), true},
+		{"for more", clusterset.NewAudience("north"), clusterset.NewAudience("hub", "north"), true},
+		{"for all", clusterset.NewAudience("north"), nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPublished(t, 1, 2500)
+			p.exportFor("service-0", "east", "10.1", test.before)
+			p.exportFor("service-0", "east", "10.2", test.before)
+			p.exportFor("service-0", "east", "10.3", test.now)
+			service, _ := p.c.stores.exportedServices.Get(name.Namespace, "service-0-east")
+			slice, _ := p.c.stores.exportedEndpointSlices.Get(name.Namespace, "service-0-east")
+			want, shown := test.now, "10.3.0.0"
+			if test.waits {
+				want, shown = test.before, "10.2.0.0"
+			}
+			if !clusterset.AudienceOf(service).Same(want) || !clusterset.AudienceOf(slice).Same(want) || p.shown("service-0", "east") != shown {
+				t.Errorf("the Service is for %v and the endpoints, %s, for %v", clusterset.AudienceOf(service), p.shown("service-0", "east"), clusterset.AudienceOf(slice))
+			}
+			if waits := len(p.waiting) == 1; waits != test.waits {
+				t.Errorf("it waits: %t", waits)
+			}
+			p.export("service-1", "east", "10.1", 20)
+			if got := p.shown("service-1", "east"); got != "" {
+				t.Errorf("%s is published, as if what was published before did not count", got)
+			}
+		})
+	}
+}
+
+// R507: an audience counts as much as it is long, for each object, and slices are those of the
+// clusters that their Service is for.
+func TestAudiencesCountAsVolume(t *testing.T) {
+	p := newPublished(t, 0, 0)
+	name := types.NamespacedName{Namespace: "ns", Name: "web"}
+	p.export("web", "east", "10.0", 1)
+	export := p.exported[name]["east"]
+	var clusters []string
+	length := 0
+	for i := range clusterset.MaxAudience {
+		clusters = append(clusters, fmt.Sprintf("%s%03d", strings.Repeat("c", 60), i))
+		length += len(clusters[i])
+	}
+	service, slice := *export.Service, *export.Slices[0]
+	export.Service, export.Slices = &service, []*clusterset.ExportedEndpointSlice{&slice}
+	service.Spec.Audience = clusterset.NewAudience(clusters...)
+	if got := p.volume.changed(export); got < 2*length {
+		t.Errorf("a Service and a slice with an audience of %d bytes each count as %d bytes", length, got)
+	}
+	slice.Spec.Audience = clusterset.NewAudience("whatever", "it", "says")
+	p.publish(name, []member.Export{export})
+	if got := p.volume.changed(export); got != 0 {
+		t.Errorf("%d bytes count as changed after they were published", got)
 	}
 }
 

@@ -13,12 +13,12 @@ import (
 )
 
 // key identifies what a worker computes: a Service, a member, everything that
-// depends on the ClusterClaims, the networks of this cluster, or the end of the
-// retention of imports.
+// depends on the ClusterClaims, the networks of this cluster, the end of the
+// retention of imports, or what depends on the ClusterProperties of a member.
 type key struct {
 	kind keyKind
 	name types.NamespacedName
-	// source is the other cluster whose exports changed, empty for anything else. The
+	// source is the other cluster whose exports or ClusterProperties changed, empty for anything else. The
 	// queue is fair between sources.
 	source string
 }
@@ -31,6 +31,7 @@ const (
 	claimsKey
 	networksKey
 	retentionKey
+	propertiesKey
 )
 
 // String returns a description of the key for logs.
@@ -46,6 +47,8 @@ func (k key) String() string {
 		return "networks of this cluster"
 	case retentionKey:
 		return "retained ServiceImports"
+	case propertiesKey:
+		return "ClusterProperties of member " + k.name.Name
 	}
 	return fmt.Sprintf("unknown kind %d", int(k.kind))
 }
@@ -93,6 +96,8 @@ func (p *Projection) process(ctx context.Context, item key) (err error) {
 			p.queue.AddAfter(item, retentionCheck)
 		}
 		return nil
+	case propertiesKey:
+		return p.syncProperties(item.name.Name)
 	}
 	return fmt.Errorf("key has an %s", item)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,8 +32,8 @@ type Reader interface {
 // Storage shows peers what the feed lets them see of a resource, and everything to
 // all others. What a peer does not see does not exist for it.
 //
-// Objects are selected with a label requirement that is added to that of the request.
-// So the watch cache decides what an event means to a peer: an object that leaves its
+// Objects are selected with a requirement for labels, and one for the clusters that an
+// object is for, which are added to those of the request. So the watch cache decides what an event means to a peer: an object that leaves its
 // view is deleted, and resource versions and bookmarks are those of any other selector.
 type Storage struct {
 	Reader
@@ -56,6 +57,9 @@ func (s Storage) Get(ctx context.Context, name string, options *metav1.GetOption
 		if !requirement.Matches(labels.Set(metadata.GetLabels())) {
 			return nil, apierrors.NewNotFound(s.Resource, name)
 		}
+	}
+	if s.Feed.Audience != nil && !s.Feed.Audience(object).Includes(access.View.Peer) {
+		return nil, apierrors.NewNotFound(s.Resource, name)
 	}
 	return s.redact(access.View, object), nil
 }
@@ -109,18 +113,24 @@ func predates(resourceVersion string, access Access) bool {
 
 // restrict adds what a peer sees to the selector of a request.
 func (s Storage) restrict(view View, options *internalversion.ListOptions) *internalversion.ListOptions {
-	if s.Feed.Select == nil {
-		return options
-	}
 	restricted := internalversion.ListOptions{}
 	if options != nil {
 		restricted = *options
 	}
-	selector := restricted.LabelSelector
-	if selector == nil {
-		selector = labels.NewSelector()
+	if s.Feed.Select != nil {
+		selector := restricted.LabelSelector
+		if selector == nil {
+			selector = labels.NewSelector()
+		}
+		restricted.LabelSelector = selector.Add(s.Feed.Select(view))
 	}
-	restricted.LabelSelector = selector.Add(s.Feed.Select(view))
+	if s.Feed.Audience != nil {
+		selector := restricted.FieldSelector
+		if selector == nil {
+			selector = fields.Everything()
+		}
+		restricted.FieldSelector = audienceSelector{selector, view.Peer}
+	}
 	return &restricted
 }
 

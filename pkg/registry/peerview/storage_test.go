@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -320,5 +321,56 @@ func TestWatchesEndWhenTheViewOfAPeerChanges(t *testing.T) {
 	defer fresh.Stop()
 	if event := next(t, fresh); event.Type != watch.Added {
 		t.Errorf("got %s", event.Type)
+	}
+}
+
+// R622, R623: an object that is for some clusters only does not exist for others, which see it deleted
+// when it is not for them any more.
+func TestObjectsAreForAnAudience(t *testing.T) {
+	store, storage := newSlices(t)
+	of := func(audience *clusterset.Audience) *clusterset.ExportedEndpointSlice {
+		made := slice("web", "east")
+		made.Spec.Audience = audience
+		return made
+	}
+	store.Set(of(clusterset.NewAudience("north", "west")))
+	readers := map[string]*peerview.View{"west": {Self: "east", Peer: "west"}, "wes": {Self: "east", Peer: "wes"}, "another client": nil}
+	watchers := map[string]watch.Interface{}
+	for name, view := range readers {
+		watcher, err := storage.Watch(as(t, view), &internalversion.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watcher.Stop()
+		watchers[name] = watcher
+	}
+	for i, step := range []struct {
+		audience *clusterset.Audience
+		visible  []string
+		events   map[string]watch.EventType
+	}{
+		{clusterset.NewAudience("north", "west"), []string{"west", "another client"}, map[string]watch.EventType{"west": watch.Added, "another client": watch.Added}},
+		{clusterset.NewAudience("wes"), []string{"wes", "another client"}, map[string]watch.EventType{"west": watch.Deleted, "wes": watch.Added, "another client": watch.Modified}},
+		{clusterset.NewAudience(), []string{"another client"}, map[string]watch.EventType{"wes": watch.Deleted, "another client": watch.Modified}},
+		{nil, []string{"west", "wes", "another client"}, map[string]watch.EventType{"west": watch.Added, "wes": watch.Added, "another client": watch.Modified}},
+	} {
+		if i > 0 {
+			store.Set(of(step.audience))
+		}
+		for name, want := range step.events {
+			if event := next(t, watchers[name]); event.Type != want {
+				t.Errorf("step %d: %s gets %s, want %s", i, name, event.Type, want)
+			}
+		}
+		for name, view := range readers {
+			visible := slices.Contains(step.visible, name)
+			list, err := storage.List(as(t, view), &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "web")})
+			if err != nil || len(list.(*clusterset.ExportedEndpointSliceList).Items) == 1 != visible {
+				t.Errorf("step %d: %s lists %v, %v", i, name, list, err)
+			}
+			if _, err := storage.Get(as(t, view), "web", &metav1.GetOptions{}); apierrors.IsNotFound(err) == visible {
+				t.Errorf("step %d: %s gets %v", i, name, err)
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 )
 
@@ -47,6 +48,8 @@ func BySource(view View) labels.Requirement {
 type Feed struct {
 	// Select returns the labels of the objects that a peer sees.
 	Select func(View) labels.Requirement
+	// Audience returns the clusters that an object is for.
+	Audience func(runtime.Object) *clusterset.Audience
 	// Redact returns an object as a peer sees it. It must not modify the object.
 	Redact func(View, runtime.Object) runtime.Object
 }

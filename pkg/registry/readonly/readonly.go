@@ -61,7 +61,11 @@ func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Res
 		DeleteStrategy:            remove,
 		TableConvertor:            resource.Table,
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+	complete := &generic.StoreOptions{RESTOptions: options}
+	if resource.Feed != nil && resource.Feed.Audience != nil {
+		complete.AttrFunc = resource.Feed.Attributes
+	}
+	if err := store.CompleteWithOptions(complete); err != nil {
 		return nil, err
 	}
 	var reader peerview.Reader = store

@@ -27,7 +27,7 @@ func Resource() readonly.Resource {
 		Equal: func(held, updated runtime.Object) bool {
 			return held.(*clusterset.ExportedEndpointSlice).Same(updated.(*clusterset.ExportedEndpointSlice))
 		},
-		Feed: &peerview.Feed{Select: peerview.BySource, Redact: redact},
+		Feed: &peerview.Feed{Select: peerview.BySource, Audience: audience, Redact: redact},
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},
@@ -36,3 +36,5 @@ func Resource() readonly.Resource {
 		),
 	}
 }
+
+func audience(object runtime.Object) *clusterset.Audience { return clusterset.AudienceOf(object) }

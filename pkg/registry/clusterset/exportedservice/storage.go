@@ -27,12 +27,13 @@ func Resource() readonly.Resource {
 		NewFunc:     func() runtime.Object { return &clusterset.ExportedService{} },
 		NewListFunc: func() runtime.Object { return &clusterset.ExportedServiceList{} },
 		Namespaced:  true,
-		Feed:        &peerview.Feed{Select: peerview.BySource},
+		Feed:        &peerview.Feed{Select: peerview.BySource, Audience: audience},
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedService) any { return s.Spec.Service }},
 			column{Name: "Type", Description: "ClusterSetIP or Headless.", Cell: func(s *clusterset.ExportedService) any { return string(s.Spec.Type) }},
 			column{Name: "Ports", Description: "The ports of the Service.", Cell: func(s *clusterset.ExportedService) any { return ports(s) }},
+			column{Name: "For", Description: "The other clusters that it is for.", Wide: true, Cell: func(s *clusterset.ExportedService) any { return readers(s.Spec.Audience) }},
 			column{Name: "Path", Description: "The clusters that relayed the export.", Wide: true, Cell: func(s *clusterset.ExportedService) any { return strings.Join(s.Spec.Path, ",") }},
 		),
 	}
@@ -48,3 +49,15 @@ func ports(service *clusterset.ExportedService) string {
 	}
 	return strings.Join(ports, ",")
 }
+
+func readers(audience *clusterset.Audience) string {
+	switch {
+	case audience == nil:
+		return "all"
+	case len(audience.Clusters) == 0:
+		return "<none>"
+	}
+	return strings.Join(audience.Clusters, ",")
+}
+
+func audience(object runtime.Object) *clusterset.Audience { return clusterset.AudienceOf(object) }

@@ -14,11 +14,15 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 )
 
+// Visible returns how many Services and endpoints of what a Member counts a peer can read, and
+// false if that is not known, because the Member is outdated. It MUST NOT BLOCK.
+type Visible func(name, peer string) (exports, endpoints int32, known bool)
+
 // redact returns a Member as a peer sees it: the entry of this cluster and, if this
 // cluster is a hub for the peer, those of its members, without messages, which contain
 // addresses and what other clusters responded. Of any other member, a peer learns the
 // identity only.
-func redact(view peerview.View, object runtime.Object) runtime.Object {
+func (visible Visible) redact(view peerview.View, object runtime.Object) runtime.Object {
 	member, ok := object.(*clusterset.Member)
 	if !ok {
 		return object
@@ -30,6 +34,9 @@ func redact(view peerview.View, object runtime.Object) runtime.Object {
 		return &redacted
 	}
 	redacted.Status.State = stateForPeers(member.Status)
+	exports, endpoints, known := visible(member.Name, view.Peer)
+	redacted.Status.Exports, redacted.Status.Endpoints = exports, endpoints
+	redacted.Status.Synced = member.Status.Synced && known
 	if member.Status.State != clusterset.MemberLocal {
 		redacted.Status.Properties = nil // they would be read from a hub for all its members, every few seconds
 	}

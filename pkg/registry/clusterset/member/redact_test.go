@@ -31,6 +31,9 @@ func fullEntry(id string, state clusterset.MemberState) *clusterset.Member {
 	}
 }
 
+// asCounted shows everything that is counted to all peers.
+func asCounted(string, string) (exports, endpoints int32, known bool) { return 3, 4, true }
+
 // R251, R252, R284: peers see no messages, and of third clusters the identity only, unless
 // these are relayed to them.
 func TestWhatPeersSeeOfMembers(t *testing.T) {
@@ -76,7 +79,7 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.member.DeepCopy()
-			got := redact(peerview.View{Self: "east", Peer: "west", Relayed: test.relayed}, test.member)
+			got := Visible(asCounted).redact(peerview.View{Self: "east", Peer: "west", Relayed: test.relayed}, test.member)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("unexpected (-want +got):\n%s", diff)
 			}
@@ -84,5 +87,32 @@ func TestWhatPeersSeeOfMembers(t *testing.T) {
 				t.Errorf("the held object was modified:\n%s", diff)
 			}
 		})
+	}
+}
+
+// R624: a peer sees how much is exported to it, by this cluster and those that it relays. A count that is
+// not known confirms nothing.
+func TestPeersSeeHowMuchIsExportedToThem(t *testing.T) {
+	var visible Visible = func(name, peer string) (exports, endpoints int32, known bool) {
+		if name != "east" || peer == "south" {
+			return 0, 0, false
+		}
+		return int32(len(peer)), 2, true
+	}
+	for _, state := range []clusterset.MemberState{clusterset.MemberLocal, clusterset.MemberConnected} {
+		entry := fullEntry("east", state)
+		for peer, want := range map[string]clusterset.MemberStatus{"west": {Exports: 4, Endpoints: 2, Synced: true}, "north": {Exports: 5, Endpoints: 2, Synced: true}, "south": {}} {
+			seen := visible.redact(peerview.View{Self: "east", Peer: peer, Relayed: true}, entry).(*clusterset.Member).Status
+			if seen.Exports != want.Exports || seen.Endpoints != want.Endpoints || seen.Synced != want.Synced {
+				t.Errorf("%s sees %d exports and %d endpoints, synced: %t; want %+v", peer, seen.Exports, seen.Endpoints, seen.Synced, want)
+			}
+		}
+		if entry.Status.Exports != 3 || entry.Status.Endpoints != 4 || !entry.Status.Synced {
+			t.Error("the held object was modified")
+		}
+		entry.Status.Synced = false
+		if seen := visible.redact(peerview.View{Self: "east", Peer: "west", Relayed: true}, entry).(*clusterset.Member).Status; seen.Synced {
+			t.Error("a Member that is not synced is shown as synced")
+		}
 	}
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
 )
 
-// Resource returns the description of Members.
-func Resource() readonly.Resource {
+// Resource returns the description of Members, of which peers see what is visible to them.
+func Resource(visible Visible) readonly.Resource {
 	return readonly.Resource{
 		Plural:      clusterset.Resource("members"),
 		Singular:    clusterset.Resource("member"),
 		NewFunc:     func() runtime.Object { return &clusterset.Member{} },
 		NewListFunc: func() runtime.Object { return &clusterset.MemberList{} },
-		Feed:        &peerview.Feed{Redact: redact},
+		Feed:        &peerview.Feed{Redact: visible.redact},
 		Table:       newTable(clock.RealClock{}),
 	}
 }

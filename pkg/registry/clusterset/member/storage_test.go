@@ -83,7 +83,7 @@ func TestReasonListsProblems(t *testing.T) {
 }
 
 func TestMembersAreClusterScopedAndWatchesAreBounded(t *testing.T) {
-	resource := Resource()
+	resource := Resource(nil)
 	if resource.Namespaced || resource.Feed == nil {
 		t.Errorf("got %+v", resource)
 	}
