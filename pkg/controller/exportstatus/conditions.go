@@ -98,33 +98,34 @@ func valid(problem *export.Problem) metav1.Condition {
 
 func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) metav1.Condition {
 	condition := metav1.Condition{Type: multicluster.ServiceExportReady, Status: metav1.ConditionFalse, Reason: reasonPending}
+	served := served(serviceExport, observed)
 	switch {
 	case problem != nil:
 		condition.Reason, condition.Message = reasonFailed, "export is not valid: "+problem.Message
 	case observed.self == nil || observed.self.Status.ClusterSet == "":
 		condition.Message = fmt.Sprintf("this cluster is not in a ClusterSet; run kubectl mcs join, or create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
-	case !served(serviceExport, observed):
+	case served == nil:
 		condition.Message = "waiting for mcs-apiserver to export the Service to the ClusterSet"
 	case observed.ipProblem != nil:
 		condition.Reason, condition.Message = observed.ipProblem.Reason, observed.ipProblem.Message
 	default:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonReady, "Service is exported to the ClusterSet"
+		condition.Status, condition.Reason, condition.Message = exportedTo(serviceExport, served, observed.members)
 	}
 	return condition
 }
 
-// served reports whether other clusters can read this export, and not one that
-// existed before under the same name.
-func served(serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) bool {
+// served returns what other clusters can read of this export, and not of one that existed before
+// under the same name; nil if they cannot.
+func served(serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) *clustersetv1alpha1.ExportedService {
 	if observed.self == nil {
-		return false
+		return nil
 	}
 	for _, exported := range observed.exported {
 		if exported.Spec.Cluster == observed.self.Status.ClusterID && exported.UID == serviceExport.UID {
-			return true
+			return exported
 		}
 	}
-	return false
+	return nil
 }
 
 func conflict(problem *export.Problem, observed facts) metav1.Condition {
@@ -165,7 +166,7 @@ type event struct {
 // still exported.
 func released(before, after *multiclusterxv1beta1.ServiceExport, observed facts) []event {
 	old, current := export.RecordedIPs(before), export.RecordedIPs(after)
-	if len(old) == 0 || slices.Equal(old, current) || !served(after, observed) {
+	if len(old) == 0 || slices.Equal(old, current) || served(after, observed) == nil {
 		return nil
 	}
 	return []event{{corev1.EventTypeWarning, "ClusterSetIPReleased", fmt.Sprintf(

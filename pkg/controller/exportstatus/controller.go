@@ -162,7 +162,7 @@ func (c *Controller) ownChanged(old, object any) {
 }
 
 // memberChanged enqueues all exports when this cluster joins or leaves a ClusterSet, or
-// when a member is expelled, and the waiting exports when a member changed in a way that
+// when a member is expelled, those that list clusters when it changes who can import them, and the waiting exports when a member changed in a way that
 // they may be waiting for. A member can change its Member as often as it changes an object.
 func (c *Controller) memberChanged(old, object any) {
 	before, had := old.(*clustersetv1alpha1.Member)
@@ -173,7 +173,8 @@ func (c *Controller) memberChanged(old, object any) {
 	case !sameMember(before, after):
 		c.allocator.RequeueWaiting()
 	}
-	if localMembership(old) == localMembership(object) && expelled(old) == expelled(object) {
+	all := localMembership(old) != localMembership(object) || expelled(old) != expelled(object)
+	if !all && importing(old) == importing(object) {
 		return
 	}
 	exports, err := c.exports.List(labels.Everything())
@@ -181,7 +182,9 @@ func (c *Controller) memberChanged(old, object any) {
 		return // unreachable: listing a cache does not fail
 	}
 	for _, export := range exports {
-		c.enqueue(export)
+		if _, lists := export.Annotations[multicluster.ExportToAnnotation]; all || lists {
+			c.enqueue(export)
+		}
 	}
 }
 
@@ -247,7 +250,8 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	serviceExport := current.DeepCopy()
 	assigned := ipallocator.Result{}
-	if served(serviceExport, observed) {
+	// What only some clusters see has no address that others could give to another service.
+	if shown := served(serviceExport, observed); shown != nil && shown.Spec.Audience == nil {
 		if assigned, err = c.allocator.Assign(observed.request(key, serviceExport)); err != nil {
 			return err
 		}
