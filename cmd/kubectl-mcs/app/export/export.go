@@ -6,15 +6,19 @@ package export
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -22,6 +26,8 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/serviceexport"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 )
@@ -29,9 +35,10 @@ import (
 const long = `Export a Service to the ClusterSet.
 
 The command creates a ServiceExport with the name of the Service in the cluster of the
-current context. Every cluster of the ClusterSet that has the namespace can then reach
-the Service as SERVICE.NAMESPACE.svc.clusterset.local. If the Service is already
-exported, nothing changes.
+current context. By default, every cluster of the ClusterSet that has the namespace
+imports the Service as SERVICE.NAMESPACE.svc.clusterset.local. With --to, only the listed
+clusters do. If the Service is already exported, --to replaces its list, --to-all removes
+it, and nothing else changes.
 
 Services of type ExternalName and derived Services cannot be exported. The server
 warns about conflicts with the exports of other clusters.`
@@ -39,12 +46,20 @@ warns about conflicts with the exports of other clusters.`
 const example = `  # Export the Service web in namespace shop
   kubectl mcs export web -n shop
 
+  # Export the Service to two clusters only
+  kubectl mcs export web -n shop --to west,north
+
+  # Export the Service to all clusters that have this ClusterProperty
+  kubectl mcs export web -n shop --to region.example.com=eu
+
   # Export the Service and wait until the other clusters can see it
   kubectl mcs export web -n shop --wait --timeout 1m`
 
 type options struct {
 	output  printer.Output
 	streams genericiooptions.IOStreams
+	to      []string
+	toAll   bool
 	wait    bool
 	timeout time.Duration
 }
@@ -71,7 +86,9 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 		},
 	}
 	o.output.AddTo(cmd)
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "If true, wait until the other clusters can see the export.")
+	cmd.Flags().StringSliceVar(&o.to, "to", nil, "Comma-separated clusters that the Service is exported to: cluster IDs, or NAME=VALUE for clusters with this ClusterProperty. If not set, a new export is for all clusters, and the list of an existing one is kept.")
+	cmd.Flags().BoolVar(&o.toAll, "to-all", false, "If true, export the Service to all clusters, also if an existing export lists some.")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "If true, wait until the clusters that it is for can see the export.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "The length of time to wait with --wait.")
 	return cmd
 }
@@ -80,22 +97,36 @@ func (o *options) validate() error {
 	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %s: must be greater than zero", o.timeout)
 	}
+	if o.to != nil && o.toAll {
+		return errors.New("--to and --to-all cannot be combined: list clusters, or export to all")
+	}
+	if _, _, errs := clusterlist.Parse(o.annotations(), multicluster.ExportToAnnotation); len(errs) > 0 {
+		var details []string
+		for _, err := range errs {
+			details = append(details, err.Detail)
+		}
+		return fmt.Errorf("invalid value %q for --to: %s", strings.Join(o.to, ","), strings.Join(details, "; "))
+	}
 	return o.output.Validate()
+}
+
+// annotations returns those of the ServiceExport.
+func (o *options) annotations() map[string]string {
+	if o.to == nil {
+		return nil
+	}
+	return map[string]string{multicluster.ExportToAnnotation: strings.Join(o.to, ",")}
 }
 
 func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
 	if err := checkExportable(ctx, c, namespace, name); err != nil {
 		return err
 	}
-	serviceExport, created, err := ensureExport(ctx, c, namespace, name)
+	serviceExport, outcome, err := o.ensureExport(ctx, c, namespace, name)
 	if err != nil {
 		return err
 	}
 	if o.output.Format == "" {
-		outcome := "already exported"
-		if created {
-			outcome = "exported"
-		}
 		fmt.Fprintf(o.streams.Out, "%s%s %s\n", serviceexport.Resource, name, outcome)
 	}
 	if inClusterSet, known := members.InClusterSet(ctx, c); known && !inClusterSet {
@@ -105,6 +136,11 @@ func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name s
 		var notReady error
 		if serviceExport, notReady = waitUntilReady(ctx, c, serviceExport, o.timeout); notReady != nil {
 			return notReady
+		}
+		if o.to != nil || o.toAll { // the condition may be that of the list before
+			if err := waitUntilListed(ctx, c, serviceExport, o.timeout); err != nil {
+				return err
+			}
 		}
 	}
 	return o.output.Print(o.streams.Out, forOutput(serviceExport), func(out io.Writer) error {
@@ -130,26 +166,59 @@ func checkExportable(ctx context.Context, c *cluster.Cluster, namespace, name st
 	return nil
 }
 
-// ensureExport creates a ServiceExport unless it exists, and reports whether it did.
-func ensureExport(ctx context.Context, c *cluster.Cluster, namespace, name string) (*multiclusterxv1beta1.ServiceExport, bool, error) {
+// ensureExport creates a ServiceExport unless it exists, and changes the clusters that it is for if
+// some are given. It returns what it did.
+func (o *options) ensureExport(ctx context.Context, c *cluster.Cluster, namespace, name string) (*multiclusterxv1beta1.ServiceExport, string, error) {
 	exports := c.MCS.MulticlusterXV1beta1().ServiceExports(namespace)
-	wanted := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	wanted := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: o.annotations()}}
 	created, err := exports.Create(ctx, wanted, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			return nil, false, fmt.Errorf("failed to create ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+			return nil, "", fmt.Errorf("failed to create ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 		}
-		return created, true, nil
+		return created, "exported" + to(created), nil
 	}
 	existing, err := exports.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, false, fmt.Errorf("failed to get ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+		return nil, "", fmt.Errorf("failed to get ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 	}
 	if existing.DeletionTimestamp != nil {
-		return nil, false, fmt.Errorf("ServiceExport %q in namespace %q is being deleted and waits for its finalizers %q: export the Service again when it is deleted",
+		return nil, "", fmt.Errorf("ServiceExport %q in namespace %q is being deleted and waits for its finalizers %q: export the Service again when it is deleted",
 			name, namespace, existing.Finalizers)
 	}
-	return existing, false, nil
+	if to(existing) == to(wanted) || o.to == nil && !o.toAll {
+		return existing, "already exported" + to(existing), nil
+	}
+	annotations := map[string]any{multicluster.ExportToAnnotation: nil}
+	for name, value := range wanted.Annotations {
+		annotations[name] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return nil, "", err
+	}
+	changed, err := exports.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return nil, "", fmt.Errorf("failed to change ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+	}
+	if changed.Annotations[multicluster.ExportToAnnotation] == "" {
+		return changed, "exported to all clusters", nil
+	}
+	return changed, "exported" + to(changed), nil
+}
+
+// to returns which clusters a ServiceExport lists, always in the same order; empty if it is for all.
+func to(serviceExport *multiclusterxv1beta1.ServiceExport) string {
+	text, given := serviceExport.Annotations[multicluster.ExportToAnnotation]
+	if !given {
+		return ""
+	}
+	var terms []string
+	for term := range strings.SplitSeq(text, ",") {
+		terms = append(terms, strings.TrimSpace(term))
+	}
+	slices.Sort(terms)
+	return " to " + strings.Join(terms, ",") + " only"
 }
 
 // forOutput returns a ServiceExport as `kubectl get` prints it.

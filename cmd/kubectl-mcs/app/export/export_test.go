@@ -5,6 +5,7 @@ package export
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
@@ -50,6 +53,76 @@ func TestExportIsIdempotent(t *testing.T) {
 	}
 	if !clustertest.IsExported(t.Context(), c) {
 		t.Error("ServiceExport does not exist")
+	}
+}
+
+// R630: --to sets and changes the clusters that an export is for, and --to-all exports to all again.
+func TestExportToChosenClusters(t *testing.T) {
+	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
+	for _, step := range []struct {
+		to            []string
+		toAll         bool
+		outcome, want string
+	}{
+		{[]string{"west", "region.example.com=eu"}, false, "exported to region.example.com=eu,west only", "west,region.example.com=eu"},
+		{[]string{"region.example.com=eu", "west"}, false, "already exported to region.example.com=eu,west only", "west,region.example.com=eu"},
+		{nil, false, "already exported to region.example.com=eu,west only", "west,region.example.com=eu"},
+		{[]string{"north"}, false, "exported to north only", "north"},
+		{nil, true, "exported to all clusters", ""},
+		{nil, true, "already exported", ""},
+	} {
+		out, errOut, err := runExport(t, c, func(o *options) { o.to, o.toAll = step.to, step.toAll })
+		if err != nil || errOut != "" {
+			t.Fatalf("got error %v and warnings %q", err, errOut)
+		}
+		expect.Text(t, "serviceexport.multicluster.x-k8s.io/web "+step.outcome+"\n", out)
+		found, err := c.MCS.MulticlusterXV1beta1().ServiceExports("shop").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil || found.Annotations[multicluster.ExportToAnnotation] != step.want {
+			t.Errorf("got %v, %v, want %s", found, err, step.want)
+		}
+	}
+	for to, want := range map[string]string{
+		"":           `invalid value "" for --to: lists no clusters`,
+		"West,,east": `invalid value "West,,east" for --to: "West" is no cluster ID: `,
+		"west,,":     "superfluous comma; has an empty term",
+	} {
+		o := &options{timeout: time.Second, to: strings.Split(to, ",")}
+		if err := o.validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--to %q: got %v", to, err)
+		}
+	}
+	if err := (&options{timeout: time.Second, to: []string{"west"}, toAll: true}).validate(); err == nil || !strings.Contains(err.Error(), "--to-all") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Waiting for a list ends when it is what other clusters see, not that of before.
+func TestExportAwaitsTheList(t *testing.T) {
+	for _, test := range []struct {
+		name, listed string
+		audience     *clustersetv1alpha1.Audience
+		want         bool
+	}{
+		{"all", "", nil, true},
+		{"all, listed before", "", &clustersetv1alpha1.Audience{Clusters: []string{"west"}}, false},
+		{"listed, all before", "west", nil, false},
+		{"same", "west,east", &clustersetv1alpha1.Audience{Clusters: []string{"west"}}, true}, // east is the exporting cluster
+		{"others before", "west", &clustersetv1alpha1.Audience{Clusters: []string{"north"}}, false},
+		{"more before", "west", &clustersetv1alpha1.Audience{Clusters: []string{"north", "west"}}, false},
+		{"property", "west,size=small", &clustersetv1alpha1.Audience{Clusters: []string{"north", "west"}}, true},
+		{"property, another before", "west,size=small", &clustersetv1alpha1.Audience{Clusters: []string{"north"}}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			annotations := map[string]string{}
+			if test.listed != "" {
+				annotations[multicluster.ExportToAnnotation] = test.listed
+			}
+			listed, given, _ := clusterlist.Parse(annotations, multicluster.ExportToAnnotation)
+			exported := clustertest.NewExported("east", time.Hour, func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Audience = test.audience })
+			if got := reflects(exported, listed, given); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
 	}
 }
 

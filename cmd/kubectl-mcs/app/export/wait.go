@@ -14,13 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/serviceexport"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
@@ -69,6 +73,45 @@ func waitUntilReady(ctx context.Context, c *cluster.Cluster, last *multiclusterx
 		return nil, fmt.Errorf("failed to watch ServiceExport %q in namespace %q: %w", last.Name, last.Namespace, c.WrapError(failure.err, cluster.MCSUserAdvice))
 	}
 	return nil, fmt.Errorf("ServiceExport %q in namespace %q is not ready after %s: %s", last.Name, last.Namespace, timeout, serviceexport.NotReadyReason(last))
+}
+
+// waitUntilListed waits until other clusters see the export as what it lists says. Which clusters have a
+// listed ClusterProperty is up to the server.
+func waitUntilListed(ctx context.Context, c *cluster.Cluster, serviceExport *multiclusterxv1beta1.ServiceExport, timeout time.Duration) error {
+	listed, given, _ := clusterlist.Parse(serviceExport.Annotations, multicluster.ExportToAnnotation)
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		exported, err := c.MCS.ClusterSetV1alpha1().ExportedServices(serviceExport.Namespace).List(ctx, metav1.ListOptions{LabelSelector: serviceexport.Selector(serviceExport.Name)})
+		if err != nil {
+			return false, err
+		}
+		for i := range exported.Items {
+			if one := &exported.Items[i]; one.UID == serviceExport.UID {
+				return reflects(one, listed, given), nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("ServiceExport %q in namespace %q is not seen as listed after %s; all replicas of mcs-apiserver need a version that knows the annotation %s: %w",
+			serviceExport.Name, serviceExport.Namespace, timeout, multicluster.ExportToAnnotation, c.WrapError(err, cluster.MCSUserAdvice))
+	}
+	return nil
+}
+
+// reflects reports whether what other clusters see of an export is what it lists.
+func reflects(exported *clustersetv1alpha1.ExportedService, listed clusterlist.Clusters, given bool) bool {
+	audience := exported.Spec.Audience
+	if !given || audience == nil {
+		return given == (audience != nil)
+	}
+	ids := sets.New[string]()
+	for _, term := range listed {
+		if term.ID != "" && term.ID != exported.Spec.Cluster {
+			ids.Insert(term.ID)
+		}
+	}
+	seen := sets.New(audience.Clusters...)
+	return seen.Equal(ids) || listed.ByProperty() && seen.IsSuperset(ids)
 }
 
 // lastFailure records the error of the last request, or nil if it succeeded. It is
