@@ -177,6 +177,21 @@ func doesNotImport(facts *Facts) {
 	facts.Importing.Path.Namespace.Value.Annotations = map[string]string{clusterset.ImportAnnotation: clusterset.ImportDisabled}
 }
 
+// exportsTo is a ServiceExport in the west that lists clusters.
+func exportsTo(clusters string) func(*Facts) {
+	return withWest(func(c *Cluster) {
+		c.Path.ServiceExport = serviceExport(isTrue("Valid"), isTrue("Ready"))
+		c.Path.ServiceExport.Value.Annotations = map[string]string{multicluster.ExportToAnnotation: clusters}
+	})
+}
+
+// importsFrom is a namespace that imports from some clusters.
+func importsFrom(clusters string) func(*Facts) {
+	return func(facts *Facts) {
+		facts.Importing.Path.Namespace.Value.Annotations = map[string]string{clusterset.ImportFromAnnotation: clusters}
+	}
+}
+
 // alsoExportedBy adds an export by another cluster, with ready endpoints.
 func alsoExportedBy(cluster, address string) func(*Facts) {
 	return func(facts *Facts) {
@@ -292,6 +307,13 @@ var breakages = []breakage{
 	{"export is refused", both(nothingExported, withWest(func(c *Cluster) { c.Path.ServiceExport = serviceExport(isTrue("Valid"), isTrue("Ready")) }),
 		west(clustersetv1alpha1.MemberConnected, condition(clusterset.MemberSynced, "InvalidObjects", "ForbiddenNamespace: 1"))),
 		Export, "InvalidObjects", "west-admin", []string{"does not know it", "ForbiddenNamespace", "describe member west"}, []Hop{Import, Derived, Slices}},
+	{"exported to others only", both(nothingExported, exportsTo("north,region.example.com=eu")), Export, "NotForThisCluster", "west-admin",
+		[]string{"not for this cluster, but for north,region.example.com=eu", "kubectl mcs export web -n shop --context west-admin --to north,region.example.com=eu,east", "#exporting-to-chosen-clusters"}, []Hop{Import, Derived, Slices}},
+	{"exported to others only, by an invalid list", both(nothingExported, exportsTo("North")), Export, "NotForThisCluster", "west-admin", []string{"the list is not valid", "--to east"}, []Hop{Import, Derived, Slices}},
+	{"exported to this cluster, and not arrived", both(nothingExported, exportsTo("east")), Export, "", "west-admin", []string{"does not know it"}, []Hop{Import, Derived, Slices}},
+	{"not imported from there", both(nothingExported, importsFrom("north"), withWest(func(c *Cluster) { c.Path.ServiceExport = serviceExport(isTrue("Valid"), isTrue("Ready")) })), Export, "NotImportedFrom", "west-admin",
+		[]string{"namespace shop of this cluster does not import from there, only from north", "annotate namespace shop --overwrite clusterset.mcs-apiserver.io/import-from=north,west"}, []Hop{Import, Derived, Slices}},
+	{"not exported by those that are imported from", both(nothingExported, importsFrom("north")), Export, "", "east-admin", []string{"its namespace imports from (annotation clusterset.mcs-apiserver.io/import-from: north)"}, []Hop{Import, Derived, Slices}},
 	{"no endpoints", both(func(f *Facts) { f.Importing.Path.Endpoints.Value, f.Importing.Path.Slices.Value = nil, nil }, attempts(podprobe.Refused, podprobe.Refused), func(f *Facts) { f.Probe.Connections = f.Probe.Connections[:1] }),
 		Endpoints, "", "east-admin", []string{"has no endpoints", "in cluster west", "kubectl describe service web -n shop"}, []Hop{Slices, Connect}},
 	{"no endpoints, and the context of the exporting cluster", both(func(f *Facts) { f.Importing.Path.Endpoints.Value, f.Importing.Path.Slices.Value = nil, nil }, noPod, withWest(func(*Cluster) {})),
@@ -361,7 +383,7 @@ var breakages = []breakage{
 	{"IP does not answer, and no endpoint was asked", both(attempts(podprobe.TimedOut, podprobe.Succeeded), func(f *Facts) { f.Probe.Connections = f.Probe.Connections[:1] }), Connect, "", "east-admin", []string{"10.0.0.7:80"}, nil},
 }
 
-// R540, R541: of every way in which a service can be broken, the first hop that is broken is named, with
+// R540, R541, R632: of every way in which a service can be broken, the first hop that is broken is named, with
 // what to do, and what follows from it is a consequence.
 func TestFirstBrokenHop(t *testing.T) {
 	for _, test := range breakages {

@@ -26,6 +26,7 @@ const (
 	docsUpgrading     = "docs/operations.md#upgrading"
 	docsProviders     = "docs/install.md#providers"
 	docsExporting     = "docs/clustersets.md#exporting-a-service"
+	docsChosen        = "docs/clustersets.md#exporting-to-chosen-clusters"
 	docsExports       = "docs/conditions.md#serviceexports"
 	docsConflicts     = "docs/clustersets.md#conflicts"
 	docsImports       = "docs/clustersets.md#imports"

@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/serviceexport"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
@@ -147,6 +148,13 @@ func notExported(facts Facts, local []multiclusterxv1beta1.ServiceExport) error 
 	fmt.Fprintf(&text, "service %q in namespace %q is not exported by any member that context %q knows", facts.Service, facts.Namespace, facts.Context)
 	if id, clusterSet := members.Identity(facts.Members); facts.MembersKnown && (id == "" || clusterSet == "") {
 		fmt.Fprintf(&text, "\n  The cluster is not in a ClusterSet: %s.", members.JoinAdvice)
+	}
+	if facts.NamespaceObject != nil {
+		for _, annotation := range []string{clusterset.ImportAnnotation, clusterset.ImportFromAnnotation} {
+			if value, given := facts.NamespaceObject.Annotations[annotation]; given {
+				fmt.Fprintf(&text, "\n  Annotation %s=%s of namespace %q keeps exports of other clusters from being imported.", annotation, value, facts.Namespace)
+			}
+		}
 	}
 	here := false
 	for i := range local {

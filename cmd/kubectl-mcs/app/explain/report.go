@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/exported"
@@ -73,6 +74,8 @@ type exportReport struct {
 	// Path is the relay path from the cluster to this one. It is empty for the local
 	// cluster.
 	Path []string `json:"path,omitempty"`
+	// ExportedTo are the clusters that it is for, besides the exporting one. It is nil if it is for all.
+	ExportedTo *[]string `json:"exportedTo,omitempty"`
 }
 
 // propertyReport is a merge.Property.
@@ -184,6 +187,9 @@ func exportReports(facts Facts) []exportReport {
 	for i := range facts.Exports {
 		spec := &facts.Exports[i].Spec
 		report := exportReport{Cluster: spec.Cluster, Since: metav1.NewTime(merge.FromV1alpha1(&facts.Exports[i]).Since), Path: spec.Path}
+		if spec.Audience != nil {
+			report.ExportedTo = ptr.To(spec.Audience.Clusters)
+		}
 		if member := members.Find(facts.Members, spec.Cluster); member != nil {
 			report.State = member.Status.State
 		}

@@ -80,6 +80,15 @@ func (w *textWriter) exports(report Explanation) {
 		})
 	}
 	w.table(rows)
+	for _, export := range report.Exports {
+		if export.ExportedTo != nil {
+			to := "no other cluster"
+			if len(*export.ExportedTo) > 0 {
+				to = truncate.Characters(strings.Join(*export.ExportedTo, ", "), maxMessage) + " only"
+			}
+			w.line("  %s exports to %s", export.Cluster, to)
+		}
+	}
 }
 
 func (w *textWriter) properties(report Explanation) {

@@ -120,6 +120,21 @@ func TestActiveTierIsExplained(t *testing.T) {
 	}
 }
 
+// R632
+func TestExportsToChosenClustersAreExplained(t *testing.T) {
+	restricted := func(clusters ...string) func(*clustersetv1alpha1.ExportedServiceSpec) {
+		return func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+			spec.Audience = &clustersetv1alpha1.Audience{Clusters: clusters}
+		}
+	}
+	text := explained(t, clustertest.Local(), clustertest.NewExported("east", time.Hour, restricted()), clustertest.NewExported("west", time.Minute, restricted("east", "north")), clustertest.NewImport())
+	for _, want := range []string{"\n  east exports to no other cluster\n", "\n  west exports to east, north only\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+}
+
 func TestDisconnectedMembers(t *testing.T) {
 	keep := func(status *clustersetv1alpha1.MemberStatus) { status.LostPolicy = clustersetv1alpha1.LostPolicyKeep }
 	keepLast := func(status *clustersetv1alpha1.MemberStatus) {
