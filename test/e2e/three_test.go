@@ -115,3 +115,37 @@ metadata: {name: db}
 	awaitSRV(t, west, ns, "_sql._tcp."+name, "5432", targets...)
 	awaitDNS(t, west, ns, "db-32.north."+name, "A", "10.77.2.33")
 }
+
+// R622, R623: a service that is exported to west only answers there. In north, its name does not exist, and the credential
+// of north reads nothing of it. When the list is changed to north, the service moves.
+func TestExportToOneOfTwoClustersMoves(t *testing.T) {
+	north := third(t)
+	ns := namespace(t, "chosen")
+	kubectl(t, north, "create", "namespace", ns)
+	deploy(t, east, ns, workload(east, 1, usual))
+	runClient(t, west, ns)
+	runClient(t, north, ns)
+	export := func(to string) {
+		t.Helper()
+		mcs(t, "export", "web", "-n", ns, "--context", "east", "--to", to, "--wait")
+	}
+	check := func(reader, stranger *localcluster.Cluster) {
+		t.Helper()
+		awaitReady(t, reader, ns, "web")
+		awaitAnswers(t, reader, ns, "TCP", "4", clusterSetName(ns), east)
+		kubectl(t, stranger, "wait", "--for=delete", "serviceimport/web", "-n", ns, "--timeout=60s")
+		noName(t, stranger, ns, clusterSetName(ns))
+		for _, resource := range []string{"exportedservices", "exportedendpointslices"} {
+			if seen := kubectl(t, east, "get", resource, "-n", ns, "-o", "name", "--as", "system:serviceaccount:mcs-system:peer-"+stranger.Name); seen != "" && !strings.Contains(seen, "No resources") {
+				t.Errorf("%s reads %s of east: %s", stranger.Name, resource, seen)
+			}
+			if seen := kubectl(t, east, "get", resource, "-n", ns, "-o", "name", "--as", "system:serviceaccount:mcs-system:peer-"+reader.Name); !strings.Contains(seen, ".east") {
+				t.Errorf("%s reads no %s of east: %s", reader.Name, resource, seen)
+			}
+		}
+	}
+	export("west")
+	check(west, north)
+	export("north")
+	check(north, west)
+}

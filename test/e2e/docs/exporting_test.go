@@ -16,6 +16,21 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/localcluster"
 )
 
+// ledger is a Service with an endpoint that nobody calls.
+const ledger = `
+apiVersion: v1
+kind: Service
+metadata: {name: ledger}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ledger-1, labels: {kubernetes.io/service-name: ledger}}
+addressType: IPv4
+ports: [{name: http, port: 80}]
+endpoints: [{addresses: [10.100.0.200], conditions: {ready: true}}]
+`
+
 // exporting is what is done with services and members. It leaves Service web in namespace shop
 // exported from east and west, and Service db from north.
 var exporting = []step{
@@ -41,6 +56,15 @@ var exporting = []step{
 		kubectl(t, "mcs", "export", "db", "-n", "shop", "--context", "north")
 		deploy(t, west)
 		kubectl(t, "mcs", "export", "web", "-n", "shop", "--context", "west")
+	}},
+	{"chosen clusters", func(t *testing.T, u *user) {
+		east.MustKubectl(t, "apply", "-n", "payments", "-f", expect.Manifest(t, "%s", ledger))
+		output := u.follow(t, east, clusterSets, "Exporting to chosen clusters")
+		expect.Contains(t, output, "/ledger exported to north,west only\n", "/ledger exported to all clusters\n", "nroth is not known as a member", "\nledger.east ", "imports from west,north only")
+		east.MustKubectl(t, "apply", "-f", expect.Manifest(t, "%s", example(t, clusterSets, "Exporting to chosen clusters")))
+		expect.Contains(t, u.follow(t, east, clusterSets, "Versions"), "payments/ledger\n")
+		east.MustKubectl(t, "annotate", "namespace", "payments", "clusterset.mcs-apiserver.io/import-from-")
+		east.MustKubectl(t, "delete", "serviceexport/ledger", "service/ledger", "endpointslice/ledger-1", "-n", "payments")
 	}},
 	{"preferred clusters", func(t *testing.T, u *user) {
 		manifests := examples(t, clusterSets, "Preferring clusters")

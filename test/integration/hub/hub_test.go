@@ -15,6 +15,8 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/fleet"
@@ -62,6 +64,44 @@ func via(want ...string) func(*clustersetv1alpha1.Member) error {
 			return fmt.Errorf("%s by %v, want %v", found.Status.State, found.Status.Path, want)
 		}
 		return nil
+	}
+}
+
+// R625: a hub that is named passes an export on to the clusters that are named, and to no other; one
+// that is not named does not see it.
+func TestHubsPassExportsOnToChosenClusters(t *testing.T) {
+	joinHubs(t)
+	ns := clusters.CreateNamespace(t, "chosen")
+	east, west, first, second := clusters.Cluster("east"), clusters.Cluster("west"), clusters.Cluster("hub-1"), clusters.Cluster("hub-2")
+	exportTo := func(name, to string) {
+		t.Helper()
+		expect.Must(east.Service(t.Context(), ns, name))(t)
+		expect.Must(east.EndpointSlice(t.Context(), ns, name, []string{"10.9.0.1"}))(t)
+		expect.Must(east.Export(t.Context(), ns, name, func(e *multiclusterxv1beta1.ServiceExport) {
+			e.Annotations = map[string]string{multicluster.ExportToAnnotation: to}
+		}))(t)
+	}
+	exportTo("for-west", "hub-1,west")
+	exportTo("for-hub", "hub-1")
+	exportTo("for-none", "north") // which does not exist
+	exportTo("without-hub", "west")
+	for _, name := range []string{"for-west", "for-hub"} {
+		first.AwaitImport(t, ns, name, "east")
+	}
+	west.AwaitImport(t, ns, "for-west", "east")
+	expect.Eventually(t, "a complete view of east in west", func(ctx context.Context) error {
+		member, err := west.Clientset.ClusterSetV1alpha1().Members().Get(ctx, "east", metav1.GetOptions{})
+		if err == nil && (!member.Status.Synced || member.Status.Exports != 1) {
+			err = fmt.Errorf("%+v", member.Status)
+		}
+		return err
+	})
+	for cluster, names := range map[*fleet.Cluster][]string{
+		first: {"for-none", "without-hub"}, second: {"for-west", "for-hub", "for-none", "without-hub"}, west: {"for-hub", "for-none", "without-hub"},
+	} {
+		for _, name := range names {
+			cluster.AwaitNoImport(t, ns, name)
+		}
 	}
 }
 
