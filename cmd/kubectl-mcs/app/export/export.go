@@ -122,7 +122,7 @@ func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name s
 	if err := checkExportable(ctx, c, namespace, name); err != nil {
 		return err
 	}
-	serviceExport, outcome, err := o.ensureExport(ctx, c, namespace, name)
+	serviceExport, changed, outcome, err := o.ensureExport(ctx, c, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -134,13 +134,8 @@ func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name s
 	}
 	if o.wait {
 		var notReady error
-		if serviceExport, notReady = waitUntilReady(ctx, c, serviceExport, o.timeout); notReady != nil {
+		if serviceExport, notReady = waitUntilReady(ctx, c, serviceExport, changed, o.timeout, o.report); notReady != nil {
 			return notReady
-		}
-		if o.to != nil || o.toAll { // the condition may be that of the list before
-			if err := waitUntilListed(ctx, c, serviceExport, o.timeout); err != nil {
-				return err
-			}
 		}
 	}
 	return o.output.Print(o.streams.Out, forOutput(serviceExport), func(out io.Writer) error {
@@ -149,6 +144,11 @@ func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name s
 		}
 		return nil
 	})
+}
+
+// report says what keeps an export from becoming ready while it is waited for.
+func (o *options) report(message string) {
+	fmt.Fprintf(o.streams.ErrOut, "Not ready yet: %s\n", message)
 }
 
 // checkExportable returns an error for a Service that cannot be exported.
@@ -167,27 +167,27 @@ func checkExportable(ctx context.Context, c *cluster.Cluster, namespace, name st
 }
 
 // ensureExport creates a ServiceExport unless it exists, and changes the clusters that it is for if
-// some are given. It returns what it did.
-func (o *options) ensureExport(ctx context.Context, c *cluster.Cluster, namespace, name string) (*multiclusterxv1beta1.ServiceExport, string, error) {
+// some are given. It returns whether it changed an existing one, and what it did.
+func (o *options) ensureExport(ctx context.Context, c *cluster.Cluster, namespace, name string) (serviceExport *multiclusterxv1beta1.ServiceExport, changed bool, outcome string, err error) {
 	exports := c.MCS.MulticlusterXV1beta1().ServiceExports(namespace)
 	wanted := &multiclusterxv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: o.annotations()}}
 	created, err := exports.Create(ctx, wanted, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			return nil, "", fmt.Errorf("failed to create ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+			return nil, false, "", fmt.Errorf("failed to create ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 		}
-		return created, "exported" + to(created), nil
+		return created, false, "exported" + to(created), nil
 	}
 	existing, err := exports.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, "", fmt.Errorf("failed to get ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+		return nil, false, "", fmt.Errorf("failed to get ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 	}
 	if existing.DeletionTimestamp != nil {
-		return nil, "", fmt.Errorf("ServiceExport %q in namespace %q is being deleted and waits for its finalizers %q: export the Service again when it is deleted",
+		return nil, false, "", fmt.Errorf("ServiceExport %q in namespace %q is being deleted and waits for its finalizers %q: export the Service again when it is deleted",
 			name, namespace, existing.Finalizers)
 	}
 	if to(existing) == to(wanted) || o.to == nil && !o.toAll {
-		return existing, "already exported" + to(existing), nil
+		return existing, false, "already exported" + to(existing), nil
 	}
 	annotations := map[string]any{multicluster.ExportToAnnotation: nil}
 	for name, value := range wanted.Annotations {
@@ -195,16 +195,16 @@ func (o *options) ensureExport(ctx context.Context, c *cluster.Cluster, namespac
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err != nil {
-		return nil, "", err
+		return nil, false, "", err
 	}
-	changed, err := exports.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	patched, err := exports.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
-		return nil, "", fmt.Errorf("failed to change ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
+		return nil, false, "", fmt.Errorf("failed to change ServiceExport %q in namespace %q: %w", name, namespace, c.WrapError(err, cluster.MCSUserAdvice))
 	}
-	if changed.Annotations[multicluster.ExportToAnnotation] == "" {
-		return changed, "exported to all clusters", nil
+	if patched.Annotations[multicluster.ExportToAnnotation] == "" {
+		return patched, true, "exported to all clusters", nil
 	}
-	return changed, "exported" + to(changed), nil
+	return patched, true, "exported" + to(patched), nil
 }
 
 // to returns which clusters a ServiceExport lists, always in the same order; empty if it is for all.

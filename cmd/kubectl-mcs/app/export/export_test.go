@@ -42,6 +42,24 @@ func runExport(t *testing.T, c *cluster.Cluster, changes ...func(*options)) (std
 
 func waiting(o *options) { o.wait = true }
 
+func exportingTo(clusters ...string) func(*options) { return func(o *options) { o.to = clusters } }
+
+// listing is the ServiceExport shop/web with a list of clusters.
+func listing(clusters string, conditions ...metav1.Condition) *multiclusterxv1beta1.ServiceExport {
+	serviceExport := clustertest.NewServiceExport("web", conditions...)
+	serviceExport.Annotations = map[string]string{multicluster.ExportToAnnotation: clusters}
+	return serviceExport
+}
+
+// seenBy is what clusters see of the export of shop/web by the east, none means all.
+func seenBy(clusters ...string) *clustersetv1alpha1.ExportedService {
+	return clustertest.NewExported("east", time.Hour, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+		if len(clusters) > 0 {
+			spec.Audience = &clustersetv1alpha1.Audience{Clusters: clusters}
+		}
+	})
+}
+
 func TestExportIsIdempotent(t *testing.T) {
 	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
 	for _, want := range []string{"exported", "already exported"} {
@@ -93,6 +111,138 @@ func TestExportToChosenClusters(t *testing.T) {
 	}
 	if err := (&options{timeout: time.Second, to: []string{"west"}, toAll: true}).validate(); err == nil || !strings.Contains(err.Error(), "--to-all") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// R630: --wait ends when other clusters see the export with the list that it has, whoever wrote that.
+func TestExportWaitsUntilTheListIsSeen(t *testing.T) {
+	ready := clustertest.Ready(metav1.ConditionTrue, "")
+	for _, test := range []struct {
+		name       string
+		export     *multiclusterxv1beta1.ServiceExport
+		seen, then *clustersetv1alpha1.ExportedService
+		options    []func(*options)
+		settling   time.Duration
+	}{
+		{"existing list", listing("west", ready), seenBy(), seenBy("west"), nil, 0},
+		{"list removed by other means", clustertest.NewServiceExport("web", ready), seenBy("west"), seenBy(), nil, 0},
+		{"list changed", listing("west", ready), seenBy("west"), seenBy("north"), []func(*options){exportingTo("north")}, settling},
+		{"not seen yet", clustertest.NewServiceExport("web", ready), nil, seenBy(), nil, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, arrives := range []bool{true, false} {
+				synctest.Test(t, func(t *testing.T) {
+					objects := []runtime.Object{clustertest.NewService("web"), clustertest.Local(), test.export.DeepCopy()}
+					if test.seen != nil {
+						objects = append(objects, test.seen.DeepCopy())
+					}
+					c := clustertest.NewCluster(objects...)
+					if arrives {
+						time.AfterFunc(10*time.Second, func() {
+							tracker := clustertest.FakeOf(c).Tracker()
+							write := func() error {
+								return tracker.Update(clustersetv1alpha1.SchemeGroupVersion.WithResource("exportedservices"), test.then, "shop")
+							}
+							if test.seen == nil {
+								write = func() error { return tracker.Add(test.then) }
+							}
+							if err := write(); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					began := time.Now()
+					_, _, err := runExport(t, c, append(test.options, waiting)...)
+					switch took := time.Since(began).Round(time.Second); {
+					case arrives && (err != nil || took != 10*time.Second+test.settling):
+						t.Errorf("got %v after %s", err, took)
+					case !arrives && test.seen == nil:
+						expect.Error(t, err, "is ready, but other clusters do not see it after 30s")
+					case !arrives:
+						expect.Error(t, err, "is not seen as annotation clusterset.mcs-apiserver.io/export-to says after 30s", "all replicas of mcs-apiserver")
+					}
+				})
+			}
+		})
+	}
+}
+
+// R630: right after a list is changed, the condition is that of the list before.
+func TestExportWaitsForTheConditionOfTheNewList(t *testing.T) {
+	for status, want := range map[metav1.ConditionStatus]string{metav1.ConditionTrue: "", metav1.ConditionFalse: "is not ready after 30s: nroth is not a member"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local(), listing("west", clustertest.Ready(metav1.ConditionTrue, "Service is exported to west only")), seenBy("nroth"))
+			time.AfterFunc(time.Second, func() {
+				judged := listing("nroth", clustertest.Ready(status, "nroth is not a member"))
+				if _, err := c.MCS.MulticlusterXV1beta1().ServiceExports("shop").Update(context.Background(), judged, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+			began := time.Now()
+			_, _, err := runExport(t, c, waiting, exportingTo("nroth"))
+			if want == "" {
+				if took := time.Since(began).Round(time.Second); err != nil || took != time.Second {
+					t.Errorf("got %v after %s", err, took)
+				}
+				return
+			}
+			expect.Error(t, err, want)
+		})
+	}
+}
+
+// R630: the list that counts is that of the ServiceExport, also if somebody else changes it during the wait.
+func TestExportWaitsForAListThatChangesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := clustertest.Ready(metav1.ConditionTrue, "")
+		c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local(), listing("west", ready), seenBy("north"))
+		time.AfterFunc(5*time.Second, func() {
+			if _, err := c.MCS.MulticlusterXV1beta1().ServiceExports("shop").Update(context.Background(), listing("north", ready), metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, _, err := runExport(t, c, waiting); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// R630: --wait says at once that no listed cluster can import the Service, and gives up at once if the list is not valid.
+func TestWaitSaysWhyNoClusterCanImport(t *testing.T) {
+	notReady := func(reason, message string) metav1.Condition {
+		condition := clustertest.Ready(metav1.ConditionFalse, message)
+		condition.Reason = reason
+		return condition
+	}
+	missing := clustertest.Ready(metav1.ConditionTrue, "Service is exported to nroth, west only; nroth is not a member")
+	missing.Reason = "ClustersMissing"
+	for _, test := range []struct {
+		name       string
+		export     *multiclusterxv1beta1.ServiceExport
+		seen       *clustersetv1alpha1.ExportedService
+		took       time.Duration
+		said, want string
+	}{
+		{"no cluster matches", listing("nroth", notReady("NoMatchingCluster", "nroth is not a member")), seenBy("nroth"), 30 * time.Second, "Not ready yet: nroth is not a member\n", "is not ready after 30s: nroth is not a member"},
+		{"no cluster matched the list before", listing("west", notReady("NoMatchingCluster", "nroth is not a member")), seenBy("nroth"), 30 * time.Second, "", "is not ready after 30s: nroth is not a member"},
+		{"invalid list", listing("West", notReady("InvalidClusterList", "West is no cluster ID")), seenBy("none"), 0, "", `ServiceExport "web" in namespace "shop" is not ready: West is no cluster ID`},
+		{"corrected list", listing("west", notReady("InvalidClusterList", "West is no cluster ID")), seenBy("west"), 30 * time.Second, "", "is not ready after 30s"},
+		{"some clusters are missing", listing("nroth,west", missing), seenBy("nroth", "west"), 0, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local(), test.export, test.seen)
+				began := time.Now()
+				_, errOut, err := runExport(t, c, waiting)
+				if took := time.Since(began).Round(time.Second); took != test.took || errOut != test.said {
+					t.Errorf("took %s and said %q", took, errOut)
+				}
+				if test.want == "" && err == nil {
+					return
+				}
+				expect.Error(t, err, test.want)
+			})
+		})
 	}
 }
 
@@ -207,7 +357,7 @@ func watchEvents(c *cluster.Cluster, events ...watch.Event) {
 }
 
 func TestExportWaitsUntilItIsReady(t *testing.T) {
-	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
+	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local(), seenBy())
 	watchEvents(c,
 		watch.Event{Type: watch.Modified, Object: clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "soon"))},
 		watch.Event{Type: watch.Modified, Object: clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, "Service is exported to the ClusterSet"))},
@@ -223,7 +373,7 @@ serviceexport.multicluster.x-k8s.io/web ready
 }
 
 func TestWaitForAReadyExportEnds(t *testing.T) {
-	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, "")), clustertest.Local())
+	c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, "")), clustertest.Local(), seenBy())
 	if _, _, err := runExport(t, c, waiting); err != nil {
 		t.Error(err)
 	}
@@ -264,6 +414,14 @@ func TestWaitFailures(t *testing.T) {
 		_, _, err := runExport(t, c, waiting)
 		expect.Error(t, err, `failed to watch ServiceExport "web"`, "permission denied")
 	})
+	t.Run("exported Services forbidden", func(t *testing.T) {
+		c := clustertest.NewCluster(clustertest.NewService("web"), clustertest.Local())
+		clustertest.FakeOf(c).PrependReactor("list", "exportedservices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(clustersetv1alpha1.SchemeGroupVersion.WithResource("exportedservices").GroupResource(), "", nil)
+		})
+		_, _, err := runExport(t, c, waiting)
+		expect.Error(t, err, `failed to watch ExportedServices "web"`, "permission denied")
+	})
 	t.Run("interrupted", func(t *testing.T) {
 		c := clustertest.NewCluster(clustertest.NewServiceExport("web"), clustertest.Local())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -271,7 +429,7 @@ func TestWaitFailures(t *testing.T) {
 			cancel()
 			return true, watch.NewFake(), nil
 		})
-		_, err := waitUntilReady(ctx, c, clustertest.NewServiceExport("web"), time.Hour)
+		_, err := waitUntilReady(ctx, c, clustertest.NewServiceExport("web"), false, time.Hour, nil)
 		expect.Error(t, err, `interrupted while waiting: Service "web" in namespace "shop" remains exported`)
 	})
 }
