@@ -62,11 +62,13 @@ type options struct {
 	toAll   bool
 	wait    bool
 	timeout time.Duration
+	// schema returns the OpenAPI document of the API that clusters read from each other.
+	schema func(context.Context, *cluster.Cluster) ([]byte, error)
 }
 
 // NewCommand returns the command export.
 func NewCommand(f *cluster.Factory) *cobra.Command {
-	o := &options{streams: f.Streams}
+	o := &options{streams: f.Streams, schema: readSchema}
 	cmd := &cobra.Command{
 		Use:               "export SERVICE",
 		Short:             "Export a Service to the ClusterSet",
@@ -121,6 +123,11 @@ func (o *options) annotations() map[string]string {
 func (o *options) run(ctx context.Context, c *cluster.Cluster, namespace, name string) error {
 	if err := checkExportable(ctx, c, namespace, name); err != nil {
 		return err
+	}
+	if o.to != nil {
+		if err := o.checkSupported(ctx, c); err != nil {
+			return err
+		}
 	}
 	serviceExport, changed, outcome, err := o.ensureExport(ctx, c, namespace, name)
 	if err != nil {

@@ -5,6 +5,9 @@ package export
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
@@ -26,13 +30,14 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/generated/clientset/versioned"
 )
 
 // runExport exports shop/web.
 func runExport(t *testing.T, c *cluster.Cluster, changes ...func(*options)) (stdout, stderr string, err error) {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-	o := &options{streams: streams, timeout: 30 * time.Second}
+	o := &options{streams: streams, timeout: 30 * time.Second, schema: serves(`{"audience":{}}`)}
 	for _, change := range changes {
 		change(o)
 	}
@@ -43,6 +48,13 @@ func runExport(t *testing.T, c *cluster.Cluster, changes ...func(*options)) (std
 func waiting(o *options) { o.wait = true }
 
 func exportingTo(clusters ...string) func(*options) { return func(o *options) { o.to = clusters } }
+
+// serves is a server whose exported Services have these properties.
+func serves(properties string) func(context.Context, *cluster.Cluster) ([]byte, error) {
+	return func(context.Context, *cluster.Cluster) ([]byte, error) {
+		return []byte(`{"openapi":"3.0.0","components":{"schemas":{"io.v1alpha1.ExportedServiceList":{},"io.v1alpha1.ExportedServiceSpec":{"type":"object","properties":` + properties + `}}}}`), nil
+	}
+}
 
 // listing is the ServiceExport shop/web with a list of clusters.
 func listing(clusters string, conditions ...metav1.Condition) *multiclusterxv1beta1.ServiceExport {
@@ -111,6 +123,63 @@ func TestExportToChosenClusters(t *testing.T) {
 	}
 	if err := (&options{timeout: time.Second, to: []string{"west"}, toAll: true}).validate(); err == nil || !strings.Contains(err.Error(), "--to-all") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// R630: an earlier version would export to all clusters. It is not asked to export to some.
+func TestExportToChosenClustersNeedsAServerThatKnowsThem(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		schema func(context.Context, *cluster.Cluster) ([]byte, error)
+		want   []string
+	}{
+		{"earlier version", serves(`{"cluster":{}}`), []string{`nothing was changed: context "east": mcs-apiserver has a version that cannot export to chosen clusters`, "upgrade all replicas of mcs-apiserver", "without --to"}},
+		{"not readable", func(context.Context, *cluster.Cluster) ([]byte, error) {
+			return nil, apierrors.NewServiceUnavailable("down")
+		}, []string{"nothing was changed", "could not be read", `context "east"`, "mcs-apiserver is installed but not available"}},
+		{"not JSON", func(context.Context, *cluster.Cluster) ([]byte, error) { return []byte("<html>"), nil }, []string{"nothing was changed", "could not be read", "invalid OpenAPI document of clusterset.mcs-apiserver.io/v1alpha1"}},
+		{"of something else", func(context.Context, *cluster.Cluster) ([]byte, error) { return []byte("{}"), nil }, []string{"nothing was changed", "does not describe exported Services", "try again"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, existing := range []*multiclusterxv1beta1.ServiceExport{nil, listing("north")} {
+				objects := []runtime.Object{clustertest.NewService("web"), clustertest.Local()}
+				if existing != nil {
+					objects = append(objects, existing)
+				}
+				c := clustertest.NewCluster(objects...)
+				earlier := func(o *options) { o.schema = test.schema }
+				_, _, err := runExport(t, c, earlier, exportingTo("west"))
+				expect.Error(t, err, test.want...)
+				for _, action := range clustertest.FakeOf(c).Actions() {
+					if action.GetVerb() == "create" || action.GetVerb() == "patch" || action.GetVerb() == "update" {
+						t.Errorf("got %+v", action)
+					}
+				}
+				for _, change := range []func(*options){func(*options) {}, func(o *options) { o.toAll = true }} {
+					if _, _, err := runExport(t, c, earlier, change); err != nil {
+						t.Errorf("export to all clusters failed: %v", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// R630: the document is that of the version that serves now, without a hash of an earlier one.
+func TestSchemaIsReadOfTheServer(t *testing.T) {
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		fmt.Fprint(w, "{}")
+	}))
+	defer server.Close()
+	client, err := versioned.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := readSchema(t.Context(), &cluster.Cluster{Context: "east", MCS: client})
+	if err != nil || string(document) != "{}" || asked != "/openapi/v3/apis/clusterset.mcs-apiserver.io/v1alpha1" {
+		t.Errorf("got %q of %s, and %v", document, asked, err)
 	}
 }
 
