@@ -5,8 +5,11 @@ package cluster_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/commandtest"
@@ -39,5 +42,23 @@ func TestCompletionHasATimeout(t *testing.T) {
 	})
 	if !limitedList {
 		t.Error("names are not listed, or without a deadline")
+	}
+}
+
+// R630: of several names that are separated by commas, the last is completed, and none that is given already.
+func TestCompletionOfSeveralNames(t *testing.T) {
+	f := &cluster.Factory{Flags: cluster.ConfigFlags()}
+	*f.Flags.KubeConfig, *f.Flags.Context = commandtest.Kubeconfig(t, map[string]string{"east": "https://east.example"}), "east"
+	complete := f.CompleteList(func(context.Context, *cluster.Cluster, string) ([]string, error) {
+		return []string{"hub", "north", "west"}, nil
+	})
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	for toComplete, want := range map[string][]string{
+		"": {"hub", "north", "west"}, "no": {"hub", "north", "west"}, "west,": {"west,hub", "west,north"}, "size=small,hub,w": {"size=small,hub,north", "size=small,hub,west"},
+	} {
+		if got, directive := complete(cmd, nil, toComplete); !slices.Equal(got, want) || directive != cobra.ShellCompDirectiveNoFileComp {
+			t.Errorf("%q: got %q, %d", toComplete, got, directive)
+		}
 	}
 }

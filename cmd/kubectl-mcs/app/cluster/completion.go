@@ -69,15 +69,32 @@ func (f *Factory) CompleteFlagContext(cmd *cobra.Command, _ []string, toComplete
 }
 
 // CompleteContextList completes the value of a flag that takes several contexts,
-// separated by commas. Shells expect completions that start with the contexts
-// that are given already.
+// separated by commas.
 func (f *Factory) CompleteContextList(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
-	names, directive := f.CompleteContexts(cmd, slices.Concat(args, strings.Split(before, ",")), "")
-	for i := range names {
-		names[i] = before + names[i]
+	return completeLast(toComplete, func(given []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return f.CompleteContexts(cmd, slices.Concat(args, given), "")
+	})
+}
+
+// CompleteList completes the value of a flag that takes several names, separated by commas.
+func (f *Factory) CompleteList(list NameLister) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeLast(toComplete, func(given []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			names, directive := f.Complete(cmd.Context(), list)
+			return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(given, name) }), directive
+		})
 	}
-	return names, directive
+}
+
+// completeLast completes the last of several values that are separated by commas. Shells expect completions that
+// start with those that are given already.
+func completeLast(toComplete string, complete func(given []string) ([]cobra.Completion, cobra.ShellCompDirective)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
+	values, directive := complete(strings.Split(before, ","))
+	for i := range values {
+		values[i] = before + values[i]
+	}
+	return values, directive
 }
 
 // CompleteNamespaces completes the namespaces of the current cluster.

@@ -92,6 +92,9 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 	cmd.Flags().BoolVar(&o.toAll, "to-all", false, "If true, export the Service to all clusters, also if an existing export lists some.")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "If true, wait until the clusters that it is for can see the export.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "The length of time to wait with --wait.")
+	if err := cmd.RegisterFlagCompletionFunc("to", f.CompleteList(members.PeerIDs)); err != nil {
+		panic(err) // the flag does not exist
+	}
 	return cmd
 }
 

@@ -48,3 +48,19 @@ func Find(entries []clustersetv1alpha1.Member, id string) *clustersetv1alpha1.Me
 	}
 	return &entries[at]
 }
+
+// PeerIDs lists the IDs of all members but the cluster itself.
+func PeerIDs(ctx context.Context, c *cluster.Cluster, _ string) ([]string, error) {
+	entries, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for i := range entries.Items {
+		if status := &entries.Items[i].Status; status.State != clustersetv1alpha1.MemberLocal && status.ClusterID != "" {
+			ids = append(ids, status.ClusterID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
