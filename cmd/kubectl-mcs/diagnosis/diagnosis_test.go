@@ -185,6 +185,37 @@ func exportsTo(clusters string) func(*Facts) {
 	})
 }
 
+// withCondition makes the ServiceExport in the west not ready.
+func withCondition(reason string) func(*Facts) {
+	return func(facts *Facts) {
+		facts.Others[0].Path.ServiceExport.Value.Status.Conditions[1] = isFalse("Ready", reason, "no listed cluster can import the Service")
+	}
+}
+
+// throughHub makes a hub relay the west to the east, and the east to the west, which knows the ClusterProperties of
+// the hub.
+func throughHub(facts *Facts) {
+	west(clustersetv1alpha1.MemberConnected, relayed)(facts)
+	behindHub(clustersetv1alpha1.MemberConnected)(facts)
+	members := &facts.Others[0].Members
+	relayed(&members.Value[1].Status)
+	members.Value = append(members.Value, *clustertest.NewMember("hub", clustersetv1alpha1.MemberConnected, versioned))
+	for _, hub := range []*clustersetv1alpha1.Member{&members.Value[2], &facts.Importing.Members.Value[2]} {
+		hub.Status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "size", Value: "small"}}
+	}
+}
+
+// property adds a ClusterProperty to a member, in the view of the east.
+func property(cluster, name, value string) func(*Facts) {
+	return func(facts *Facts) {
+		for i := range facts.Importing.Members.Value {
+			if member := &facts.Importing.Members.Value[i]; member.Name == cluster {
+				member.Status.Properties = append(member.Status.Properties, clustersetv1alpha1.ClusterProperty{Name: name, Value: value})
+			}
+		}
+	}
+}
+
 // importsFrom is a namespace that imports from some clusters.
 func importsFrom(clusters string) func(*Facts) {
 	return func(facts *Facts) {
@@ -309,10 +340,26 @@ var breakages = []breakage{
 		Export, "InvalidObjects", "west-admin", []string{"does not know it", "ForbiddenNamespace", "describe member west"}, []Hop{Import, Derived, Slices}},
 	{"exported to others only", both(nothingExported, exportsTo("north,region.example.com=eu")), Export, "NotForThisCluster", "west-admin",
 		[]string{"not for this cluster, but for north,region.example.com=eu", "kubectl mcs export web -n shop --context west-admin --to north,region.example.com=eu,east", "#exporting-to-chosen-clusters"}, []Hop{Import, Derived, Slices}},
-	{"exported to others only, by an invalid list", both(nothingExported, exportsTo("North")), Export, "NotForThisCluster", "west-admin", []string{"the list is not valid", "--to east"}, []Hop{Import, Derived, Slices}},
+	{"exported to others only, and nobody else can import it", both(nothingExported, exportsTo("nroth"), withCondition("NoMatchingCluster")), Export, "NotForThisCluster", "west-admin", []string{"not for this cluster, but for nroth", "--to nroth,east"}, []Hop{Import, Derived, Slices}},
+	{"exported to this cluster, which cannot import it", both(nothingExported, exportsTo("east"), withCondition("NoMatchingCluster")), Export, "NoMatchingCluster", "west-admin", []string{"no listed cluster can import"}, []Hop{Import, Derived, Slices}},
+	{"exported by an invalid list", both(nothingExported, exportsTo("North"), withCondition("InvalidClusterList")), Export, "InvalidClusterList", "west-admin",
+		[]string{"for no other cluster, because annotation clusterset.mcs-apiserver.io/export-to is not valid", `"North" is no cluster ID`, "--to east"}, []Hop{Import, Derived, Slices}},
+	{"exported to others only, through a hub", both(nothingExported, exportsTo("hub,north"), throughHub), Export, "NotForThisCluster", "west-admin",
+		[]string{"not for this cluster, but for hub,north", "--to hub,north,east"}, []Hop{Import, Derived, Slices}},
+	{"exported to others only, and not to the hub either", both(nothingExported, exportsTo("north"), throughHub), Export, "NotForThisCluster", "west-admin",
+		[]string{"not for this cluster, but for north; hub hub, through which this cluster reads it, is not listed", "--to north,east,hub"}, []Hop{Import, Derived, Slices}},
+	{"exported to this cluster, but not to the hub", both(nothingExported, exportsTo("east"), throughHub), Export, "HubNotListed", "west-admin",
+		[]string{"is for this cluster, but hub hub, through which this cluster reads it, is not listed, and does not see it", "--to east,hub"}, []Hop{Import, Derived, Slices}},
+	{"exported to this cluster and the hub, and not arrived", both(nothingExported, exportsTo("east,size=small"), throughHub), Export, "", "west-admin", []string{"does not know it"}, []Hop{Import, Derived, Slices}},
+	{"exported to clusters with a property, and the one of this cluster is not known there", both(nothingExported, exportsTo("size=small"), throughHub, property("east", "size", "small")), Export, "PropertiesUnknown", "west-admin",
+		[]string{"is for size=small, which this cluster has, but the exporting cluster does not know ClusterProperties of clusters behind a hub", "--to size=small,east"}, []Hop{Import, Derived, Slices}},
 	{"exported to this cluster, and not arrived", both(nothingExported, exportsTo("east")), Export, "", "west-admin", []string{"does not know it"}, []Hop{Import, Derived, Slices}},
 	{"not imported from there", both(nothingExported, importsFrom("north"), withWest(func(c *Cluster) { c.Path.ServiceExport = serviceExport(isTrue("Valid"), isTrue("Ready")) })), Export, "NotImportedFrom", "west-admin",
 		[]string{"namespace shop of this cluster does not import from there, only from north", "annotate namespace shop --overwrite clusterset.mcs-apiserver.io/import-from=north,west"}, []Hop{Import, Derived, Slices}},
+	{"imported from an invalid list", both(nothingExported, importsFrom("West,"), withWest(func(c *Cluster) { c.Path.ServiceExport = serviceExport(isTrue("Valid"), isTrue("Ready")) })), Namespace, "InvalidClusterList", "east-admin",
+		[]string{"namespace shop imports from no other cluster, because annotation clusterset.mcs-apiserver.io/import-from is not valid", `"West" is no cluster ID`, "superfluous comma", "annotate namespace shop clusterset.mcs-apiserver.io/import-from-"}, []Hop{Import, Derived, Slices}},
+	{"not imported, and exported there", both(nothingExported, doesNotImport, withWest(func(c *Cluster) { c.Path.ServiceExport = serviceExport(isTrue("Valid"), isTrue("Ready")) })), Namespace, "", "east-admin",
+		[]string{"keeps services of other clusters from being imported"}, []Hop{Import, Derived, Slices}},
 	{"not exported by those that are imported from", both(nothingExported, importsFrom("north")), Export, "", "east-admin", []string{"its namespace imports from (annotation clusterset.mcs-apiserver.io/import-from: north)"}, []Hop{Import, Derived, Slices}},
 	{"no endpoints", both(func(f *Facts) { f.Importing.Path.Endpoints.Value, f.Importing.Path.Slices.Value = nil, nil }, attempts(podprobe.Refused, podprobe.Refused), func(f *Facts) { f.Probe.Connections = f.Probe.Connections[:1] }),
 		Endpoints, "", "east-admin", []string{"has no endpoints", "in cluster west", "kubectl describe service web -n shop"}, []Hop{Slices, Connect}},

@@ -17,7 +17,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -85,13 +84,13 @@ func (d *diagnosis) exports() {
 	if d.has(Export, Broken) {
 		return // which says why
 	}
-	if d.importDisabled() {
+	if d.importsNothing() {
 		d.add(Check{Hop: Export, Result: NotChecked, Message: fmt.Sprintf("this cluster does not export the service, and ignores what others export in namespace %s", d.Namespace), Docs: docsLimits})
 		return
 	}
 	check := Check{Hop: Export, Result: Broken, Object: "serviceexport/" + d.Service, Message: fmt.Sprintf("service %s in namespace %s is not exported by any member that this cluster knows", d.Service, d.Namespace)}
-	if from, given := d.importsFrom(); given {
-		check.Message += fmt.Sprintf(" and its namespace imports from (annotation %s: %s)", clusterset.ImportFromAnnotation, cmp.Or(from.String(), "not valid, so none"))
+	if from, given, _ := d.importsFrom(); given {
+		check.Message += fmt.Sprintf(" and its namespace imports from (annotation %s: %s)", clusterset.ImportFromAnnotation, from)
 	}
 	if len(path.Elsewhere) > 0 {
 		check.Message += ", but in other namespaces: " + strings.Join(path.Elsewhere, ", ")
@@ -122,6 +121,9 @@ func (d *diagnosis) localExport(c *Cluster, exporters []string) {
 	for _, name := range []string{multicluster.ServiceExportValid, multicluster.ServiceExportReady} {
 		condition := meta.FindStatusCondition(export.Status.Conditions, name)
 		if condition != nil && condition.Status != metav1.ConditionTrue {
+			if slices.Contains([]string{noMatchingCluster, invalidClusterList}, condition.Reason) && d.withheld(c, base, id) {
+				return // which says more about this cluster
+			}
 			d.add(base.at(Export, "%s", condition.Message).because(condition.Reason).do("", describe, docsExports))
 			return
 		}
@@ -130,7 +132,7 @@ func (d *diagnosis) localExport(c *Cluster, exporters []string) {
 	case slices.Contains(exporters, id), c.local() == nil: // without its ID, nobody knows whether it is one of the exporters
 	case !meta.IsStatusConditionTrue(export.Status.Conditions, multicluster.ServiceExportReady):
 		d.add(base.at(Export, "mcs-controller has not processed the ServiceExport yet").because("Pending").do("", describe, docsExports))
-	case d.excludes(c, base, id):
+	case d.withheld(c, base, id), d.ignored(base, id):
 	default:
 		check := base.at(Export, "the service is exported there, but this cluster does not know it").do("wait a moment; see the conditions of the member", d.describeMember(id), docsSynced)
 		if member := d.find(id); member != nil {
@@ -142,49 +144,14 @@ func (d *diagnosis) localExport(c *Cluster, exporters []string) {
 	}
 }
 
-// excludes reports whether a ServiceExport of another cluster is not for this one, or the namespace does not
-// import from there.
-func (d *diagnosis) excludes(c *Cluster, base Check, id string) bool {
-	local := d.Importing.local()
-	if local == nil || c == &d.Importing {
-		return false
-	}
-	properties := clusterlist.PropertiesOf(local)
-	if to, given, _ := clusterlist.Parse(c.Path.ServiceExport.Value.Annotations, multicluster.ExportToAnnotation); given && !to.Include(local.Status.ClusterID, properties) {
-		d.add(base.at(Export, "the ServiceExport is not for this cluster, but for %s", cmp.Or(to.String(), "none: the list is not valid")).because(notExportedHere).
-			do("add this cluster if it should import the service", fmt.Sprintf("kubectl mcs export %s -n %s --context %s --to %s", d.Service, d.Namespace, c.Context, strings.Trim(to.String()+","+local.Status.ClusterID, ",")), docsChosen))
-		return true
-	}
-	if member := d.find(id); member != nil {
-		properties = clusterlist.PropertiesOf(member)
-	}
-	if from, given := d.importsFrom(); given && !from.Include(id, properties) {
-		d.add(base.at(Export, "the service is exported there, but namespace %s of this cluster does not import from there, only from %s", d.Namespace, cmp.Or(from.String(), "none: the list is not valid")).because(notImportedFrom).
-			do("add the cluster if the service should be imported", fmt.Sprintf("kubectl --context %s annotate namespace %s --overwrite %s=%s", d.Importing.Context, d.Namespace, clusterset.ImportFromAnnotation, strings.Trim(from.String()+","+id, ",")), docsChosen))
-		return true
-	}
-	return false
-}
-
-// Reasons of exports that this cluster does not import on purpose.
-const (
-	notExportedHere = "NotForThisCluster"
-	notImportedFrom = "NotImportedFrom"
-)
-
-// importsFrom returns the clusters that the namespace imports from; given is false if it imports from all.
-func (d *diagnosis) importsFrom() (clusters clusterlist.Clusters, given bool) {
-	if d.Importing.Path.Namespace.Value == nil {
-		return nil, false
-	}
-	clusters, given, _ = clusterlist.Parse(d.Importing.Path.Namespace.Value.Annotations, clusterset.ImportFromAnnotation)
-	return clusters, given
-}
-
 // find returns the member with this ID, nil if there is none.
 func (d *diagnosis) find(id string) *clustersetv1alpha1.Member {
-	for i := range d.Importing.Members.Value {
-		if member := &d.Importing.Members.Value[i]; member.Name == id {
+	return find(d.Importing.Members.Value, id)
+}
+
+func find(members []clustersetv1alpha1.Member, id string) *clustersetv1alpha1.Member {
+	for i := range members {
+		if member := &members[i]; member.Name == id {
 			return member
 		}
 	}
@@ -367,18 +334,20 @@ func (d *diagnosis) namespace() {
 		d.add(check.at(Namespace, "the annotation %s=%s keeps services of other clusters from being imported into namespace %s", clusterset.ImportAnnotation, clusterset.ImportDisabled, d.Namespace).
 			do("remove it if they should be imported", fmt.Sprintf("%s annotate namespace %s %s-", kubectl, d.Namespace, clusterset.ImportAnnotation), docsLimits))
 	default:
-		if from, given := d.importsFrom(); given {
-			d.ok(Namespace, "namespace %s exists, and imports from %s only", d.Namespace, cmp.Or(from.String(), "no cluster, because the list is not valid,"))
-			return
+		from, given, errs := d.importsFrom()
+		switch {
+		case len(errs) > 0:
+			if len(d.exporters()) > 0 {
+				check.Result = Warning // this cluster exports the service, and imports that
+			}
+			d.add(check.at(Namespace, "namespace %s imports from no other cluster, because annotation %s is not valid: %s", d.Namespace, clusterset.ImportFromAnnotation, details(errs)).because(invalidClusterList).
+				do("correct it, or remove it to import from all clusters", fmt.Sprintf("%s annotate namespace %s %s-", kubectl, d.Namespace, clusterset.ImportFromAnnotation), docsChosen))
+		case given:
+			d.ok(Namespace, "namespace %s exists, and imports from %s only", d.Namespace, from)
+		default:
+			d.ok(Namespace, "namespace %s exists", d.Namespace)
 		}
-		d.ok(Namespace, "namespace %s exists", d.Namespace)
 	}
-}
-
-// importDisabled reports whether nothing of other clusters is imported into the namespace.
-func (d *diagnosis) importDisabled() bool {
-	namespace := d.Importing.Path.Namespace.Value
-	return namespace != nil && namespace.Annotations[clusterset.ImportAnnotation] == clusterset.ImportDisabled
 }
 
 // serviceImport checks the ServiceImport.
