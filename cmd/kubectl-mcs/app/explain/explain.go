@@ -21,7 +21,6 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/serviceexport"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
@@ -110,11 +109,10 @@ func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 		return facts, err
 	}
 	serviceImport, err := c.MCS.MulticlusterXV1beta1().ServiceImports(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
+	switch {
+	case err == nil:
 		facts.ServiceImport = serviceImport
-		return facts, nil
-	}
-	if !cluster.IsObjectNotFound(err) {
+	case !cluster.IsObjectNotFound(err):
 		return facts, err
 	}
 	object, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
@@ -123,11 +121,14 @@ func getFacts(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 		facts.NamespaceObject, facts.NamespaceKnown = object, true
 	case cluster.IsObjectNotFound(err):
 		facts.NamespaceKnown = true
-	case !apierrors.IsForbidden(err):
+	case !apierrors.IsForbidden(err) && facts.ServiceImport == nil: // otherwise, it tells only what else could be imported
 		return facts, err
 	}
 	return facts, nil
 }
+
+// capitalized returns a text as a sentence begins.
+func capitalized(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // localExports lists the ServiceExports of this cluster with this name in all
 // namespaces, or only in the given one if the user is not allowed to list all. It
@@ -149,12 +150,8 @@ func notExported(facts Facts, local []multiclusterxv1beta1.ServiceExport) error 
 	if id, clusterSet := members.Identity(facts.Members); facts.MembersKnown && (id == "" || clusterSet == "") {
 		fmt.Fprintf(&text, "\n  The cluster is not in a ClusterSet: %s.", members.JoinAdvice)
 	}
-	if facts.NamespaceObject != nil {
-		for _, annotation := range []string{clusterset.ImportAnnotation, clusterset.ImportFromAnnotation} {
-			if value, given := facts.NamespaceObject.Annotations[annotation]; given {
-				fmt.Fprintf(&text, "\n  Annotation %s=%s of namespace %q keeps exports of other clusters from being imported.", annotation, value, facts.Namespace)
-			}
-		}
+	if limit := importLimit(facts); limit != nil {
+		fmt.Fprintf(&text, "\n  %s.", capitalized(limit.Message))
 	}
 	here := false
 	for i := range local {

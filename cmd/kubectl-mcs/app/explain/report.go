@@ -36,10 +36,10 @@ type Facts struct {
 	// MembersKnown is false if the user is not allowed to read the members.
 	Members      []clustersetv1alpha1.Member
 	MembersKnown bool
-	// ServiceImport is nil if the service is not imported. Then NamespaceObject is
-	// the namespace, or nil if it does not exist, and NamespaceKnown is false if the
-	// user is not allowed to read it.
-	ServiceImport   *multiclusterxv1beta1.ServiceImport
+	// ServiceImport is nil if the service is not imported.
+	ServiceImport *multiclusterxv1beta1.ServiceImport
+	// NamespaceObject is nil if the namespace does not exist, and NamespaceKnown is
+	// false if the user is not allowed to read it.
 	NamespaceObject *corev1.Namespace
 	NamespaceKnown  bool
 }
@@ -52,7 +52,9 @@ type Explanation struct {
 	ClusterID  string `json:"clusterID,omitempty"`
 	ClusterSet string `json:"clusterSet,omitempty"`
 	// Exports are the exports of all clusters, sorted by precedence.
-	Exports      []exportReport       `json:"exports"`
+	Exports []exportReport `json:"exports"`
+	// Limit is nil if the namespace imports from all clusters, or could not be read.
+	Limit        *limitReport         `json:"importLimit,omitempty"`
 	Properties   []propertyReport     `json:"properties"`
 	Conflicts    []conflictReport     `json:"conflicts,omitempty"`
 	Endpoints    []endpointsReport    `json:"endpoints,omitempty"`
@@ -141,7 +143,7 @@ func New(facts Facts) Explanation {
 	spec := merged.V1beta1Spec()
 	report := Explanation{
 		Service: facts.Service, Namespace: facts.Namespace, Context: facts.Context,
-		Exports: exportReports(facts), Disconnected: disconnectedMembers(facts),
+		Exports: exportReports(facts), Limit: importLimit(facts), Disconnected: disconnectedMembers(facts),
 		Endpoints: countEndpoints(facts, spec), DNS: dnsRecords(facts, spec), Properties: []propertyReport{},
 	}
 	report.ClusterID, report.ClusterSet = members.Identity(facts.Members)
@@ -188,7 +190,7 @@ func exportReports(facts Facts) []exportReport {
 		spec := &facts.Exports[i].Spec
 		report := exportReport{Cluster: spec.Cluster, Since: metav1.NewTime(merge.FromV1alpha1(&facts.Exports[i]).Since), Path: spec.Path}
 		if spec.Audience != nil {
-			report.ExportedTo = ptr.To(spec.Audience.Clusters)
+			report.ExportedTo = ptr.To(append([]string{}, spec.Audience.Clusters...)) // not null if it is for none
 		}
 		if member := members.Find(facts.Members, spec.Cluster); member != nil {
 			report.State = member.Status.State

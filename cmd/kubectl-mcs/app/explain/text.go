@@ -89,6 +89,9 @@ func (w *textWriter) exports(report Explanation) {
 			w.line("  %s exports to %s", export.Cluster, to)
 		}
 	}
+	if report.Limit != nil {
+		w.line("  %s", truncate.Characters(capitalized(report.Limit.Message), maxMessage))
+	}
 }
 
 func (w *textWriter) properties(report Explanation) {

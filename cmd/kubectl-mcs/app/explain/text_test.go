@@ -4,18 +4,25 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterpreference"
@@ -132,6 +139,75 @@ func TestExportsToChosenClustersAreExplained(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}
+	}
+}
+
+// R632: an export that is for no other cluster is not taken for one that is for all.
+func TestExportToNoOtherClusterIsAnEmptyList(t *testing.T) {
+	objects := []runtime.Object{clustertest.Local(), clustertest.NewExported("east", time.Hour, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+		spec.Audience = &clustersetv1alpha1.Audience{}
+	})}
+	report, err := explain(t.Context(), clustertest.NewCluster(objects...), "shop", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if encoded, err := json.Marshal(report.Exports); err != nil || !strings.Contains(string(encoded), `"exportedTo":[]`) {
+		t.Errorf("got %s, %v", encoded, err)
+	}
+}
+
+// R632: the namespace says from which clusters it imports, and from which it does not, with an import and without
+// any export.
+func TestNamespacesThatDoNotImportFromAllAreExplained(t *testing.T) {
+	small := func(status *clustersetv1alpha1.MemberStatus) {
+		status.Properties = []clustersetv1alpha1.ClusterProperty{{Name: "size", Value: "small"}}
+	}
+	for _, test := range []struct {
+		name        string
+		annotations map[string]string
+		want        string
+	}{
+		{"all", nil, ""},
+		{"unknown value", map[string]string{clusterset.ImportAnnotation: "enabled"}, ""},
+		{"none", map[string]string{clusterset.ImportAnnotation: "disabled"}, `Namespace "shop" imports from no other cluster, because of its annotation clusterset.mcs-apiserver.io/import=disabled`},
+		{"none takes precedence", map[string]string{clusterset.ImportAnnotation: "disabled", clusterset.ImportFromAnnotation: "west"},
+			`Namespace "shop" imports from no other cluster, because of its annotation clusterset.mcs-apiserver.io/import=disabled`},
+		{"some", map[string]string{clusterset.ImportFromAnnotation: "west, size=small"},
+			`Namespace "shop" imports from west,size=small only, because of its annotation clusterset.mcs-apiserver.io/import-from; what south may export is not imported`},
+		{"some, which are all", map[string]string{clusterset.ImportFromAnnotation: "west,north,south"},
+			`Namespace "shop" imports from west,north,south only, because of its annotation clusterset.mcs-apiserver.io/import-from`},
+		{"invalid", map[string]string{clusterset.ImportFromAnnotation: "west,,size="},
+			`Namespace "shop" imports from no other cluster, because its annotation clusterset.mcs-apiserver.io/import-from is not valid: has an empty term; remove the superfluous comma; "size=" has no value; write it directly after the equals sign`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			objects := []runtime.Object{
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: test.annotations}}, clustertest.Local(),
+				clustertest.NewMember("west", clustersetv1alpha1.MemberConnected), clustertest.NewMember("north", clustersetv1alpha1.MemberConnected, small), clustertest.NewMember("south", clustersetv1alpha1.MemberConnected),
+			}
+			_, err := explain(t.Context(), clustertest.NewCluster(objects...), "shop", "web")
+			text := explained(t, append(objects, clustertest.NewExported("east", time.Hour), clustertest.NewImport())...)
+			if test.want == "" {
+				if strings.Contains(text, "Namespace") || strings.Contains(err.Error(), "Namespace") {
+					t.Errorf("got %v and\n%s", err, text)
+				}
+				return
+			}
+			expect.Error(t, err, "\n  "+test.want+".\n")
+			if !strings.Contains(text, "\n  "+test.want+"\n") {
+				t.Errorf("%q is missing in:\n%s", test.want, text)
+			}
+		})
+	}
+}
+
+// Users who may not read namespaces get everything else.
+func TestExplainWithoutPermissionToReadNamespaces(t *testing.T) {
+	c := clustertest.NewCluster(clustertest.Local(), clustertest.NewExported("east", time.Hour), clustertest.NewImport())
+	c.Kubernetes.(*kubernetesfake.Clientset).PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), "shop", nil)
+	})
+	if report, err := explain(t.Context(), c, "shop", "web"); err != nil || report.Limit != nil {
+		t.Errorf("got %+v, %v", report.Limit, err)
 	}
 }
 

@@ -267,9 +267,9 @@ func (v *view) facts(key string, entries []clustersetv1alpha1.Member) serviceFac
 	}
 }
 
-// readNamespace finds out whether the namespace is why a service is not imported.
+// readNamespace finds out whether the namespace is why a service, or what some clusters export, is not imported.
 func (v *view) readNamespace(ctx context.Context, facts *serviceFacts) {
-	if facts.ServiceImport != nil || !facts.importsKnown {
+	if !facts.importsKnown {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
