@@ -6,6 +6,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -142,6 +143,8 @@ const (
 	notReady      importState = "NotReady"
 	notImported   importState = "NotImported"
 	importUnknown importState = "Unknown"
+	// notForCluster is that of a cluster that no export lists.
+	notForCluster importState = "NotForThisCluster"
 )
 
 // importer is a cluster that is watched by the page, and its import.
@@ -184,7 +187,7 @@ func newServiceRow(views []serviceFacts, revision int64) serviceRow {
 		row.Type, row.IPs = string(first.ServiceImport.Spec.Type), first.ServiceImport.Spec.IPs
 	}
 	for _, view := range views {
-		row.Importers = append(row.Importers, newImporter(view))
+		row.Importers = append(row.Importers, newImporter(view, views))
 	}
 	row.Condition, row.Summary = summarize(first, row)
 	if len(row.Exporters) > maxExporters {
@@ -219,13 +222,16 @@ func newExporters(view serviceFacts) []exporter {
 	return exporters
 }
 
-func newImporter(view serviceFacts) importer {
+func newImporter(view serviceFacts, views []serviceFacts) importer {
 	one := importer{Context: view.Context, Cluster: view.cluster, State: imported}
 	switch {
 	case !view.importsKnown:
 		one.State = importUnknown
 	case view.ServiceImport == nil:
 		one.State = notImported
+		if others := view.exportedToOthers(views); others != "" {
+			one.State, one.Reason = notForCluster, truncate.Characters(others, maxMessage)
+		}
 	default:
 		ready := meta.FindStatusCondition(view.ServiceImport.Status.Conditions, multicluster.ServiceImportReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue {
@@ -236,6 +242,30 @@ func newImporter(view serviceFacts) importer {
 		}
 	}
 	return one
+}
+
+// exportedToOthers returns for which clusters a service is exported if it is not for that of the view, by any of the
+// clusters that all views know as exporters. It is empty if it is, or is not exported.
+func (f serviceFacts) exportedToOthers(views []serviceFacts) string {
+	id, _ := members.Identity(f.Members)
+	if id == "" || !f.exportsKnown || len(f.Exports) > 0 || f.serviceExport != nil {
+		return ""
+	}
+	found := map[string]string{}
+	for _, view := range views {
+		for i := range view.Exports {
+			spec := &view.Exports[i].Spec
+			switch {
+			case spec.Audience == nil || slices.Contains(spec.Audience.Clusters, id):
+				return ""
+			case len(spec.Audience.Clusters) == 0:
+				found[spec.Cluster] = spec.Cluster + " exports it to no other cluster"
+			default:
+				found[spec.Cluster] = fmt.Sprintf("%s exports it to %s only", spec.Cluster, strings.Join(spec.Audience.Clusters, ", "))
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Values(found)), "; ")
 }
 
 // endpointUse counts the ready endpoints of a service.
@@ -324,6 +354,8 @@ func summarize(view serviceFacts, row serviceRow) (condition, string) {
 		return conditionUnknown, "exports have not been read"
 	case len(row.Exporters) == 0 && view.serviceExport != nil:
 		return conditionProblem, truncate.Characters("not exported: "+serviceexport.NotReadyReason(view.serviceExport), maxMessage)
+	case len(row.Exporters) == 0 && own.State == notForCluster:
+		return conditionOK, "not for this cluster: " + own.Reason
 	case len(row.Exporters) == 0:
 		return conditionProblem, "not exported by any cluster that this one knows"
 	case own.State == notImported:
@@ -394,7 +426,7 @@ func newServiceDetails(views []serviceFacts) serviceDetails {
 		details.Winner, details.Why = winner(first.Exports)
 	}
 	for _, view := range views {
-		one := serviceView{importer: newImporter(view), ExportsUnknown: !view.exportsKnown}
+		one := serviceView{importer: newImporter(view, views), ExportsUnknown: !view.exportsKnown}
 		for _, exporter := range newExporters(view) {
 			one.Clusters = append(one.Clusters, exporter.Cluster)
 		}

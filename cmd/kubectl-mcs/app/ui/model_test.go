@@ -16,6 +16,8 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/clustertest"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/explain"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/diagnosis"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/diagnosis/diagnosistest"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
@@ -126,6 +128,85 @@ func TestServiceSaysWhatIsMostImportant(t *testing.T) {
 				t.Errorf("got %+v", row)
 			}
 		})
+	}
+}
+
+// exportedTo are the facts of the west about its export, which is for some clusters, nil for all.
+func exportedTo(audience *clustersetv1alpha1.Audience) serviceFacts {
+	return newFacts(func(facts *serviceFacts) {
+		facts.cluster, facts.Context = "west", "west-admin"
+		facts.Members[0].Status.State, facts.Members[1].Status.State = clustersetv1alpha1.MemberConnected, clustersetv1alpha1.MemberLocal
+		facts.Exports, facts.Slices = facts.Exports[:1], facts.Slices[1:]
+		facts.Exports[0].Spec.Audience = audience
+	})
+}
+
+// R632: a service that is exported to other clusters on purpose is not a problem of this one.
+func TestServiceThatIsForOtherClusters(t *testing.T) {
+	ignorant := func(facts *serviceFacts) {
+		notExported(facts)
+		facts.ServiceImport = nil
+	}
+	for _, test := range []struct {
+		name     string
+		change   func(*serviceFacts)
+		audience *clustersetv1alpha1.Audience
+		want     condition
+		summary  string
+		state    importState
+	}{
+		{"for others", ignorant, &clustersetv1alpha1.Audience{Clusters: []string{"hub", "north"}}, conditionOK, "not for this cluster: west exports it to hub, north only", notForCluster},
+		{"for no other", ignorant, &clustersetv1alpha1.Audience{}, conditionOK, "not for this cluster: west exports it to no other cluster", notForCluster},
+		{"for all", ignorant, nil, conditionProblem, "not exported by any cluster that this one knows", notImported},
+		{"for this cluster, but not arrived", ignorant, &clustersetv1alpha1.Audience{Clusters: []string{"east"}}, conditionProblem, "not exported by any cluster that this one knows", notImported},
+		{"for others, and this cluster has an export that is not valid", func(facts *serviceFacts) {
+			ignorant(facts)
+			facts.serviceExport = clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionFalse, "Service does not exist"))
+		}, &clustersetv1alpha1.Audience{}, conditionProblem, "not exported: Service does not exist", notImported},
+		{"for others, and exports cannot be read", func(facts *serviceFacts) { ignorant(facts); facts.exportsKnown = false }, &clustersetv1alpha1.Audience{}, conditionUnknown, "exports have not been read", notImported},
+		{"for others, and this cluster is not known", func(facts *serviceFacts) { ignorant(facts); facts.Members = nil }, &clustersetv1alpha1.Audience{}, conditionProblem, "not exported by any cluster that this one knows", notImported},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			views := []serviceFacts{newFacts(test.change), exportedTo(test.audience)}
+			row := newServiceRow(views, 1)
+			if row.Condition != test.want || row.Summary != test.summary || row.Importers[0].State != test.state || row.Importers[1].State != imported {
+				t.Errorf("got %s: %s, and importers %+v", row.Condition, row.Summary, row.Importers)
+			}
+			if details := newServiceDetails(views); details.Views[0].State != test.state {
+				t.Errorf("details have %+v", details.Views[0])
+			}
+		})
+	}
+}
+
+// R632: details say for which clusters exports are, also if there are none.
+func TestDetailsSayForWhichClustersExportsAre(t *testing.T) {
+	for want, audience := range map[string]*clustersetv1alpha1.Audience{`"exportedTo":[]`: {}, `"exportedTo":["north"]`: {Clusters: []string{"north"}}} {
+		encoded, err := json.Marshal(newServiceDetails([]serviceFacts{exportedTo(audience)}))
+		if err != nil || !strings.Contains(string(encoded), want) {
+			t.Errorf("%s is missing in %s (%v)", want, encoded, err)
+		}
+	}
+}
+
+// R632: the page knows the reasons of exports that are kept from a cluster on purpose, and shows for whom exports are.
+func TestPageShowsWhoExportsAreFor(t *testing.T) {
+	script := file(t, "details.js")
+	for _, want := range []string{"NotForThisCluster: \"The service is not for this cluster.\"", "NotImportedFrom:", "wanted(report)", `"For"]`, "audience(one)", "importLimit.message", "not for this cluster"} {
+		if !strings.Contains(script, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	facts := diagnosistest.Works()
+	facts.Importing.Path.Exports.Value, facts.Importing.Path.Endpoints.Value = nil, nil
+	west := diagnosis.Cluster{Context: "west-admin", Members: diagnosis.Of([]clustersetv1alpha1.Member{*clustertest.NewMember("west", clustersetv1alpha1.MemberLocal)})}
+	serviceExport := clustertest.NewServiceExport("web", clustertest.Ready(metav1.ConditionTrue, ""))
+	serviceExport.Annotations = map[string]string{multicluster.ExportToAnnotation: "north"}
+	west.Path.ServiceExport = diagnosis.Of(serviceExport)
+	facts.Others = append(facts.Others, west)
+	found := diagnosis.Diagnose(facts).Checks
+	if !slices.ContainsFunc(found, func(check diagnosis.Check) bool { return check.Reason == string(notForCluster) }) {
+		t.Errorf("the doctor has another reason: %+v", found)
 	}
 }
 

@@ -7,9 +7,11 @@ import { age, element, replace, table, update } from "./dom.js";
 import { symbols } from "./graph.js";
 
 const rules = { Agreed: "all agree", Union: "union" };
-const importStates = { Imported: "✓ imported", NotReady: "✗ not ready", NotImported: "✗ not imported", Unknown: "? unknown" };
-const results = { OK: "✓", Warning: "!", Broken: "✗", NotChecked: "?" };
+const importStates = { Imported: "✓ imported", NotReady: "✗ not ready", NotImported: "✗ not imported", NotForThisCluster: "– not for this cluster", Unknown: "? unknown" };
+const results = { OK: "✓", Warning: "!", Broken: "✗", NotChecked: "?", Deliberate: "–" };
 const maxRecords = 50;
+// Exports that are kept from this cluster on purpose: nothing is broken.
+const deliberate = { NotForThisCluster: "The service is not for this cluster.", NotImportedFrom: "The namespace does not import the service on purpose." };
 
 function rule(property) {
   if (rules[property.decision]) return rules[property.decision];
@@ -18,6 +20,12 @@ function rule(property) {
 
 function port(one) {
   return `${one.name ? `${one.name}:` : ""}${one.port}/${one.protocol || "TCP"}`;
+}
+
+// audience says which other clusters an export is for.
+function audience(one) {
+  if (!one.exportedTo) return "all";
+  return one.exportedTo.join(", ") || "no other cluster";
 }
 
 const section = (title, ...content) => [element("h3", null, title), ...content];
@@ -39,7 +47,7 @@ export function renderDetails(root, details, model) {
   };
   if (!explained) {
     parts.push(details.exportsUnknown ? element("p", { class: "hint", id: "exports-unknown" }, "Exporters are unknown: exportedservices have not been read.")
-      : element("p", { class: "problem" }, "No cluster exports the service."));
+      : withheld(details) ?? element("p", { class: "problem" }, "No cluster exports the service."));
   } else {
     part("Exporters, by precedence", () => exportsOf(details, explained));
     part("Conflicts", () => conflictsOf(explained));
@@ -53,12 +61,19 @@ export function renderDetails(root, details, model) {
   update(root, parts);
 }
 
+// withheld says that the service is not for the cluster of the first view, if that is why nothing is known of it.
+function withheld(details) {
+  const first = details.views?.[0];
+  return first?.state === "NotForThisCluster" ? element("p", { class: "hint", id: "not-for-this-cluster" }, `Not for this cluster: ${first.reason}.`) : null;
+}
+
 function exportsOf(details, explained) {
   const rows = (explained.exports ?? []).map((one, i) => ({
     cells: [one.cluster, one.state ? `${symbols[one.state] ?? "?"} ${one.state}` : "unknown", `${age(one.since)} (${one.since})`, details.endpointsUnknown ? "unknown" : `${one.readyEndpoints}/${one.totalEndpoints}`,
-      details.winner === one.cluster && i === 0 ? "wins" : "", (one.path ?? []).slice(1).join(", ")],
+      details.winner === one.cluster && i === 0 ? "wins" : "", (one.path ?? []).slice(1).join(", "), audience(one)],
   }));
-  return section("Exporters, by precedence", table("exports", ["Cluster", "State", "Exported for", "Ready/total", "Precedence", "Via"], rows),
+  return section("Exporters, by precedence", table("exports", ["Cluster", "State", "Exported for", "Ready/total", "Precedence", "Via", "For"], rows),
+    explained.importLimit ? element("p", { class: explained.importLimit.invalid ? "problem" : "hint", id: "import-limit" }, `${explained.importLimit.message}.`) : null,
     details.winner ? element("p", { id: "winner" }, element("strong", null, details.winner), ` wins conflicts: ${details.why}.`) : null);
 }
 
@@ -107,10 +122,14 @@ function disconnected(explained) {
     element("li", null, `${symbols[one.state] ?? "?"} ${one.cluster} is ${one.state}: ${one.message}`))));
 }
 
+// wanted reports whether everything that keeps the service from this cluster is on purpose.
+const wanted = (report) => (report.checks ?? []).every((check) => check.result !== "Broken" || check.consequenceOf || deliberate[check.reason]);
+
 // verdictOf returns what the doctor found: its kind, and a sentence. Without a Pod, nobody knows whether a service
 // responds.
 export function verdictOf(report, probe) {
   const first = report.firstBroken;
+  if (first && wanted(report)) return ["Deliberate", deliberate[first.reason]];
   if (first) return ["Broken", `First broken hop: ${first.hop} (context ${first.context})`];
   if (report.verdict !== "OK") return ["Unknown", "Nothing is known to be broken, but what decides could not be read."];
   if (report.responds) return ["OK", "Nothing is broken: the service responds."];
@@ -124,12 +143,15 @@ export function renderDiagnosis(root, report, probe) {
   const [kind, verdict] = verdictOf(report, probe);
   replace(root,
     element("p", { class: `verdict verdict-${kind}`, "data-hop": first?.hop, "data-verdict": report.verdict }, `${results[kind] ?? results.NotChecked} ${verdict}`),
-    first ? [element("p", { class: "wrong" }, message(first)), whatToDo(first), report.responds ? element("p", null, "The service responds nevertheless.") : null] : null,
-    element("ol", { class: "path" }, (report.checks ?? []).map((check) => element("li", { class: `result-${check.consequenceOf ? "Consequence" : results[check.result] ? check.result : "NotChecked"}`, "data-hop": check.hop, "data-result": check.result },
-      element("span", { class: "mark" }, check.consequenceOf ? "↳" : results[check.result] ?? "?"), element("span", { class: "hop" }, check.hop),
+    first ? [element("p", { class: kind === "Broken" ? "wrong" : "" }, message(first)), whatToDo(first), report.responds ? element("p", null, "The service responds nevertheless.") : null] : null,
+    element("ol", { class: "path" }, (report.checks ?? []).map((check) => element("li", { class: `result-${check.consequenceOf ? "Consequence" : results[resultOf(check)] ? resultOf(check) : "NotChecked"}`, "data-hop": check.hop, "data-result": check.result },
+      element("span", { class: "mark" }, check.consequenceOf ? "↳" : results[resultOf(check)] ?? "?"), element("span", { class: "hop" }, check.hop),
       element("span", { class: "message" }, message(check), check.consequenceOf ? ` (a consequence of ${check.consequenceOf})` : null,
         check.consequenceOf || same(check, first) ? null : whatToDo(check))))));
 }
+
+// resultOf returns the result of a check, or that it found something that somebody wants.
+const resultOf = (check) => (deliberate[check.reason] ? "Deliberate" : check.result);
 
 const same = (a, b) => b !== undefined && b !== null && a.hop === b.hop && a.message === b.message && a.cluster === b.cluster;
 

@@ -15,7 +15,7 @@ export function matches(service, words) {
     const [, filter, value] = /^(cluster|is):(.*)$/.exec(word) ?? [];
     if (filter === "cluster") {
       return service.exporters.some((one) => one.cluster.toLowerCase() === value) ||
-        service.importers.some((one) => one.state !== "NotImported" && one.cluster?.toLowerCase() === value);
+        service.importers.some((one) => !["NotImported", "NotForThisCluster"].includes(one.state) && one.cluster?.toLowerCase() === value);
     }
     if (filter === "is" && value === "conflict") return (service.conflicts ?? []).length > 0;
     if (filter === "is") return service.condition.toLowerCase() === value;
