@@ -16,59 +16,148 @@ import (
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 )
 
-// Reasons of exports that no other cluster can import because of the clusters that they list.
+// Reasons of the condition Ready of exports that list clusters.
 const (
-	reasonInvalidClusterList = "InvalidClusterList"
+	// reasonClustersMissing is that of an export that only some of the listed clusters can import.
+	reasonClustersMissing    = "ClustersMissing"
 	reasonNoMatchingCluster  = "NoMatchingCluster"
+	reasonInvalidClusterList = "InvalidClusterList"
 )
+
+// listReasons are the reasons of the condition Ready that say what is wrong with a list.
+var listReasons = []string{reasonClustersMissing, reasonNoMatchingCluster, reasonInvalidClusterList}
 
 // exportedTo says which clusters can import an export, and which listed ones cannot.
 func exportedTo(serviceExport *multiclusterxv1beta1.ServiceExport, served *clustersetv1alpha1.ExportedService, members []*clustersetv1alpha1.Member) (status metav1.ConditionStatus, reason, message string) {
-	listed, given, errs := clusterlist.Parse(serviceExport.Annotations, multicluster.ExportToAnnotation)
 	audience := served.Spec.Audience
-	switch {
-	case audience == nil:
+	if audience == nil {
 		return metav1.ConditionTrue, reasonReady, "Service is exported to the ClusterSet"
-	case len(errs) > 0:
-		return metav1.ConditionFalse, reasonInvalidClusterList, fmt.Sprintf("annotation %s is not valid: %s; the Service is exported to no other cluster until it is corrected",
-			multicluster.ExportToAnnotation, errs[0].Detail)
-	case given && len(audience.Clusters) == 0 && !slices.ContainsFunc(listed, func(term clusterlist.Term) bool { return term.ID != served.Spec.Cluster }):
-		return metav1.ConditionTrue, reasonReady, "Service is exported to this cluster only"
 	}
-	var problems []string
-	excluded := 0
+	listed, _, errs := clusterlist.Parse(serviceExport.Annotations, multicluster.ExportToAnnotation)
+	if len(errs) > 0 {
+		var details []string
+		for _, err := range errs {
+			details = append(details, err.Detail)
+		}
+		return metav1.ConditionFalse, reasonInvalidClusterList, fmt.Sprintf("annotation %s is not valid: %s; the Service is exported to no other cluster until it is corrected",
+			multicluster.ExportToAnnotation, strings.Join(details, "; "))
+	}
+	excluded, unmatched := whoCannot(listed, audience, members)
+	problems, ownOnly := slices.Concat(excluded, unmatched), len(listed) == 1 && listed[0].ID == served.Spec.Cluster
+	switch {
+	case len(audience.Clusters) == 0 && len(problems) == 0 && !ownOnly: // another list is served, or a member has a property for a short time
+		return metav1.ConditionFalse, reasonPending, "waiting for mcs-apiserver to export the Service to the listed clusters"
+	case len(excluded) == len(audience.Clusters):
+		return metav1.ConditionFalse, reasonNoMatchingCluster, "no other cluster can import the Service; " + strings.Join(whyNone(listed, served.Spec.Cluster, problems), "; ")
+	case len(problems) > 0:
+		reason = reasonClustersMissing
+	default:
+		reason = reasonReady
+	}
+	return metav1.ConditionTrue, reason, strings.Join(append([]string{fmt.Sprintf("Service is exported to %s only", strings.Join(audience.Clusters, ", "))}, problems...), "; ")
+}
+
+// whoCannot returns why each cluster of an audience cannot import an export, of those that cannot,
+// and which listed properties no other cluster has.
+func whoCannot(listed clusterlist.Clusters, audience *clustersetv1alpha1.Audience, members []*clustersetv1alpha1.Member) (excluded, unmatched []string) {
 	for _, id := range audience.Clusters {
 		if problem := whyExcluded(id, audience, members); problem != "" {
-			problems = append(problems, problem)
-			excluded++
+			excluded = append(excluded, problem)
 		}
 	}
 	for _, term := range listed {
-		if term.ID == "" && !slices.ContainsFunc(members, func(member *clustersetv1alpha1.Member) bool {
-			return term.Matches("", clusterlist.PropertiesOf(member))
-		}) {
-			problems = append(problems, fmt.Sprintf("no member has ClusterProperty %s: create the ClusterClaim in the clusters that should import the Service", term))
+		if problem := whyUnmatched(term, audience, members); problem != "" {
+			unmatched = append(unmatched, problem)
 		}
 	}
-	if excluded == len(audience.Clusters) {
-		return metav1.ConditionFalse, reasonNoMatchingCluster, "no listed cluster can import the Service; " + strings.Join(problems, "; ")
+	return excluded, unmatched
+}
+
+// whyNone returns why no cluster but this one can import an export, given what is wrong with those listed.
+func whyNone(listed clusterlist.Clusters, own string, problems []string) []string {
+	ownListed := slices.Contains(listed, clusterlist.Term{ID: own})
+	switch {
+	case ownListed && len(listed) == 1:
+		return []string{fmt.Sprintf("annotation %s lists %s only, which is this cluster and always has its own Service: add the clusters that should import the Service, or remove the annotation to export it to all",
+			multicluster.ExportToAnnotation, own)}
+	case ownListed:
+		return append([]string{fmt.Sprintf("%s is this cluster, which always has its own Service", own)}, problems...)
 	}
-	return metav1.ConditionTrue, reasonReady, strings.Join(append([]string{fmt.Sprintf("Service is exported to %s only", strings.Join(audience.Clusters, ", "))}, problems...), "; ")
+	return problems
 }
 
 // whyExcluded returns why a listed cluster cannot import an export; empty if it can, as far as is known here.
 func whyExcluded(id string, audience *clustersetv1alpha1.Audience, members []*clustersetv1alpha1.Member) string {
-	i := slices.IndexFunc(members, func(member *clustersetv1alpha1.Member) bool { return member.Status.ClusterID == id })
+	entry := entryOf(id, members)
 	switch {
-	case i < 0:
+	case entry == nil:
 		return fmt.Sprintf("%s is not a member: check the ID with kubectl get members", id)
-	case members[i].Status.State == clustersetv1alpha1.MemberRefused:
-		return fmt.Sprintf("%s is refused: see kubectl describe member %s", id, id)
+	case refused(entry):
+		return fmt.Sprintf("%s is refused: see kubectl describe member %s", id, entry.Name)
 	}
-	if hub := clusterlist.UnlistedHub(members[i].Status.Path, audience.Clusters); hub != "" {
+	if hub := clusterlist.UnlistedHub(entry.Status.Path, audience.Clusters); hub != "" {
 		return fmt.Sprintf("%s is behind hub %s, which is not listed: add %s", id, hub, hub)
 	}
 	return ""
+}
+
+// whyUnmatched returns that no other cluster has a listed property, and which ones have it that do not count;
+// empty if one has it, or an ID is listed.
+func whyUnmatched(term clusterlist.Term, audience *clustersetv1alpha1.Audience, members []*clustersetv1alpha1.Member) string {
+	if term.ID != "" {
+		return ""
+	}
+	var others []string
+	for _, entry := range members {
+		if !term.Matches("", clusterlist.PropertiesOf(entry)) {
+			continue
+		}
+		switch {
+		case entry.Status.State == clustersetv1alpha1.MemberLocal:
+			others = append(others, entry.Status.ClusterID+", which is this cluster")
+		case refused(entry):
+			others = append(others, entry.Status.ClusterID+", which is refused")
+		case connecting(entry) && !slices.Contains(audience.Clusters, entry.Status.ClusterID):
+			others = append(others, entry.Status.ClusterID+", which is not connected yet")
+		default:
+			return ""
+		}
+	}
+	only := ""
+	if len(others) > 0 {
+		slices.Sort(others)
+		only = fmt.Sprintf(" (only %s)", strings.Join(slices.Compact(others), "; "))
+	}
+	return fmt.Sprintf("no other member has ClusterProperty %s%s: create the ClusterClaim %s with value %s in the clusters that should import the Service", term, only, term.Property, term.Value)
+}
+
+// entryOf returns the entry of a cluster in the members list, nil if there is none. If several Secrets are
+// for the cluster, only one entry has its ID as the name. An entry that is not refused counts first, then that one.
+func entryOf(id string, members []*clustersetv1alpha1.Member) *clustersetv1alpha1.Member {
+	var found *clustersetv1alpha1.Member
+	precedes := func(a, b *clustersetv1alpha1.Member) bool {
+		switch {
+		case refused(a) != refused(b):
+			return refused(b)
+		case (a.Name == id) != (b.Name == id):
+			return a.Name == id
+		}
+		return a.Name < b.Name
+	}
+	for _, entry := range members {
+		if entry.Status.ClusterID == id && (found == nil || precedes(entry, found)) {
+			found = entry
+		}
+	}
+	return found
+}
+
+func refused(entry *clustersetv1alpha1.Member) bool {
+	return entry.Status.State == clustersetv1alpha1.MemberRefused
+}
+
+func connecting(entry *clustersetv1alpha1.Member) bool {
+	return entry.Status.State == clustersetv1alpha1.MemberConnecting
 }
 
 // importing identifies how a member can import what it is listed for.
@@ -77,5 +166,5 @@ func importing(object any) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprint(entry.Status.ClusterID, entry.Status.State == clustersetv1alpha1.MemberRefused, entry.Status.Path, entry.Status.Properties)
+	return fmt.Sprint(entry.Status.ClusterID, refused(entry), connecting(entry), entry.Status.Path, entry.Status.Properties)
 }

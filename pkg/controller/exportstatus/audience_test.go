@@ -4,6 +4,7 @@
 package exportstatus
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,10 +47,21 @@ func exportTo(clusters string) *multiclusterxv1beta1.ServiceExport {
 
 // R626: the condition Ready says which clusters an export is for, and which of them cannot import it.
 func TestReadyConditionSaysWhoMayImport(t *testing.T) {
-	refused := func(status *clustersetv1alpha1.MemberStatus) { status.State = clustersetv1alpha1.MemberRefused }
-	members := []*clustersetv1alpha1.Member{
-		self("everywhere"), member("west", inRegion("eu")), member("far", behind("far", "inner", "hub")), member("hub"), member("inner", behind("inner", "hub")), member("stranger", refused),
+	refuse := func(status *clustersetv1alpha1.MemberStatus) { status.State = clustersetv1alpha1.MemberRefused }
+	connect := func(status *clustersetv1alpha1.MemberStatus) { status.State = clustersetv1alpha1.MemberConnecting }
+	named := func(name string, entry *clustersetv1alpha1.Member) *clustersetv1alpha1.Member {
+		entry.Name = name
+		return entry
 	}
+	own := self("everywhere")
+	inRegion("here")(&own.Status)
+	members := []*clustersetv1alpha1.Member{
+		own, member("far", behind("far", "inner", "hub")), member("hub"), member("inner", behind("inner", "hub")),
+		named("secret.west", member("west", refuse)), member("west", inRegion("eu")), // two Secrets for one cluster
+		named("secret.stranger", member("stranger", refuse, inRegion("us"))), // one that is named after its Secret
+		named("lost", member("moved")), member("new", connect, inRegion("new")),
+	}
+	const no = "no other cluster can import the Service; "
 	for _, test := range []struct {
 		listed string
 		// audience is nil if the list is for all.
@@ -60,23 +72,56 @@ func TestReadyConditionSaysWhoMayImport(t *testing.T) {
 	}{
 		{"", nil, metav1.ConditionTrue, "Ready", "Service is exported to the ClusterSet"},
 		{"west", []string{"west"}, metav1.ConditionTrue, "Ready", "Service is exported to west only"},
-		{"west,nroth", []string{"nroth", "west"}, metav1.ConditionTrue, "Ready", "Service is exported to nroth, west only; nroth is not a member: check the ID with kubectl get members"},
-		{"west,stranger", []string{"stranger", "west"}, metav1.ConditionTrue, "Ready", "Service is exported to stranger, west only; stranger is refused: see kubectl describe member stranger"},
-		{"far,hub", []string{"far", "hub"}, metav1.ConditionTrue, "Ready", "Service is exported to far, hub only; far is behind hub inner, which is not listed: add inner"},
+		{"here,west", []string{"west"}, metav1.ConditionTrue, "Ready", "Service is exported to west only"},
+		{"moved", []string{"moved"}, metav1.ConditionTrue, "Ready", "Service is exported to moved only"},
+		{"west,lost", []string{"lost", "west"}, metav1.ConditionTrue, "ClustersMissing", "Service is exported to lost, west only; lost is not a member: check the ID with kubectl get members"},
+		{"west,nroth", []string{"nroth", "west"}, metav1.ConditionTrue, "ClustersMissing", "Service is exported to nroth, west only; nroth is not a member: check the ID with kubectl get members"},
+		{
+			"west,stranger", []string{"stranger", "west"}, metav1.ConditionTrue, "ClustersMissing",
+			"Service is exported to stranger, west only; stranger is refused: see kubectl describe member secret.stranger",
+		},
+		{"stranger", []string{"stranger"}, metav1.ConditionFalse, "NoMatchingCluster", no + "stranger is refused: see kubectl describe member secret.stranger"},
+		{"far,hub", []string{"far", "hub"}, metav1.ConditionTrue, "ClustersMissing", "Service is exported to far, hub only; far is behind hub inner, which is not listed: add inner"},
 		{"far,hub,inner", []string{"far", "hub", "inner"}, metav1.ConditionTrue, "Ready", "Service is exported to far, hub, inner only"},
 		{"region.example.com=eu", []string{"west"}, metav1.ConditionTrue, "Ready", "Service is exported to west only"},
 		{
-			"west,region.example.com=us", []string{"west"}, metav1.ConditionTrue, "Ready",
-			"Service is exported to west only; no member has ClusterProperty region.example.com=us: create the ClusterClaim in the clusters that should import the Service",
+			"west,region.example.com=asia", []string{"west"}, metav1.ConditionTrue, "ClustersMissing",
+			"Service is exported to west only; no other member has ClusterProperty region.example.com=asia: " +
+				"create the ClusterClaim region.example.com with value asia in the clusters that should import the Service",
 		},
-		{"here", []string{}, metav1.ConditionTrue, "Ready", "Service is exported to this cluster only"},
+		{
+			"west,region.example.com=here", []string{"west"}, metav1.ConditionTrue, "ClustersMissing",
+			"Service is exported to west only; no other member has ClusterProperty region.example.com=here (only here, which is this cluster): " +
+				"create the ClusterClaim region.example.com with value here in the clusters that should import the Service",
+		},
+		{
+			"region.example.com=here", []string{}, metav1.ConditionFalse, "NoMatchingCluster",
+			no + "no other member has ClusterProperty region.example.com=here (only here, which is this cluster): " +
+				"create the ClusterClaim region.example.com with value here in the clusters that should import the Service",
+		},
 		{
 			"region.example.com=us", []string{}, metav1.ConditionFalse, "NoMatchingCluster",
-			"no listed cluster can import the Service; no member has ClusterProperty region.example.com=us: create the ClusterClaim in the clusters that should import the Service",
+			no + "no other member has ClusterProperty region.example.com=us (only stranger, which is refused): " +
+				"create the ClusterClaim region.example.com with value us in the clusters that should import the Service",
 		},
-		{"north", []string{"north"}, metav1.ConditionFalse, "NoMatchingCluster", "no listed cluster can import the Service; north is not a member: check the ID with kubectl get members"},
 		{
-			"West", []string{}, metav1.ConditionFalse, "InvalidClusterList",
+			"region.example.com=new", []string{}, metav1.ConditionFalse, "NoMatchingCluster",
+			no + "no other member has ClusterProperty region.example.com=new (only new, which is not connected yet): " +
+				"create the ClusterClaim region.example.com with value new in the clusters that should import the Service",
+		},
+		{"region.example.com=eu", []string{}, metav1.ConditionFalse, "Pending", "waiting for mcs-apiserver to export the Service to the listed clusters"},
+		{
+			"here", []string{}, metav1.ConditionFalse, "NoMatchingCluster",
+			no + "annotation clusterset.mcs-apiserver.io/export-to lists here only, which is this cluster and always has its own Service: " +
+				"add the clusters that should import the Service, or remove the annotation to export it to all",
+		},
+		{
+			"here,north", []string{"north"}, metav1.ConditionFalse, "NoMatchingCluster",
+			no + "here is this cluster, which always has its own Service; north is not a member: check the ID with kubectl get members",
+		},
+		{"north", []string{"north"}, metav1.ConditionFalse, "NoMatchingCluster", no + "north is not a member: check the ID with kubectl get members"},
+		{
+			"West,,west", []string{}, metav1.ConditionFalse, "InvalidClusterList",
 			`annotation clusterset.mcs-apiserver.io/export-to is not valid: "West" is no cluster ID: `,
 		},
 	} {
@@ -90,7 +135,10 @@ func TestReadyConditionSaysWhoMayImport(t *testing.T) {
 			exported: []*clustersetv1alpha1.ExportedService{exported("here", "export", 0, func(spec *clustersetv1alpha1.ExportedServiceSpec) { spec.Audience = audience })},
 		}
 		condition := conditions(serviceExport, observed)[1]
-		exact := test.reason == reasonInvalidClusterList || condition.Message == test.want
+		exact := condition.Message == test.want
+		if test.reason == "InvalidClusterList" { // with everything that is wrong
+			exact = strings.HasSuffix(condition.Message, "; has an empty term; remove the superfluous comma; the Service is exported to no other cluster until it is corrected")
+		}
 		if condition.Type != multicluster.ServiceExportReady || condition.Status != test.status || condition.Reason != test.reason || !exact || !strings.HasPrefix(condition.Message, test.want) {
 			t.Errorf("%s: got %s %s: %q, want %s %s: %q", test.listed, condition.Status, condition.Reason, condition.Message, test.status, test.reason, test.want)
 		}
@@ -108,6 +156,7 @@ func TestExportsWithAListFollowTheMembers(t *testing.T) {
 		"behind a hub": {member("north"), member("north", behind("north", "hub")), true},
 		"refused":      {member("north"), member("north", func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberRefused }), true},
 		"property":     {member("north"), member("north", inRegion("eu")), true},
+		"connects":     {member("north", func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberConnecting }), member("north"), true},
 		"seen again":   {member("north"), member("north", func(s *clustersetv1alpha1.MemberStatus) { s.LastSeen = &metav1.Time{Time: epoch} }), false},
 		"more exports": {member("north"), member("north", func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = 7, 8 }), false},
 		"stale":        {member("north"), member("north", func(s *clustersetv1alpha1.MemberStatus) { s.State = clustersetv1alpha1.MemberStale }), false},
@@ -134,6 +183,35 @@ func TestExportsWithAListFollowTheMembers(t *testing.T) {
 				t.Errorf("got %s and %d others, want %s only", key, f.queue.Len(), web)
 			}
 		})
+	}
+}
+
+// Which entry counts of a cluster that has several does not depend on their order.
+func TestEntryOfAClusterIsFoundByItsID(t *testing.T) {
+	entry := func(name string, state clustersetv1alpha1.MemberState) *clustersetv1alpha1.Member {
+		made := member("west", func(status *clustersetv1alpha1.MemberStatus) { status.State = state })
+		made.Name = name
+		return made
+	}
+	const refused, connected = clustersetv1alpha1.MemberRefused, clustersetv1alpha1.MemberConnected
+	for _, test := range []struct {
+		entries []*clustersetv1alpha1.Member
+		want    string
+	}{
+		{[]*clustersetv1alpha1.Member{member("east"), entry("secret.a", refused)}, "secret.a"},
+		{[]*clustersetv1alpha1.Member{entry("secret.a", connected), entry("west", refused)}, "secret.a"},
+		{[]*clustersetv1alpha1.Member{entry("secret.a", connected), entry("west", connected)}, "west"},
+		{[]*clustersetv1alpha1.Member{entry("secret.a", refused), entry("secret.b", refused)}, "secret.a"},
+	} {
+		for range 2 {
+			if found := entryOf("west", test.entries); found == nil || found.Name != test.want {
+				t.Errorf("got %v, want %s", found, test.want)
+			}
+			slices.Reverse(test.entries)
+		}
+	}
+	if found := entryOf("west", []*clustersetv1alpha1.Member{member("east")}); found != nil {
+		t.Errorf("got %s", found.Name)
 	}
 }
 

@@ -185,6 +185,8 @@ func events(before, after []metav1.Condition) []event {
 		switch {
 		case condition.Type == multicluster.ServiceExportValid && condition.Status == metav1.ConditionFalse:
 			result = append(result, event{corev1.EventTypeWarning, condition.Reason, condition.Message})
+		case condition.Type == multicluster.ServiceExportReady && slices.Contains(listReasons, condition.Reason):
+			result = append(result, event{corev1.EventTypeWarning, condition.Reason, condition.Message})
 		case condition.Type == multicluster.ServiceExportReady && condition.Status == metav1.ConditionTrue:
 			result = append(result, event{corev1.EventTypeNormal, "Exported", condition.Message})
 		case condition.Type == multicluster.ServiceExportConflict && condition.Status == metav1.ConditionTrue:

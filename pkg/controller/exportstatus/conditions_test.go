@@ -211,6 +211,7 @@ func TestEvents(t *testing.T) {
 	}
 	valid, noService, badType := condition("Valid", "True", "Valid"), condition("Valid", "False", "NoService"), condition("Valid", "False", "InvalidServiceType")
 	ready, pending, failed := condition("Ready", "True", "Ready"), condition("Ready", "False", "Pending"), condition("Ready", "False", "Failed")
+	missing, unmatched, invalid := condition("Ready", "True", "ClustersMissing"), condition("Ready", "False", "NoMatchingCluster"), condition("Ready", "False", "InvalidClusterList")
 	none, types, ports := condition("Conflict", "False", "NoConflicts"), condition("Conflict", "True", "TypeConflict"), condition("Conflict", "True", "TypeConflict,PortConflict")
 	same := types
 	same.Message = "2/5 clusters disagree"
@@ -233,6 +234,11 @@ func TestEvents(t *testing.T) {
 		{"the same", []metav1.Condition{valid, ready, types}, []metav1.Condition{valid, ready, types}, nil},
 		{"another message", []metav1.Condition{valid, ready, types}, []metav1.Condition{valid, ready, same}, nil},
 		{"leaves the ClusterSet", []metav1.Condition{valid, ready, none}, []metav1.Condition{valid, pending, none}, nil},
+		{"a listed cluster is missing", []metav1.Condition{valid, ready, none}, []metav1.Condition{valid, missing, none}, []event{{"Warning", "ClustersMissing", "message of ClustersMissing"}}},
+		{"it is not missing any more", []metav1.Condition{valid, missing, none}, []metav1.Condition{valid, ready, none}, []event{{"Normal", "Exported", "message of Ready"}}},
+		{"no cluster matches", []metav1.Condition{valid, missing, none}, []metav1.Condition{valid, unmatched, none}, []event{{"Warning", "NoMatchingCluster", "message of NoMatchingCluster"}}},
+		{"list is invalid", []metav1.Condition{valid, unmatched, none}, []metav1.Condition{valid, invalid, none}, []event{{"Warning", "InvalidClusterList", "message of InvalidClusterList"}}},
+		{"list stays invalid", []metav1.Condition{valid, invalid, none}, []metav1.Condition{valid, invalid, none}, nil},
 		{"conditions of others", nil, []metav1.Condition{condition("Theirs", "False", "X")}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
