@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	recorder "k8s.io/client-go/tools/events"
 
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -215,7 +216,7 @@ func TestEntryOfAClusterIsFoundByItsID(t *testing.T) {
 	}
 }
 
-// R631: an export gives up its address when it lists clusters.
+// R631: an export gives up its address when it lists clusters, and the Event says so.
 func TestExportWithAListHasNoAddress(t *testing.T) {
 	for _, audience := range []*clustersetv1alpha1.Audience{nil, {Clusters: []string{"west"}}} {
 		listed, shown := newExport(), exported("here", "export", 1, asks)
@@ -232,6 +233,15 @@ func TestExportWithAListHasNoAddress(t *testing.T) {
 		}
 		if kept := export.RecordedDecision(f.written, epoch) != nil; kept != (audience == nil) {
 			t.Errorf("audience %v: address kept %t", audience, kept)
+		}
+		said := ""
+		for len(f.recorder.(*recorder.FakeRecorder).Events) > 0 {
+			said += <-f.recorder.(*recorder.FakeRecorder).Events + "\n"
+		}
+		want := "ClusterSetIPReleased shared ClusterSet IP 243.1.0.1 is given up: annotation clusterset.mcs-apiserver.io/export-to lists clusters, " +
+			"and exports with a list take no part in shared ClusterSet IPs; remove the annotation if the export should have one"
+		if strings.Contains(said, want) != (audience != nil) || strings.Contains(said, "ClusterSetIPReleased") != (audience != nil) {
+			t.Errorf("audience %v: got Events %s", audience, said)
 		}
 	}
 }

@@ -166,12 +166,15 @@ type event struct {
 // still exported.
 func released(before, after *multiclusterxv1beta1.ServiceExport, observed facts) []event {
 	old, current := export.RecordedIPs(before), export.RecordedIPs(after)
-	if len(old) == 0 || slices.Equal(old, current) || served(after, observed) == nil {
+	shown := served(after, observed)
+	if len(old) == 0 || slices.Equal(old, current) || shown == nil {
 		return nil
 	}
-	return []event{{corev1.EventTypeWarning, "ClusterSetIPReleased", fmt.Sprintf(
-		"shared ClusterSet IP %s is given up: the cluster that decided it was expelled, another cluster decided earlier, or another service has it; the service gets another one",
-		strings.Join(old, ","))}}
+	cause := "the cluster that decided it was expelled, another cluster decided earlier, or another service has it; the service gets another one"
+	if shown.Spec.Audience != nil {
+		cause = fmt.Sprintf("annotation %s lists clusters, and exports with a list take no part in shared ClusterSet IPs; remove the annotation if the export should have one", multicluster.ExportToAnnotation)
+	}
+	return []event{{corev1.EventTypeWarning, "ClusterSetIPReleased", fmt.Sprintf("shared ClusterSet IP %s is given up: %s", strings.Join(old, ","), cause)}}
 }
 
 // events returns the Events for the changes between two sets of conditions.
