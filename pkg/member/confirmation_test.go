@@ -47,17 +47,19 @@ func TestObjectsThatAreNotListedAgainAreRemovedOnceTheCountAgrees(t *testing.T) 
 func TestRejectedObjectsCountForTheConfirmation(t *testing.T) {
 	w, b := exporting(t, nil)
 	w.upsert(t, b, exportedSlice("b", "web", "web-2"))
+	w.upsert(t, b, exported("b", "api"))
 	w.replace(t, b, exports.Services)
 	w.replace(t, b, exports.EndpointSlices)
+	w.upsert(t, b, exported("b", "web"))
 	partial := exportedSlice("b", "web", "web-2")
 	partial.Spec.Endpoints = append(partial.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{"127.0.0.1"}})
 	invalid := exported("b", "invalid")
 	invalid.Spec.Type = "NodePort"
 	w.upsert(t, b, partial)
 	w.upsert(t, b, invalid)
-	w.probe(b, ownEntry("b", func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = 1, 3 }))
-	if w.exporters("web") != "" {
-		t.Error("a Service that the member does not count is kept")
+	w.probe(b, ownEntry("b", func(s *clustersetv1alpha1.MemberStatus) { s.Exports, s.Endpoints = 2, 3 }))
+	if w.exporters("api") != "" || w.exporters("web") != "b" {
+		t.Errorf("web is exported by %q, api by %q, want only web, which the member counts", w.exporters("web"), w.exporters("api"))
 	}
 	if got := w.Entry("b").Status.Endpoints; got != 2 {
 		t.Errorf("%d endpoints are held, want the 2 usable ones of the slice that was reported again", got)

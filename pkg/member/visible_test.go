@@ -76,12 +76,13 @@ func TestEntryDoesNotGrowWithAudiences(t *testing.T) {
 		return len(content)
 	}
 	before := size()
-	var slices []any
+	var services, slices []any
 	for i := range 500 {
-		slice := exportedSlice("b", "web", fmt.Sprintf("web-%d", i))
-		slice.Spec.Audience = &clustersetv1alpha1.Audience{Clusters: []string{fmt.Sprintf("c-%d", i)}}
-		slices = append(slices, slice)
+		name := fmt.Sprintf("web-%d", i)
+		services = append(services, exportedTo([]string{fmt.Sprintf("c-%d", i)}, "b", name))
+		slices = append(slices, exportedSlice("b", name, name+"-1"))
 	}
+	w.replace(t, b, exports.Services, services...)
 	w.replace(t, b, exports.EndpointSlices, slices...)
 	if _, endpoints, _ := w.Visible("b", "c-7"); endpoints != 2 || w.Entry("b").Status.Endpoints != 1000 {
 		t.Fatalf("c-7 sees %d endpoints of %d, want 2 of 1000", endpoints, w.Entry("b").Status.Endpoints)

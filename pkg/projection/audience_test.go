@@ -42,7 +42,7 @@ func (c *cluster) audience(name string) string {
 	case audience == nil:
 		return "all"
 	}
-	return strings.Join(audience.Clusters, ",")
+	return strings.Join(audience.Clusters(), ",")
 }
 
 // R620, R621, R624, R628: what is published is for the listed clusters, which follow the properties of

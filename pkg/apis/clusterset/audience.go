@@ -3,22 +3,65 @@
 
 package clusterset
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
+
+// audienceSeparator is no part of any cluster ID.
+const audienceSeparator = ","
 
 // NewAudience returns the audience of some clusters, given by their IDs.
 func NewAudience(clusters ...string) *Audience {
 	clusters = slices.Clone(clusters)
 	slices.Sort(clusters)
-	return &Audience{Clusters: slices.Compact(clusters)}
+	return JoinAudience(slices.Compact(clusters))
+}
+
+// JoinAudience returns the audience of clusters that are sorted, as they are: validation finds
+// those that are not.
+func JoinAudience(clusters []string) *Audience {
+	if len(clusters) == 0 {
+		return &Audience{audienceSeparator}
+	}
+	return &Audience{audienceSeparator + strings.Join(clusters, audienceSeparator) + audienceSeparator}
+}
+
+// Clusters returns the IDs of the clusters, sorted.
+func (a *Audience) Clusters() []string {
+	if a == nil || len(a.Joined) <= len(audienceSeparator) {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(a.Joined, audienceSeparator), audienceSeparator), audienceSeparator)
+}
+
+// Len returns how many clusters there are.
+func (a *Audience) Len() int {
+	if a == nil {
+		return 0
+	}
+	return max(0, strings.Count(a.Joined, audienceSeparator)-1)
 }
 
 // Includes reports whether a cluster belongs to the audience. If there is none, all do.
 func (a *Audience) Includes(cluster string) bool {
-	if a == nil {
-		return true
+	return a == nil || JoinedIncludes(a.Joined, cluster)
+}
+
+// JoinedIncludes reports whether a cluster belongs to a joined audience.
+func JoinedIncludes(joined, cluster string) bool {
+	return strings.Contains(joined, audienceSeparator+cluster+audienceSeparator)
+}
+
+// Intersection returns the audience of the clusters that belong to both.
+func (a *Audience) Intersection(other *Audience) *Audience {
+	switch {
+	case a == nil || a.Same(other):
+		return other
+	case other == nil:
+		return a
 	}
-	_, found := slices.BinarySearch(a.Clusters, cluster)
-	return found
+	return JoinAudience(slices.DeleteFunc(a.Clusters(), func(cluster string) bool { return !other.Includes(cluster) }))
 }
 
 // Same reports whether two audiences are the same.
@@ -26,7 +69,7 @@ func (a *Audience) Same(other *Audience) bool {
 	if a == nil || other == nil {
 		return a == other
 	}
-	return slices.Equal(a.Clusters, other.Clusters)
+	return a.Joined == other.Joined
 }
 
 // AudienceOf returns the audience of an ExportedService or ExportedEndpointSlice, nil for

@@ -69,8 +69,9 @@ type ExportedServiceSpec struct {
 // Audience are the clusters that an export is for, besides the exporting cluster. It
 // is a struct so that no audience is not taken for one that nobody belongs to.
 type Audience struct {
-	// Clusters are their IDs, sorted.
-	Clusters []string
+	// Joined are their IDs, sorted, with a comma before, between and after them: one text, which
+	// an export, all its endpoints and what selects them have in common.
+	Joined string
 }
 
 // MaxAudience limits the clusters of an Audience.
@@ -153,7 +154,8 @@ type ExportedEndpointSliceSpec struct {
 	Endpoints   []discoveryv1.Endpoint
 	// Ports have the port names of the Service in the exporting cluster.
 	Ports []discoveryv1.EndpointPort
-	// Audience is that of the ExportedService.
+	// Audience is that of the ExportedService. It is set when the object is published, and
+	// not sent.
 	Audience *Audience
 	// Path is the relay path, as in ExportedServiceSpec.
 	Path []string

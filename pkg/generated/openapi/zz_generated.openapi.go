@@ -550,12 +550,6 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 							},
 						},
 					},
-					"audience": {
-						SchemaProps: spec.SchemaProps{
-							Description: "audience is that of the ExportedService.",
-							Ref:         ref(v1alpha1.Audience{}.OpenAPIModelName()),
-						},
-					},
 					"path": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -587,7 +581,7 @@ func schema_pkg_apis_clusterset_v1alpha1_ExportedEndpointSliceSpec(ref common.Re
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Audience{}.OpenAPIModelName(), discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
+			discoveryv1.Endpoint{}.OpenAPIModelName(), discoveryv1.EndpointPort{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 

@@ -4,9 +4,7 @@
 package exports
 
 import (
-	"crypto/sha256"
 	"maps"
-	"strings"
 	"sync"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
@@ -17,36 +15,18 @@ import (
 type Share struct {
 	Exports, Endpoints int32
 	// audience is nil if it is for all clusters.
-	audience *audience
+	audience *clusterset.Audience
 }
-
-// audience is an Audience that was hashed once, because it is looked up with every change.
-type audience struct {
-	*clusterset.Audience
-	key audienceKey
-}
-
-// audienceKey is a hash, because a list of clusters may be long.
-type audienceKey [sha256.Size]byte
 
 // NewShare returns a share that is for an audience, nil for all clusters.
-func NewShare(of *clusterset.Audience, exports, endpoints int32) Share {
-	if of == nil {
-		return Share{Exports: exports, Endpoints: endpoints}
-	}
-	return Share{exports, endpoints, &audience{of, sha256.Sum256([]byte(strings.Join(of.Clusters, ",")))}}
+func NewShare(audience *clusterset.Audience, exports, endpoints int32) Share {
+	return Share{exports, endpoints, audience}
 }
 
 // Equal reports whether two shares are the same.
 func (s Share) Equal(other Share) bool {
-	if s.audience == nil || other.audience == nil {
-		return s == other
-	}
-	return s.Exports == other.Exports && s.Endpoints == other.Endpoints && s.audience.key == other.audience.key
+	return s.Exports == other.Exports && s.Endpoints == other.Endpoints && s.audience.Same(other.audience)
 }
-
-// forAll returns as much for all clusters.
-func (s Share) forAll() Share { return Share{Exports: s.Exports, Endpoints: s.Endpoints} }
 
 // Counts are how many Services and endpoints a cluster exports, and for which clusters. They
 // are changed in place, in a time that does not depend on how many audiences there are, and
@@ -56,7 +36,7 @@ type Counts struct {
 	// exports and endpoints are the totals.
 	exports, endpoints int32
 	// restricted are the parts that have an audience; nil until there is one.
-	restricted map[audienceKey]Share
+	restricted map[clusterset.Audience]Share
 }
 
 // Total returns how much there is.
@@ -100,7 +80,7 @@ func (c *Counts) addLocked(share Share, times int32) {
 	if share.audience == nil || share.Exports == 0 && share.Endpoints == 0 {
 		return
 	}
-	key := share.audience.key
+	key := *share.audience
 	counted, known := c.restricted[key]
 	if !known {
 		counted.audience = share.audience
@@ -112,7 +92,7 @@ func (c *Counts) addLocked(share Share, times int32) {
 		delete(c.restricted, key)
 		return
 	case c.restricted == nil:
-		c.restricted = map[audienceKey]Share{}
+		c.restricted = map[clusterset.Audience]Share{}
 	}
 	c.restricted[key] = counted
 }

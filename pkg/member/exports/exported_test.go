@@ -27,14 +27,12 @@ func serviceFor(t *testing.T, clusters string) Arrival {
 	return admitted(t, service)
 }
 
-func sliceFor(t *testing.T, name, clusters string) Arrival {
-	slice := membertest.ExportedSlice("b", "web", name)
-	slice.Spec.Audience = audienceFor(clusters)
-	return admitted(t, slice)
+func sliceOf(t *testing.T, name string) Arrival {
+	return admitted(t, membertest.ExportedSlice("b", "web", name))
 }
 
-// R624: slices are published for the audience of their Service, so they are counted for that,
-// whatever they claim. A reader believes that objects are gone only if the counts match.
+// R624: slices are published together with their Service and for its audience, so they are counted
+// for that, and not at all without a Service. A reader believes that objects are gone only if the counts match.
 func TestSlicesCountForTheAudienceOfTheirService(t *testing.T) {
 	visible := func(s *Store) string {
 		var seen []string
@@ -51,17 +49,15 @@ func TestSlicesCountForTheAudienceOfTheirService(t *testing.T) {
 		remove  bool
 		want    string
 	}{
-		{"without a Service", sliceFor(t, "web-1", "c"), false, "c 0 2, d 0 0"},
-		{"another without a Service", sliceFor(t, "web-2", "all"), false, "c 0 4, d 0 2"},
-		{"the Service appears", serviceFor(t, ""), false, "c 0 0, d 0 0"},
-		{"another slice", sliceFor(t, "web-3", "c,d"), false, "c 0 0, d 0 0"},
-		{"the Service is for another cluster", serviceFor(t, "d"), false, "c 0 0, d 1 6"},
-		{"a slice claims another audience", sliceFor(t, "web-1", "c,d"), false, "c 0 0, d 1 6"},
+		{"without a Service", sliceOf(t, "web-1"), false, "c 0 0, d 0 0"},
+		{"the Service appears, for nobody", serviceFor(t, ""), false, "c 0 0, d 0 0"},
+		{"another slice", sliceOf(t, "web-2"), false, "c 0 0, d 0 0"},
+		{"the Service is for another cluster", serviceFor(t, "d"), false, "c 0 0, d 1 4"},
+		{"a third slice", sliceOf(t, "web-3"), false, "c 0 0, d 1 6"},
 		{"the Service is for all", serviceFor(t, "all"), false, "c 1 6, d 1 6"},
-		{"a slice disappears", sliceFor(t, "web-2", "all"), true, "c 1 4, d 1 4"},
-		{"the Service disappears", serviceFor(t, "all"), true, "c 0 4, d 0 4"},
-		{"a slice is for another cluster", sliceFor(t, "web-3", "d"), false, "c 0 2, d 0 4"},
-		{"a slice disappears without a Service", sliceFor(t, "web-1", "c,d"), true, "c 0 0, d 0 2"},
+		{"a slice disappears", sliceOf(t, "web-2"), true, "c 1 4, d 1 4"},
+		{"the Service disappears", serviceFor(t, "all"), true, "c 0 0, d 0 0"},
+		{"a slice disappears without a Service", sliceOf(t, "web-1"), true, "c 0 0, d 0 0"},
 		{"the Service appears again", serviceFor(t, "c"), false, "c 1 2, d 0 0"},
 	} {
 		clone := s.Clone()
@@ -74,28 +70,27 @@ func TestSlicesCountForTheAudienceOfTheirService(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", step.name, got, step.want)
 		}
 		before := visible(clone)
-		clone.Apply(clone.Replace("b", EndpointSlices, []Arrival{sliceFor(t, "web-4", "all"), sliceFor(t, "web-5", "c,d")}))
+		clone.Apply(clone.Replace("b", EndpointSlices, []Arrival{sliceOf(t, "web-4"), sliceOf(t, "web-5")}))
 		if got := visible(s); got != step.want {
 			t.Errorf("%s: a change of a clone, from %s, changed the original to %s", step.name, before, got)
 		}
 	}
 	s.Apply(s.Remove(serviceFor(t, "c").Object))
-	s.Apply(s.Remove(sliceFor(t, "web-3", "d").Object))
+	s.Apply(s.Remove(sliceOf(t, "web-3").Object))
 	if exports, endpoints := s.Counts("b").Total(); exports != 0 || endpoints != 0 {
 		t.Errorf("%d exports and %d endpoints are left", exports, endpoints)
 	}
 }
 
-// A member may claim an audience for each slice: what is counted of one changes in place, and so does
-// what is counted of a Service that changes.
-func TestManyAudiencesAreCountedInPlace(t *testing.T) {
+// What is counted of a Service with many slices changes in place.
+func TestManySlicesAreCountedInPlace(t *testing.T) {
 	const slices, changes = 5000, 100
 	s := NewStore()
 	for i := range slices {
-		s.Apply(s.Upsert(sliceFor(t, fmt.Sprintf("web-%d", i), fmt.Sprintf("cluster-%d", i))))
+		s.Apply(s.Upsert(sliceOf(t, fmt.Sprintf("web-%d", i))))
 	}
-	if exports, endpoints := s.Counts("b").VisibleTo("cluster-7"); exports != 0 || endpoints != 2 {
-		t.Fatalf("cluster-7 sees %d exports and %d endpoints, want 0 and 2", exports, endpoints)
+	if exports, endpoints := s.Counts("b").Total(); exports != 0 || endpoints != 0 {
+		t.Fatalf("%d exports and %d endpoints without a Service", exports, endpoints)
 	}
 	measure := func(what string, of ...Arrival) {
 		t.Helper()
@@ -109,9 +104,9 @@ func TestManyAudiencesAreCountedInPlace(t *testing.T) {
 			t.Errorf("a change of %s takes %d bytes of memory", what, bytes)
 		}
 	}
-	measure("a slice without a Service", sliceFor(t, "web-7", "c"), sliceFor(t, "web-7", "cluster-7"))
+	measure("a slice without a Service", sliceOf(t, "web-7"))
 	s.Apply(s.Upsert(serviceFor(t, "c")))
-	measure("a slice", sliceFor(t, "web-7", "c"), sliceFor(t, "web-7", "cluster-7"))
+	measure("a slice", sliceOf(t, "web-7"))
 	measure("a Service", serviceFor(t, "d"), serviceFor(t, "c"))
 	if exports, endpoints := s.Counts("b").VisibleTo("c"); exports != 1 || endpoints != 2*slices {
 		t.Errorf("c sees %d exports and %d endpoints, want 1 and %d", exports, endpoints, 2*slices)
@@ -124,7 +119,7 @@ func TestManyAudiencesAreCountedInPlace(t *testing.T) {
 // Most clusters use no audience, and hold nothing for it.
 func TestNothingIsHeldForAudiencesThatAreNotUsed(t *testing.T) {
 	s := newTestStore(t)
-	if held := s.clusters["b"]; held.counts.restricted != nil || held.services[web].own != nil || held.services[web].share.audience != nil {
+	if held := s.clusters["b"]; held.counts.restricted != nil || held.services[web].share.audience != nil {
 		t.Errorf("got %+v and %+v", held.counts.restricted, held.services[web])
 	}
 }

@@ -68,9 +68,14 @@ func TestCountsFollowTheObjects(t *testing.T) {
 	s := newTestStore(t)
 	s.Apply(s.Upsert(admitted(t, membertest.ExportedSlice("b", "web", "web-2"))))
 	s.Apply(s.Remove(admitted(t, membertest.ExportedService("b", "web")).Object))
-	if exports, endpoints := s.Counts("b").Total(); exports != 0 || endpoints != 4 {
-		t.Errorf("counted %d exports and %d endpoints, want 0 and 4", exports, endpoints)
+	if exports, endpoints := s.Counts("b").Total(); exports != 0 || endpoints != 0 {
+		t.Errorf("counted %d exports and %d endpoints without a Service, want none", exports, endpoints)
 	}
+	s.Apply(s.Upsert(admitted(t, membertest.ExportedService("b", "web"))))
+	if exports, endpoints := s.Counts("b").Total(); exports != 1 || endpoints != 4 {
+		t.Errorf("counted %d exports and %d endpoints, want 1 and 4", exports, endpoints)
+	}
+	s.Apply(s.Remove(admitted(t, membertest.ExportedService("b", "web")).Object))
 	if s.Export("b", web) != nil || len(s.Services("b")) != 1 {
 		t.Error("endpoints without a Service are an export")
 	}

@@ -4,20 +4,17 @@
 package peerview
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 )
 
 // audienceField is a field of objects that no request can select: the clusters that an object is
-// for, each between two separators, and empty if it is for all.
-const (
-	audienceField     = "audience"
-	audienceSeparator = ","
-)
+// for, joined, and empty if it is for all.
+const audienceField = "audience"
 
 // Attributes returns what objects are selected by.
 func (f Feed) Attributes(object runtime.Object) (labels.Set, fields.Set, error) {
@@ -26,7 +23,7 @@ func (f Feed) Attributes(object runtime.Object) (labels.Set, fields.Set, error) 
 		return nil, nil, err
 	}
 	if audience := f.Audience(object); audience != nil {
-		fields[audienceField] = audienceSeparator + strings.Join(audience.Clusters, audienceSeparator) + audienceSeparator
+		fields[audienceField] = audience.Joined
 	}
 	return labels, fields, nil
 }
@@ -40,7 +37,7 @@ type audienceSelector struct {
 // Matches implements fields.Selector.
 func (s audienceSelector) Matches(given fields.Fields) bool {
 	audience := given.Get(audienceField)
-	return (audience == "" || strings.Contains(audience, audienceSeparator+s.peer+audienceSeparator)) && s.Selector.Matches(given)
+	return (audience == "" || clusterset.JoinedIncludes(audience, s.peer)) && s.Selector.Matches(given)
 }
 
 // Empty implements fields.Selector.

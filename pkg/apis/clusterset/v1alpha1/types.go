@@ -217,9 +217,6 @@ type ExportedEndpointSliceSpec struct {
 	// +optional
 	// +listType=atomic
 	Ports []discoveryv1.EndpointPort `json:"ports,omitempty"`
-	// audience is that of the ExportedService.
-	// +optional
-	Audience *Audience `json:"audience,omitempty"`
 	// path is the relay path, as in ExportedService.
 	// +optional
 	// +listType=atomic

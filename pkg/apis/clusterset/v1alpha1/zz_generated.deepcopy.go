@@ -156,11 +156,6 @@ func (in *ExportedEndpointSliceSpec) DeepCopyInto(out *ExportedEndpointSliceSpec
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.Audience != nil {
-		in, out := &in.Audience, &out.Audience
-		*out = new(Audience)
-		(*in).DeepCopyInto(*out)
-	}
 	if in.Path != nil {
 		in, out := &in.Path, &out.Path
 		*out = make([]string, len(*in))

@@ -151,16 +151,15 @@ func validateFamilies(given []corev1.IPFamily, path *field.Path) field.ErrorList
 
 // validateAudience validates which clusters may read an object.
 func validateAudience(audience *clusterset.Audience, path *field.Path) field.ErrorList {
-	switch {
-	case audience == nil:
-		return nil
-	case len(audience.Clusters) > clusterset.MaxAudience:
-		return field.ErrorList{field.TooMany(path, len(audience.Clusters), clusterset.MaxAudience)}
-	case !slices.IsSorted(audience.Clusters):
-		return field.ErrorList{field.Invalid(path, len(audience.Clusters), "must be sorted")}
+	if audience.Len() > clusterset.MaxAudience {
+		return field.ErrorList{field.TooMany(path, audience.Len(), clusterset.MaxAudience)}
+	}
+	clusters := audience.Clusters()
+	if !slices.IsSorted(clusters) {
+		return field.ErrorList{field.Invalid(path, len(clusters), "must be sorted")}
 	}
 	var errs field.ErrorList
-	for i, cluster := range audience.Clusters {
+	for i, cluster := range clusters {
 		if len(errs) >= maxErrors {
 			break
 		}
@@ -265,7 +264,6 @@ func ValidateExportedEndpointSlice(slice *clusterset.ExportedEndpointSlice) fiel
 	if spec.ChangedAt != nil {
 		errs = append(errs, validateTime(metav1.NewTime(spec.ChangedAt.Time), path.Child("changedAt"))...)
 	}
-	errs = append(errs, validateAudience(spec.Audience, path.Child("audience", "clusters"))...)
 	errs = append(errs, supported(path.Child("addressType"), spec.AddressType, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
 	if len(spec.Endpoints) > maxEndpoints {
 		errs = append(errs, field.TooMany(path.Child("endpoints"), len(spec.Endpoints), maxEndpoints))

@@ -77,6 +77,11 @@ func TestValidExportsAreAccepted(t *testing.T) {
 	empty := validSlice()
 	empty.Spec.Endpoints, empty.Spec.Ports = nil, nil
 	expectError(t, ValidateExportedEndpointSlice(empty), "")
+	for _, audience := range []*clusterset.Audience{clusterset.NewAudience(), clusterset.NewAudience("c", "b")} {
+		restricted := validService()
+		restricted.Spec.Audience = audience
+		expectError(t, ValidateExportedService(restricted), "")
+	}
 	// The truncated form of the longest names is valid.
 	long := validService()
 	long.Spec.Cluster, long.Spec.Service, long.Spec.Path = strings.Repeat("c", 63), strings.Repeat("s", 63), nil
@@ -123,6 +128,17 @@ func TestInvalidServiceFieldsAreRejected(t *testing.T) {
 			func(s *service) { s.Spec.ClusterPreference[1] = "a,b" },
 			func(s *service) { s.Spec.ClusterPreference[1] = "cluster" },
 			func(s *service) { s.Spec.ClusterPreference[1] = strings.Repeat("x", 300) },
+		},
+		"spec.audience.clusters": {
+			func(s *service) { s.Spec.Audience = clusterset.JoinAudience([]string{"c", "b"}) },
+			func(s *service) {
+				s.Spec.Audience = clusterset.JoinAudience(slices.Repeat([]string{"c"}, clusterset.MaxAudience+1))
+			},
+		},
+		"spec.audience.clusters[0]": {
+			func(s *service) { s.Spec.Audience = clusterset.NewAudience("", "b") },
+			func(s *service) { s.Spec.Audience = clusterset.NewAudience("B", "b") },
+			func(s *service) { s.Spec.Audience = clusterset.NewAudience(strings.Repeat("b", 64)) },
 		},
 		"spec.exportedLabels":      {func(s *service) { s.Spec.ExportedLabels = map[string]string{"app": "not a value!"} }},
 		"spec.exportedAnnotations": {func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"not a key!": ""} }, func(s *service) { s.Spec.ExportedAnnotations = map[string]string{"x": strings.Repeat("x", 300<<10)} }},

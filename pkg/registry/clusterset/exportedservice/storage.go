@@ -54,10 +54,10 @@ func readers(audience *clusterset.Audience) string {
 	switch {
 	case audience == nil:
 		return "all"
-	case len(audience.Clusters) == 0:
+	case audience.Len() == 0:
 		return "<none>"
 	}
-	return strings.Join(audience.Clusters, ",")
+	return strings.Join(audience.Clusters(), ",")
 }
 
 func audience(object runtime.Object) *clusterset.Audience { return clusterset.AudienceOf(object) }
