@@ -36,6 +36,8 @@ type publications struct {
 // publication is what is published for one Service, by object name.
 type publication struct {
 	services, slices sets.Set[string]
+	// narrowed are the clusters whose export waits, and whose audience became smaller meanwhile.
+	narrowed sets.Set[string]
 	// own counts what this cluster itself exports.
 	own exports.Share
 }
@@ -75,6 +77,7 @@ func (p *publications) set(service types.NamespacedName, exported []member.Expor
 	for _, export := range exported {
 		if p.volume != nil && export.State != clusterset.MemberLocal && !p.volume.affords(service, export) {
 			p.keep(service, export.Service.Spec.Cluster, before, now)
+			p.narrow(export, before, &now)
 			continue
 		}
 		// A store modifies the objects that it is given, so it gets copies.
@@ -130,6 +133,47 @@ func (p *publications) keep(service types.NamespacedName, cluster string, before
 		if shown, ok := p.stores.exportedEndpointSlices.Get(service.Namespace, name); ok && shown.(*clusterset.ExportedEndpointSlice).Spec.Cluster == cluster {
 			now.slices.Insert(name)
 		}
+	}
+}
+
+// narrow shows what is kept of an export that waits to nobody whom the export is not for any more,
+// as what is withdrawn does not wait. That is written for free, and so at most twice: at first, the
+// clusters stay that it was for and is for, and if one of them has to go as well, nobody stays.
+func (p *publications) narrow(export member.Export, before publication, now *publication) {
+	cluster := export.Service.Spec.Cluster
+	narrowed := before.narrowed.Has(cluster)
+	for name := range now.services {
+		held, ok := p.stores.exportedServices.Get(export.Service.Namespace, name)
+		if !ok || held.(*clusterset.ExportedService).Spec.Cluster != cluster {
+			continue
+		}
+		shown := *held.(*clusterset.ExportedService)
+		audience := shown.Spec.Audience.Intersection(export.Service.Spec.Audience)
+		if !audience.Same(shown.Spec.Audience) {
+			if narrowed {
+				audience = clusterset.NewAudience()
+			}
+			narrowed = true
+			shown.Spec.Audience = audience
+			p.stores.exportedServices.Set(&shown)
+			p.narrowSlices(export, audience, *now)
+		}
+	}
+	if narrowed {
+		now.narrowed = now.narrowed.Union(sets.New(cluster))
+	}
+}
+
+// narrowSlices shows the endpoints that are kept of an export to an audience.
+func (p *publications) narrowSlices(export member.Export, audience *clusterset.Audience, now publication) {
+	for name := range now.slices {
+		held, ok := p.stores.exportedEndpointSlices.Get(export.Service.Namespace, name)
+		if !ok || held.(*clusterset.ExportedEndpointSlice).Spec.Cluster != export.Service.Spec.Cluster {
+			continue
+		}
+		shown := *held.(*clusterset.ExportedEndpointSlice)
+		shown.Spec.Audience = audience
+		p.stores.exportedEndpointSlices.Set(&shown)
 	}
 }
 

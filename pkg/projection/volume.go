@@ -4,13 +4,11 @@
 package projection
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
@@ -41,12 +39,11 @@ func newVolume(clock clock.PassiveClock, stores stores, again func(exports.Ref, 
 }
 
 // affords reports whether an export of another cluster may be published now. Otherwise, it is
-// computed again when it is its turn, with its state at that time. An export that is not for some
-// cluster any more does not wait, as one that is withdrawn does not, but counts.
+// computed again when it is its turn, with its state at that time.
 func (v *volume) affords(service types.NamespacedName, export member.Export) bool {
 	ref := exports.Ref{Cluster: export.Service.Spec.Cluster, Service: service}
 	if bytes := v.changed(export); bytes > 0 {
-		if wait := v.turns.Wait(ref, exporters([]member.Export{export}), bytes); wait > 0 && !v.narrows(export) {
+		if wait := v.turns.Wait(ref, exporters([]member.Export{export}), bytes); wait > 0 {
 			v.again(ref, wait)
 			return false
 		}
@@ -55,43 +52,23 @@ func (v *volume) affords(service types.NamespacedName, export member.Export) boo
 	return true
 }
 
-// narrows reports whether an export is not for some cluster that may read what is published of it.
-func (v *volume) narrows(export member.Export) bool {
-	shown, ok := v.stores.exportedServices.Get(export.Service.Namespace, export.Service.Name)
-	now := export.Service.Spec.Audience
-	if !ok || now == nil {
-		return false
-	}
-	before := clusterset.AudienceOf(shown)
-	return before == nil || slices.ContainsFunc(before.Clusters, func(cluster string) bool { return !now.Includes(cluster) })
-}
-
 // changed returns about how many bytes of an export differ from what is published.
 func (v *volume) changed(export member.Export) (bytes int) {
-	audience := audienceBytes(export.Service.Spec.Audience)
 	if shown := *export.Service; v.stores.exportedServices.Changes(&shown) {
-		bytes += metadata + portBytes*len(shown.Spec.Ports) + audience
+		bytes += metadata + portBytes*len(shown.Spec.Ports)
+		if audience := shown.Spec.Audience; audience != nil {
+			bytes += len(audience.Joined) + audience.Len()*len(`""`)
+		}
 	}
 	for _, slice := range export.Slices {
 		shown := *slice
 		shown.Spec.Audience = export.Service.Spec.Audience // as it is published
 		if v.stores.exportedEndpointSlices.Changes(&shown) {
-			bytes += metadata + portBytes*len(shown.Spec.Ports) + audience
+			bytes += metadata + portBytes*len(shown.Spec.Ports)
 			for i := range shown.Spec.Endpoints {
 				bytes += shown.Spec.Endpoints[i].Size()
 			}
 		}
-	}
-	return bytes
-}
-
-// audienceBytes returns about how many bytes an object has because of its audience.
-func audienceBytes(audience *clusterset.Audience) (bytes int) {
-	if audience == nil {
-		return 0
-	}
-	for _, cluster := range audience.Clusters {
-		bytes += len(cluster) + len(`"",`)
 	}
 	return bytes
 }

@@ -161,51 +161,103 @@ func TestWithdrawalsAreNotLimited(t *testing.T) {
 	}
 }
 
+// readers returns who may read what is published of a service of a cluster.
+func (p *published) readers(service, cluster string) string {
+	p.t.Helper()
+	held, _ := p.c.stores.exportedServices.Get("ns", service+"-"+cluster)
+	slice, _ := p.c.stores.exportedEndpointSlices.Get("ns", service+"-"+cluster)
+	audience := clusterset.AudienceOf(held)
+	switch {
+	case !audience.Same(clusterset.AudienceOf(slice)):
+		p.t.Fatalf("the Service is for %v, and the endpoints for %v", audience, clusterset.AudienceOf(slice))
+	case audience == nil:
+		return "all"
+	}
+	return strings.Join(audience.Clusters(), ",")
+}
+
 // R507: what is not for some cluster any more is not shown to it any longer, also if a change of it
-// waits. It counts all the same, and what is for more clusters waits.
+// waits. All else waits, also what it is for in addition.
 func TestNarrowingIsNotLimited(t *testing.T) {
-	name := types.NamespacedName{Namespace: "ns", Name: "service-0"}
 	for _, test := range []struct {
 		name        string
 		before, now *clusterset.Audience
-		waits       bool
+		want        string
 	}{
-		{"for all as before", nil, nil, true},
-		{"for some", nil, clusterset.NewAudience("hub"), false},
-		{"for none", clusterset.NewAudience("hub"), clusterset.NewAudience(), false},
-		{"for fewer", clusterset.NewAudience("hub", "north"), clusterset.NewAudience("hub"), false},
-		{"for others", clusterset.NewAudience("north"), clusterset.NewAudience("south"), false},
-		{"for the same", clusterset.NewAudience("north"), clusterset.NewAudience("north"), true},
-		{"for more", clusterset.NewAudience("north"), clusterset.NewAudience("hub", "north"), true},
-		{"for all", clusterset.NewAudience("north"), nil, true},
+		{"for all as before", nil, nil, "all"},
+		{"for some", nil, clusterset.NewAudience("hub"), "hub"},
+		{"for none", clusterset.NewAudience("hub"), clusterset.NewAudience(), ""},
+		{"for fewer", clusterset.NewAudience("hub", "north"), clusterset.NewAudience("hub"), "hub"},
+		{"for another", clusterset.NewAudience("north"), clusterset.NewAudience("south"), ""},
+		{"for one and another", clusterset.NewAudience("hub", "north"), clusterset.NewAudience("hub", "south"), "hub"},
+		{"for the same", clusterset.NewAudience("north"), clusterset.NewAudience("north"), "north"},
+		{"for more", clusterset.NewAudience("north"), clusterset.NewAudience("hub", "north"), "north"},
+		{"for all now", clusterset.NewAudience("north"), nil, "north"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPublished(t, 1, 2500)
+			p := newPublished(t, 1000, 2500)
 			p.exportFor("service-0", "east", "10.1", test.before)
 			p.exportFor("service-0", "east", "10.2", test.before)
 			p.exportFor("service-0", "east", "10.3", test.now)
-			service, _ := p.c.stores.exportedServices.Get(name.Namespace, "service-0-east")
-			slice, _ := p.c.stores.exportedEndpointSlices.Get(name.Namespace, "service-0-east")
-			want, shown := test.now, "10.3.0.0"
-			if test.waits {
-				want, shown = test.before, "10.2.0.0"
+			if got := p.readers("service-0", "east"); got != test.want || p.shown("service-0", "east") != "10.2.0.0" || len(p.waiting) != 1 {
+				t.Errorf("%s is published for %q, want 10.2.0.0 for %q", p.shown("service-0", "east"), got, test.want)
 			}
-			if !clusterset.AudienceOf(service).Same(want) || !clusterset.AudienceOf(slice).Same(want) || p.shown("service-0", "east") != shown {
-				t.Errorf("the Service is for %v and the endpoints, %s, for %v", clusterset.AudienceOf(service), p.shown("service-0", "east"), clusterset.AudienceOf(slice))
+			p.pass(time.Minute)
+			want := "all"
+			if test.now != nil {
+				want = strings.Join(test.now.Clusters(), ",")
 			}
-			if waits := len(p.waiting) == 1; waits != test.waits {
-				t.Errorf("it waits: %t", waits)
-			}
-			p.export("service-1", "east", "10.1", 20)
-			if got := p.shown("service-1", "east"); got != "" {
-				t.Errorf("%s is published, as if what was published before did not count", got)
+			if got := p.readers("service-0", "east"); got != want || p.shown("service-0", "east") != "10.3.0.0" {
+				t.Errorf("%s is published for %q in the end, want 10.3.0.0 for %q", p.shown("service-0", "east"), got, want)
 			}
 		})
 	}
 }
 
-// R507: an audience counts as much as it is long, for each object, and slices are those of the
-// clusters that their Service is for.
+// R507: a member cannot have more published by changing over and over which clusters an export is
+// for, be it between two lists or from a list that becomes shorter and shorter.
+func TestChangingAudiencesAreLimited(t *testing.T) {
+	shrinking := func(round int) *clusterset.Audience {
+		var clusters []string
+		for i := range 100 - round {
+			clusters = append(clusters, fmt.Sprintf("c-%03d", i))
+		}
+		return clusterset.NewAudience(clusters...)
+	}
+	alternating := func(round int) *clusterset.Audience {
+		return clusterset.NewAudience([]string{"a", "b"}[round%2], "c")
+	}
+	for name, audience := range map[string]func(int) *clusterset.Audience{"shrinking": shrinking, "alternating": alternating} {
+		t.Run(name, func(t *testing.T) {
+			p := newPublished(t, 10, 4000)
+			p.exportFor("service-0", "east", "10.1", audience(0))
+			before, writes := p.readers("service-0", "east"), 0
+			for round := range 90 {
+				now := audience(round)
+				p.exportFor("service-0", "east", "10.1", now)
+				readers := p.readers("service-0", "east")
+				for reader := range strings.SplitSeq(readers, ",") {
+					if readers != "" && !now.Includes(reader) {
+						t.Fatalf("round %d: %s may still read it, and the export is for %v", round, reader, now)
+					}
+				}
+				if readers != before {
+					before, writes = readers, writes+1
+				}
+			}
+			if writes > 5 {
+				t.Errorf("%d of 90 changes were published at once", writes)
+			}
+			p.pass(10 * time.Minute)
+			if got, want := p.readers("service-0", "east"), strings.Join(audience(89).Clusters(), ","); got != want {
+				t.Errorf("it is published for %q in the end, want %q", got, want)
+			}
+		})
+	}
+}
+
+// R507: an audience counts as much as it is long, and slices are for the clusters that their
+// Service is for.
 func TestAudiencesCountAsVolume(t *testing.T) {
 	p := newPublished(t, 0, 0)
 	name := types.NamespacedName{Namespace: "ns", Name: "web"}
@@ -220,10 +272,9 @@ func TestAudiencesCountAsVolume(t *testing.T) {
 	service, slice := *export.Service, *export.Slices[0]
 	export.Service, export.Slices = &service, []*clusterset.ExportedEndpointSlice{&slice}
 	service.Spec.Audience = clusterset.NewAudience(clusters...)
-	if got := p.volume.changed(export); got < 2*length {
-		t.Errorf("a Service and a slice with an audience of %d bytes each count as %d bytes", length, got)
+	if got := p.volume.changed(export); got < length+2*metadata {
+		t.Errorf("a Service with an audience of %d bytes and its slice count as %d bytes", length, got)
 	}
-	slice.Spec.Audience = clusterset.NewAudience("whatever", "it", "says")
 	p.publish(name, []member.Export{export})
 	if got := p.volume.changed(export); got != 0 {
 		t.Errorf("%d bytes count as changed after they were published", got)
