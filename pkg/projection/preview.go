@@ -34,14 +34,22 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	if err != nil || export.Check(written.Namespace, written.Name, service) != nil {
 		return nil // the strategy warns about these
 	}
-	local, err := p.localState(types.NamespacedName{Namespace: written.Namespace, Name: written.Name})
+	name := types.NamespacedName{Namespace: written.Namespace, Name: written.Name}
+	local, err := p.localState(name)
 	if err != nil {
 		return nil // warnings are best effort
+	}
+	present, err := p.exports(name)
+	if err != nil {
+		return nil // likewise
 	}
 	own := export.Service(p.origin(identity), written, service)
 	exports := []merge.Export{merge.FromExported(own)}
 	var clusters []string
-	for _, other := range p.members.Exports(types.NamespacedName{Namespace: written.Namespace, Name: written.Name}) {
+	for _, other := range present {
+		if other.State == clusterset.MemberLocal {
+			continue
+		}
 		exports = append(exports, merge.FromExported(other.Service))
 		clusters = append(clusters, describeCluster(other.Service.Spec.Cluster, other.State))
 	}
@@ -76,14 +84,14 @@ func (p *Projection) warnAudience(written *multiclusterxv1beta1.ServiceExport, o
 		case term.ID == own.Spec.Cluster: // the way to export to no other cluster
 		case term.ID != "" && entry == nil:
 			warn("%s is not known as a member, and imports nothing until it is; check the ID with kubectl get members", term)
-		case term.ID != "" && clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters) != "":
-			hub := clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters)
+		case term.ID != "" && clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters()) != "":
+			hub := clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters())
 			warn("%s is behind hub %s, which is not listed, and does not pass the export on; add %s", term, hub, hub)
-		case term.ID == "" && len(clusterlist.Audience(map[string]string{multicluster.ExportToAnnotation: term.String()}, own.Spec.Cluster, p.members.Properties).Clusters) == 0:
+		case term.ID == "" && len(clusterlist.Audience(map[string]string{multicluster.ExportToAnnotation: term.String()}, own.Spec.Cluster, p.members.Properties).Clusters()) == 0:
 			warn("no member is known to have ClusterProperty %s; create the ClusterClaim %s with value %s in the clusters that should import the Service", term, term.Property, term.Value)
 		}
 	}
-	if len(own.Spec.Audience.Clusters) == clusterset.MaxAudience {
+	if own.Spec.Audience.Len() == clusterset.MaxAudience {
 		warn("lists %d clusters or more, and further ones do not import the Service; list fewer", clusterset.MaxAudience)
 	}
 	if written.Annotations[multicluster.UseClusterSetIPAnnotation] == "true" {

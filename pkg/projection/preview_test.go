@@ -12,9 +12,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
+	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
 
 // The only export of a service can conflict with the decision about its shared
@@ -61,5 +63,35 @@ func TestWriterIsWarnedAboutLongDNSNames(t *testing.T) {
 				t.Errorf("the warnings are %q", warnings)
 			}
 		})
+	}
+}
+
+func inSystem(secret *corev1.Secret) { secret.Namespace = "mcs-system" }
+
+// R629: exports that the namespace does not import do not conflict.
+func TestWriterIsWarnedAboutConflictsWithImportedExportsOnly(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	server.Export("web", func(e *clustersetv1alpha1.ExportedService) { e.Spec.Type = clustersetv1alpha1.Headless })
+	c := newCluster(t)
+	c.add(membertest.Secret("b", server.Kubeconfig("token-1"), inSystem), service("web"))
+	stop := run(c)
+	defer stop()
+	warned := func(want bool) func() bool {
+		return func() bool {
+			return strings.Contains(strings.Join(c.Preview(exportFor("web")), "\n"), "TypeConflict with the exports of b: ") == want
+		}
+	}
+	membertest.Eventually(t, "the writer is warned", warned(true))
+	for _, step := range []struct {
+		annotation, value string
+		warned            bool
+	}{
+		{clusterset.ImportFromAnnotation, "c", false},
+		{clusterset.ImportFromAnnotation, "c,b", true},
+		{clusterset.ImportAnnotation, clusterset.ImportDisabled, false},
+		{"other", "annotation", true},
+	} {
+		c.annotateNamespace(t, step.annotation, step.value)
+		membertest.Eventually(t, step.annotation+"="+step.value, warned(step.warned))
 	}
 }
