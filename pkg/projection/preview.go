@@ -5,11 +5,13 @@ package projection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
@@ -45,9 +47,11 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	}
 	own := export.Service(p.origin(identity), written, service)
 	exports := []merge.Export{merge.FromExported(own)}
+	var before *clusterset.ExportedService // nil if this cluster does not export the Service yet
 	var clusters []string
 	for _, other := range present {
 		if other.State == clusterset.MemberLocal {
+			before = other.Service
 			continue
 		}
 		exports = append(exports, merge.FromExported(other.Service))
@@ -63,6 +67,7 @@ func (p *Projection) Preview(written *multiclusterxv1beta1.ServiceExport) []stri
 	}
 	warnings = append(warnings, p.warnPreference(written, own)...)
 	warnings = append(warnings, p.warnAudience(written, own)...)
+	warnings = append(warnings, p.warnNewAudience(before, own)...)
 	return append(warnings, warnLongNames(p.local, own)...)
 }
 
@@ -84,6 +89,8 @@ func (p *Projection) warnAudience(written *multiclusterxv1beta1.ServiceExport, o
 		case term.ID == own.Spec.Cluster: // the way to export to no other cluster
 		case term.ID != "" && entry == nil:
 			warn("%s is not known as a member, and imports nothing until it is; check the ID with kubectl get members", term)
+		case term.ID != "" && entry.Status.State == clusterset.MemberRefused:
+			warn("%s is refused as a member, and imports nothing until it is accepted; see kubectl describe member %s", term, term)
 		case term.ID != "" && clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters()) != "":
 			hub := clusterlist.UnlistedHub(entry.Status.Path, own.Spec.Audience.Clusters())
 			warn("%s is behind hub %s, which is not listed, and does not pass the export on; add %s", term, hub, hub)
@@ -98,6 +105,66 @@ func (p *Projection) warnAudience(written *multiclusterxv1beta1.ServiceExport, o
 		warn("Services that are exported to some clusters only get no shared ClusterSet IP; remove annotation %s, or the list", multicluster.UseClusterSetIPAnnotation)
 	}
 	return warnings
+}
+
+// warnNewAudience warns about what an export loses by a list: the clusters that can read it without the
+// change, and the shared ClusterSet IP. before is nil if there is no such export yet.
+func (p *Projection) warnNewAudience(before, own *clusterset.ExportedService) []string {
+	if before == nil || own.Spec.Audience == nil {
+		return nil
+	}
+	var warnings []string
+	if losing := p.losing(before.Spec.Audience, own.Spec.Audience); len(losing) > 0 {
+		lose, them := "lose", "them"
+		if len(losing) == 1 {
+			lose, them = "loses", "it"
+		}
+		warnings = append(warnings, fmt.Sprintf("annotation %s: %s %s the import of Service %q from this cluster; list %s if that is not intended",
+			multicluster.ExportToAnnotation, summarize(losing), lose, own.Spec.Service, them))
+	}
+	decided := before.Spec.ClusterSetIP
+	if before.Spec.Audience == nil && (before.Spec.UseClusterSetIP || decided != nil && len(decided.IPs) > 0) {
+		ip := "the shared ClusterSet IP"
+		if decided != nil && len(decided.IPs) > 0 {
+			ip += " " + strings.Join(decided.IPs, ",")
+		}
+		warnings = append(warnings, fmt.Sprintf("annotation %s: the export gives up %s, as exports with a list take no part in shared ClusterSet IPs; remove the annotation to keep the IP",
+			multicluster.ExportToAnnotation, ip))
+	}
+	return warnings
+}
+
+// losing returns the IDs of the members, as far as they have been read, that belong to an audience
+// and not to the next one.
+func (p *Projection) losing(before, after *clusterset.Audience) []string {
+	reads := func(audience *clusterset.Audience, entry *clusterset.Member) bool {
+		hubs := entry.Status.Path[min(len(entry.Status.Path), 1):]
+		return audience.Includes(entry.Status.ClusterID) && !slices.ContainsFunc(hubs, func(hub string) bool { return !audience.Includes(hub) })
+	}
+	losing := sets.New[string]()
+	for _, name := range p.members.Names() {
+		entry := p.members.Entry(name)
+		if entry == nil { // removed meanwhile
+			continue
+		}
+		switch entry.Status.State {
+		case clusterset.MemberLocal, clusterset.MemberConnecting, clusterset.MemberRefused:
+			continue
+		}
+		if reads(before, entry) && !reads(after, entry) {
+			losing.Insert(entry.Status.ClusterID)
+		}
+	}
+	return sets.List(losing)
+}
+
+// summarize returns the first IDs, and how many more there are: warnings are printed.
+func summarize(ids []string) string {
+	const shown = 10
+	if len(ids) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:shown], ", "), len(ids)-shown)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // warnPreference warns if it has no effect which clusters an export prefers, or not in this

@@ -4,6 +4,7 @@
 package projection
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/export"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/identity"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
@@ -66,7 +68,87 @@ func TestWriterIsWarnedAboutLongDNSNames(t *testing.T) {
 	}
 }
 
+// R627: the writer of a list is warned about the members that lose the import, but not about others.
+func TestWriterIsWarnedAboutClustersThatLoseTheImport(t *testing.T) {
+	server := membertest.NewServer(t, "b")
+	c := newCluster(t)
+	c.add(membertest.Secret("b", server.Kubeconfig("token-1"), inSystem), membertest.Secret("c", server.Kubeconfig("token-1"), inSystem)) // c is refused: the server is b
+	for name, written := range map[string]*multiclusterxv1beta1.ServiceExport{"all": exportFor("all"), "listed": exportTo("listed", "b,c,west"), "others": exportTo("others", "west")} {
+		c.add(service(name), written)
+	}
+	c.add(service("new"))
+	stop := run(c)
+	defer stop()
+	membertest.Eventually(t, "b is connected, and c is refused", func() bool {
+		b, c := c.members.Entry("b"), c.members.Entry("c")
+		return b != nil && b.Status.State == clusterset.MemberConnected && c != nil && c.Status.State == clusterset.MemberRefused
+	})
+	for _, test := range []struct {
+		name, to string
+		warned   bool
+	}{
+		{"all", "west", true},
+		{"all", "a", true},
+		{"all", "b", false},
+		{"listed", "west", true},
+		{"listed", "b", false},
+		{"listed", "region.example.com=eu", true},
+		{"others", "north", false},
+		{"new", "west", false},
+	} {
+		want := `annotation clusterset.mcs-apiserver.io/export-to: b loses the import of Service "` + test.name + `" from this cluster; list it if that is not intended`
+		warnings := c.Preview(exportTo(test.name, test.to))
+		if slices.Contains(warnings, want) != test.warned || strings.Contains(strings.Join(warnings, "\n"), " lose") != test.warned {
+			t.Errorf("%s to %s: got warnings %q, want %t for %q", test.name, test.to, warnings, test.warned, want)
+		}
+		if strings.Contains(strings.Join(warnings, "\n"), "a is not known as a member") {
+			t.Errorf("%s to %s: got warnings %q about this cluster", test.name, test.to, warnings)
+		}
+	}
+	if warnings := c.Preview(exportFor("listed")); len(warnings) > 0 {
+		t.Errorf("got warnings %q without a list", warnings)
+	}
+	if warnings := c.Preview(exportTo("all", "b,c")); len(warnings) != 1 || !strings.Contains(warnings[0], "c is refused as a member, and imports nothing until it is accepted; see kubectl describe member c") {
+		t.Errorf("got warnings %q, want one about c", warnings)
+	}
+}
+
 func inSystem(secret *corev1.Secret) { secret.Namespace = "mcs-system" }
+
+// R627, R631: the writer of a list is warned about the shared ClusterSet IP that the export gives up.
+func TestWriterIsWarnedAboutTheLossOfTheSharedIP(t *testing.T) {
+	for _, test := range []struct {
+		name, before string
+		change       func(*multiclusterxv1beta1.ServiceExport)
+		want         string
+	}{
+		{"has one", "", func(e *multiclusterxv1beta1.ServiceExport) {
+			export.RecordDecision(e, &clusterset.ClusterSetIPDecision{IPs: []string{"243.1.0.1"}, DecidedBy: "east", Since: metav1.NewTime(epoch)}, epoch)
+		}, "the export gives up the shared ClusterSet IP 243.1.0.1, as exports with a list take no part in shared ClusterSet IPs; remove the annotation to keep the IP"},
+		{"requests one", "", func(e *multiclusterxv1beta1.ServiceExport) {
+			e.Annotations[multicluster.UseClusterSetIPAnnotation] = "true"
+		}, "the export gives up the shared ClusterSet IP, as "},
+		{"requests none", "", func(*multiclusterxv1beta1.ServiceExport) {}, ""},
+		{"has a list", "north", func(e *multiclusterxv1beta1.ServiceExport) {
+			e.Annotations[multicluster.UseClusterSetIPAnnotation] = "true"
+		}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.members.SetIdentity(identity.Cluster{ID: "east", ClusterSet: "everywhere", UID: "uid", IDClaimedAt: epoch})
+			before := exportTo("web", test.before)
+			if test.before == "" {
+				before.Annotations = map[string]string{}
+			}
+			test.change(before)
+			c.add(service("web"), before)
+			got := strings.Join(c.Preview(exportTo("web", "west")), "\n")
+			if strings.Contains(got, "gives up") != (test.want != "") || !strings.Contains(got, test.want) {
+				t.Errorf("got warnings %q, want %q", got, test.want)
+			}
+		})
+	}
+}
 
 // R629: exports that the namespace does not import do not conflict.
 func TestWriterIsWarnedAboutConflictsWithImportedExportsOnly(t *testing.T) {
