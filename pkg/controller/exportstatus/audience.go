@@ -45,7 +45,9 @@ func exportedTo(serviceExport *multiclusterxv1beta1.ServiceExport, served *clust
 	excluded, unmatched := whoCannot(listed, audience, members)
 	problems, ownOnly := slices.Concat(excluded, unmatched), len(listed) == 1 && listed[0].ID == served.Spec.Cluster
 	switch {
-	case len(audience.Clusters) == 0 && len(problems) == 0 && !ownOnly: // another list is served, or a member has a property for a short time
+	case len(audience.Clusters) == 0 && ownOnly:
+		return metav1.ConditionTrue, reasonReady, "Service is exported to this cluster only"
+	case len(audience.Clusters) == 0 && len(problems) == 0: // another list is served, or a member has a property for a short time
 		return metav1.ConditionFalse, reasonPending, "waiting for mcs-apiserver to export the Service to the listed clusters"
 	case len(excluded) == len(audience.Clusters):
 		return metav1.ConditionFalse, reasonNoMatchingCluster, "no other cluster can import the Service; " + strings.Join(whyNone(listed, served.Spec.Cluster, problems), "; ")
@@ -75,12 +77,7 @@ func whoCannot(listed clusterlist.Clusters, audience *clustersetv1alpha1.Audienc
 
 // whyNone returns why no cluster but this one can import an export, given what is wrong with those listed.
 func whyNone(listed clusterlist.Clusters, own string, problems []string) []string {
-	ownListed := slices.Contains(listed, clusterlist.Term{ID: own})
-	switch {
-	case ownListed && len(listed) == 1:
-		return []string{fmt.Sprintf("annotation %s lists %s only, which is this cluster and always has its own Service: add the clusters that should import the Service, or remove the annotation to export it to all",
-			multicluster.ExportToAnnotation, own)}
-	case ownListed:
+	if slices.Contains(listed, clusterlist.Term{ID: own}) {
 		return append([]string{fmt.Sprintf("%s is this cluster, which always has its own Service", own)}, problems...)
 	}
 	return problems

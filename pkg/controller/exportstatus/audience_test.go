@@ -111,11 +111,7 @@ func TestReadyConditionSaysWhoMayImport(t *testing.T) {
 				"create the ClusterClaim region.example.com with value new in the clusters that should import the Service",
 		},
 		{"region.example.com=eu", []string{}, metav1.ConditionFalse, "Pending", "waiting for mcs-apiserver to export the Service to the listed clusters"},
-		{
-			"here", []string{}, metav1.ConditionFalse, "NoMatchingCluster",
-			no + "annotation clusterset.mcs-apiserver.io/export-to lists here only, which is this cluster and always has its own Service: " +
-				"add the clusters that should import the Service, or remove the annotation to export it to all",
-		},
+		{"here", []string{}, metav1.ConditionTrue, "Ready", "Service is exported to this cluster only"},
 		{
 			"here,north", []string{"north"}, metav1.ConditionFalse, "NoMatchingCluster",
 			no + "here is this cluster, which always has its own Service; north is not a member: check the ID with kubectl get members",
