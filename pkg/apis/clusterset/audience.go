@@ -48,9 +48,22 @@ func (a *Audience) Includes(cluster string) bool {
 	return a == nil || JoinedIncludes(a.Joined, cluster)
 }
 
-// JoinedIncludes reports whether a cluster belongs to a joined audience.
+// JoinedIncludes reports whether a cluster belongs to a joined audience. Its clusters are sorted, and
+// a list may be long, so it bisects the text between two separators.
 func JoinedIncludes(joined, cluster string) bool {
-	return strings.Contains(joined, audienceSeparator+cluster+audienceSeparator)
+	for low, high := 0, len(joined)-1; low < high; {
+		start := strings.LastIndex(joined[:(low+high)/2+1], audienceSeparator)
+		end := start + 1 + strings.Index(joined[start+1:], audienceSeparator)
+		switch between := joined[start+1 : end]; {
+		case between == cluster:
+			return true
+		case between < cluster:
+			low = end
+		default:
+			high = start
+		}
+	}
+	return false
 }
 
 // Intersection returns the audience of the clusters that belong to both.

@@ -4,7 +4,9 @@
 package clusterset
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -27,6 +29,30 @@ func TestAudienceIncludesItsClusters(t *testing.T) {
 	}
 	if !NewAudience("b", "a").Same(NewAudience("a", "b", "a")) || NewAudience().Same(nil) || (*Audience)(nil).Same(NewAudience("a")) || !(*Audience)(nil).Same(nil) {
 		t.Error("audiences are not compared")
+	}
+}
+
+// Each of many clusters is found, whatever the length of the IDs around it, and no other.
+func TestAudienceFindsEachCluster(t *testing.T) {
+	var members, others []string
+	for i := range 200 {
+		id := fmt.Sprintf("%s%d", strings.Repeat(string(rune('a'+i%26)), 1+i*7%60), i)
+		if i%2 == 0 {
+			members = append(members, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	for count := range members {
+		audience := NewAudience(members[:count]...)
+		for i, id := range members {
+			if audience.Includes(id) != (i < count) {
+				t.Fatalf("%s belongs to %q: %t", id, audience.Joined, i >= count)
+			}
+		}
+		if found := slices.IndexFunc(append(others, "", "a", "zz", ","), audience.Includes); found >= 0 {
+			t.Fatalf("another cluster, number %d, belongs to %q", found, audience.Joined)
+		}
 	}
 }
 
