@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/membertest"
 )
@@ -79,6 +82,19 @@ func TestSlicesCountForTheAudienceOfTheirService(t *testing.T) {
 	s.Apply(s.Remove(sliceOf(t, "web-3").Object))
 	if exports, endpoints := s.Counts("b").Total(); exports != 0 || endpoints != 0 {
 		t.Errorf("%d exports and %d endpoints are left", exports, endpoints)
+	}
+}
+
+// Endpoints that are restored after a restart are those that were read before: they have no audience of
+// their own, which would take memory for each slice.
+func TestRestoredEndpointsHaveNoAudience(t *testing.T) {
+	service, read := serviceFor(t, "c,d").Object, sliceOf(t, "web-1").Object
+	restored, err := FromImport(service.Object.(*clusterset.ExportedService), read.Object.(*clusterset.ExportedEndpointSlice))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(read.Object, restored.Object); diff != "" {
+		t.Errorf("restored is another object: %s", diff)
 	}
 }
 

@@ -129,7 +129,7 @@ func Decode(object any) (Object, error) {
 // if they are valid.
 func FromImport(service *clusterset.ExportedService, slice *clusterset.ExportedEndpointSlice) (Object, error) {
 	restored := *slice
-	restored.Spec.Path, restored.Spec.Audience = service.Spec.Path, service.Spec.Audience
+	restored.Spec.Path = service.Spec.Path
 	if errs := validation.ValidateExportedEndpointSlice(&restored); len(errs) > 0 {
 		return Object{}, fmt.Errorf("restore endpoints %s/%s: %w", slice.Namespace, slice.Name, errs.ToAggregate())
 	}
