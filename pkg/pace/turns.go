@@ -70,6 +70,13 @@ func (t *Turns[K]) Wait(key K, members []string, bytes int) time.Duration {
 	return shortest
 }
 
+// Charge counts a number of bytes for each of several members that were written without a turn.
+func (t *Turns[K]) Charge(members []string, bytes int) {
+	for _, member := range members {
+		t.limit.Reserve(member, bytes)
+	}
+}
+
 // End ends the turn of a key.
 func (t *Turns[K]) End(key K) {
 	t.mu.Lock()

@@ -77,7 +77,7 @@ func (p *publications) set(service types.NamespacedName, exported []member.Expor
 	for _, export := range exported {
 		if p.volume != nil && export.State != clusterset.MemberLocal && !p.volume.affords(service, export) {
 			p.keep(service, export.Service.Spec.Cluster, before, now)
-			p.narrow(export, before, &now)
+			p.narrow(service, export, before, &now)
 			continue
 		}
 		// A store modifies the objects that it is given, so it gets copies.
@@ -87,7 +87,7 @@ func (p *publications) set(service types.NamespacedName, exported []member.Expor
 		var endpoints int32
 		for _, slice := range export.Slices {
 			shown := *slice
-			shown.Spec.Audience = export.Service.Spec.Audience // whatever a member says
+			shown.Spec.Audience = export.Service.Spec.Audience
 			held, _ := p.stores.exportedEndpointSlices.Get(shown.Namespace, shown.Name)
 			if p.stores.exportedEndpointSlices.Set(&shown) {
 				p.measure(export, held, slice, before)
@@ -130,20 +130,31 @@ func (p *publications) keep(service types.NamespacedName, cluster string, before
 		}
 	}
 	for name := range before.slices {
-		if shown, ok := p.stores.exportedEndpointSlices.Get(service.Namespace, name); ok && shown.(*clusterset.ExportedEndpointSlice).Spec.Cluster == cluster {
+		if _, ok := p.sliceOf(service, cluster, name); ok {
 			now.slices.Insert(name)
 		}
 	}
 }
 
+// sliceOf returns a slice that is published of the export of a Service by a cluster, and false if
+// there is none, or if it moved to another Service.
+func (p *publications) sliceOf(service types.NamespacedName, cluster, name string) (*clusterset.ExportedEndpointSlice, bool) {
+	held, ok := p.stores.exportedEndpointSlices.Get(service.Namespace, name)
+	if !ok {
+		return nil, false
+	}
+	slice := held.(*clusterset.ExportedEndpointSlice)
+	return slice, slice.Spec.Cluster == cluster && slice.Spec.Service == service.Name
+}
+
 // narrow shows what is kept of an export that waits to nobody whom the export is not for any more,
-// as what is withdrawn does not wait. That is written for free, and so at most twice: at first, the
-// clusters stay that it was for and is for, and if one of them has to go as well, nobody stays.
-func (p *publications) narrow(export member.Export, before publication, now *publication) {
+// as what is withdrawn does not wait. That happens at most twice: at first, the clusters stay that it
+// was for and is for, and if one of them has to go as well, nobody stays.
+func (p *publications) narrow(service types.NamespacedName, export member.Export, before publication, now *publication) {
 	cluster := export.Service.Spec.Cluster
 	narrowed := before.narrowed.Has(cluster)
 	for name := range now.services {
-		held, ok := p.stores.exportedServices.Get(export.Service.Namespace, name)
+		held, ok := p.stores.exportedServices.Get(service.Namespace, name)
 		if !ok || held.(*clusterset.ExportedService).Spec.Cluster != cluster {
 			continue
 		}
@@ -156,7 +167,8 @@ func (p *publications) narrow(export member.Export, before publication, now *pub
 			narrowed = true
 			shown.Spec.Audience = audience
 			p.stores.exportedServices.Set(&shown)
-			p.narrowSlices(export, audience, *now)
+			bytes := metadata + p.narrowSlices(service, cluster, audience, *now)
+			p.volume.turns.Charge(exporters([]member.Export{export}), bytes)
 		}
 	}
 	if narrowed {
@@ -164,17 +176,18 @@ func (p *publications) narrow(export member.Export, before publication, now *pub
 	}
 }
 
-// narrowSlices shows the endpoints that are kept of an export to an audience.
-func (p *publications) narrowSlices(export member.Export, audience *clusterset.Audience, now publication) {
+// narrowSlices shows the endpoints that are kept of an export to an audience, and returns about how
+// many bytes they have.
+func (p *publications) narrowSlices(service types.NamespacedName, cluster string, audience *clusterset.Audience, now publication) (bytes int) {
 	for name := range now.slices {
-		held, ok := p.stores.exportedEndpointSlices.Get(export.Service.Namespace, name)
-		if !ok || held.(*clusterset.ExportedEndpointSlice).Spec.Cluster != export.Service.Spec.Cluster {
-			continue
+		if slice, ok := p.sliceOf(service, cluster, name); ok {
+			shown := *slice
+			shown.Spec.Audience = audience
+			p.stores.exportedEndpointSlices.Set(&shown)
+			bytes += sliceBytes(slice)
 		}
-		shown := *held.(*clusterset.ExportedEndpointSlice)
-		shown.Spec.Audience = audience
-		p.stores.exportedEndpointSlices.Set(&shown)
 	}
+	return bytes
 }
 
 // track records what is published for a Service.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/pace"
@@ -64,11 +65,17 @@ func (v *volume) changed(export member.Export) (bytes int) {
 		shown := *slice
 		shown.Spec.Audience = export.Service.Spec.Audience // as it is published
 		if v.stores.exportedEndpointSlices.Changes(&shown) {
-			bytes += metadata + portBytes*len(shown.Spec.Ports)
-			for i := range shown.Spec.Endpoints {
-				bytes += shown.Spec.Endpoints[i].Size()
-			}
+			bytes += sliceBytes(slice)
 		}
+	}
+	return bytes
+}
+
+// sliceBytes returns about how many bytes an ExportedEndpointSlice has.
+func sliceBytes(slice *clusterset.ExportedEndpointSlice) int {
+	bytes := metadata + portBytes*len(slice.Spec.Ports)
+	for i := range slice.Spec.Endpoints {
+		bytes += slice.Spec.Endpoints[i].Size()
 	}
 	return bytes
 }

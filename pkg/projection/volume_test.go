@@ -52,11 +52,11 @@ func (p *published) export(service, cluster, prefix string, endpoints int, path 
 	p.compute(p.change(service, cluster, prefix, endpoints, path))
 }
 
-// exportFor lets a cluster export a service with many endpoints for an audience.
-func (p *published) exportFor(service, cluster, prefix string, audience *clusterset.Audience) {
+// exportFor lets cluster east export a service with many endpoints for an audience.
+func (p *published) exportFor(service, prefix string, audience *clusterset.Audience) {
 	p.t.Helper()
-	name := p.change(service, cluster, prefix, 20, nil)
-	p.exported[name][cluster].Service.Spec.Audience = audience
+	name := p.change(service, "east", prefix, 20, nil)
+	p.exported[name]["east"].Service.Spec.Audience = audience
 	p.compute(name)
 }
 
@@ -161,11 +161,11 @@ func TestWithdrawalsAreNotLimited(t *testing.T) {
 	}
 }
 
-// readers returns who may read what is published of a service of a cluster.
-func (p *published) readers(service, cluster string) string {
+// readers returns who may read what is published of service-0 of cluster east.
+func (p *published) readers() string {
 	p.t.Helper()
-	held, _ := p.c.stores.exportedServices.Get("ns", service+"-"+cluster)
-	slice, _ := p.c.stores.exportedEndpointSlices.Get("ns", service+"-"+cluster)
+	held, _ := p.c.stores.exportedServices.Get("ns", "service-0-east")
+	slice, _ := p.c.stores.exportedEndpointSlices.Get("ns", "service-0-east")
 	audience := clusterset.AudienceOf(held)
 	switch {
 	case !audience.Same(clusterset.AudienceOf(slice)):
@@ -196,10 +196,10 @@ func TestNarrowingIsNotLimited(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPublished(t, 1000, 2500)
-			p.exportFor("service-0", "east", "10.1", test.before)
-			p.exportFor("service-0", "east", "10.2", test.before)
-			p.exportFor("service-0", "east", "10.3", test.now)
-			if got := p.readers("service-0", "east"); got != test.want || p.shown("service-0", "east") != "10.2.0.0" || len(p.waiting) != 1 {
+			p.exportFor("service-0", "10.1", test.before)
+			p.exportFor("service-0", "10.2", test.before)
+			p.exportFor("service-0", "10.3", test.now)
+			if got := p.readers(); got != test.want || p.shown("service-0", "east") != "10.2.0.0" || len(p.waiting) != 1 {
 				t.Errorf("%s is published for %q, want 10.2.0.0 for %q", p.shown("service-0", "east"), got, test.want)
 			}
 			p.pass(time.Minute)
@@ -207,10 +207,57 @@ func TestNarrowingIsNotLimited(t *testing.T) {
 			if test.now != nil {
 				want = strings.Join(test.now.Clusters(), ",")
 			}
-			if got := p.readers("service-0", "east"); got != want || p.shown("service-0", "east") != "10.3.0.0" {
+			if got := p.readers(); got != want || p.shown("service-0", "east") != "10.3.0.0" {
 				t.Errorf("%s is published for %q in the end, want 10.3.0.0 for %q", p.shown("service-0", "east"), got, want)
 			}
 		})
+	}
+}
+
+// R507: what is hidden at once counts.
+func TestNarrowingCounts(t *testing.T) {
+	wait := func(audience *clusterset.Audience) time.Duration {
+		p := newPublished(t, 1000, 2500)
+		for _, prefix := range []string{"10.1", "10.2"} {
+			p.exportFor("service-0", prefix, nil)
+		}
+		p.exportFor("service-0", "10.3", audience)
+		p.export("service-1", "east", "10.1", 20)
+		ref := exports.Ref{Cluster: "east", Service: types.NamespacedName{Namespace: "ns", Name: "service-1"}}
+		return p.waiting[ref].Sub(p.c.clock.Now())
+	}
+	if all, none := wait(nil), wait(clusterset.NewAudience()); none < all+time.Second {
+		t.Errorf("the next change waits for %s after a change that is for all, and for %s after one that is for none", all, none)
+	}
+}
+
+// R622, R507: endpoints that moved to another Service are for its audience, whatever happens to the
+// Service that they were of while that waits.
+func TestMovedEndpointsKeepTheAudienceOfTheirService(t *testing.T) {
+	p := newPublished(t, 1000, 2500)
+	p.exportFor("service-0", "10.1", nil)
+	p.exportFor("service-0", "10.2", nil)
+	from, to := types.NamespacedName{Namespace: "ns", Name: "service-0"}, types.NamespacedName{Namespace: "ns", Name: "service-1"}
+	p.change("service-1", "east", "10.2", 20, nil)
+	moved, other := p.exported[from]["east"].Slices[0], p.exported[to]["east"]
+	slice := *moved
+	slice.Spec.Service = "service-1"
+	other.Service.Spec.Audience, other.Slices = clusterset.NewAudience("north"), []*clusterset.ExportedEndpointSlice{&slice}
+	p.volume = nil // it is its turn
+	p.publish(to, []member.Export{other})
+	p.volume = newVolume(p.c.clock, p.c.stores, func(exports.Ref, time.Duration) {})
+	p.volume.turns = pace.NewTurns[exports.Ref](p.c.clock, 1, 1)
+	p.volume.turns.Charge([]string{"east"}, 1000)
+	without := p.exported[from]["east"]
+	without.Service.Spec.Audience, without.Slices = clusterset.NewAudience("west"), nil
+	p.publish(from, []member.Export{without})
+	held, ok := p.c.stores.exportedEndpointSlices.Get("ns", moved.Name)
+	service, _ := p.c.stores.exportedServices.Get("ns", "service-0-east")
+	if !ok || !clusterset.AudienceOf(held).Same(clusterset.NewAudience("north")) || held.(*clusterset.ExportedEndpointSlice).Spec.Service != "service-1" {
+		t.Errorf("the endpoints of service-1 are %+v", held)
+	}
+	if !clusterset.AudienceOf(service).Same(clusterset.NewAudience("west")) {
+		t.Errorf("service-0 is for %+v, want west", clusterset.AudienceOf(service))
 	}
 }
 
@@ -230,12 +277,12 @@ func TestChangingAudiencesAreLimited(t *testing.T) {
 	for name, audience := range map[string]func(int) *clusterset.Audience{"shrinking": shrinking, "alternating": alternating} {
 		t.Run(name, func(t *testing.T) {
 			p := newPublished(t, 10, 4000)
-			p.exportFor("service-0", "east", "10.1", audience(0))
-			before, writes := p.readers("service-0", "east"), 0
+			p.exportFor("service-0", "10.1", audience(0))
+			before, writes := p.readers(), 0
 			for round := range 90 {
 				now := audience(round)
-				p.exportFor("service-0", "east", "10.1", now)
-				readers := p.readers("service-0", "east")
+				p.exportFor("service-0", "10.1", now)
+				readers := p.readers()
 				for reader := range strings.SplitSeq(readers, ",") {
 					if readers != "" && !now.Includes(reader) {
 						t.Fatalf("round %d: %s may still read it, and the export is for %v", round, reader, now)
@@ -249,7 +296,7 @@ func TestChangingAudiencesAreLimited(t *testing.T) {
 				t.Errorf("%d of 90 changes were published at once", writes)
 			}
 			p.pass(10 * time.Minute)
-			if got, want := p.readers("service-0", "east"), strings.Join(audience(89).Clusters(), ","); got != want {
+			if got, want := p.readers(), strings.Join(audience(89).Clusters(), ","); got != want {
 				t.Errorf("it is published for %q in the end, want %q", got, want)
 			}
 		})
