@@ -5,7 +5,6 @@ package export
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -70,6 +69,12 @@ func seenBy(clusters ...string) *clustersetv1alpha1.ExportedService {
 			spec.Audience = &clustersetv1alpha1.Audience{Clusters: clusters}
 		}
 	})
+}
+
+// relayed returns what is seen of another cluster, which chose the same UID.
+func relayed(exported *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
+	exported.Spec.Path = []string{"west"}
+	return exported
 }
 
 func TestExportIsIdempotent(t *testing.T) {
@@ -170,7 +175,7 @@ func TestSchemaIsReadOfTheServer(t *testing.T) {
 	var asked string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.String()
-		fmt.Fprint(w, "{}")
+		_, _ = w.Write([]byte("{}"))
 	}))
 	defer server.Close()
 	client, err := versioned.NewForConfig(&rest.Config{Host: server.URL})
@@ -196,6 +201,7 @@ func TestExportWaitsUntilTheListIsSeen(t *testing.T) {
 		{"existing list", listing("west", ready), seenBy(), seenBy("west"), nil, 0},
 		{"list removed by other means", clustertest.NewServiceExport("web", ready), seenBy("west"), seenBy(), nil, 0},
 		{"list changed", listing("west", ready), seenBy("west"), seenBy("north"), []func(*options){exportingTo("north")}, settling},
+		{"seen of another cluster only, with the same UID", clustertest.NewServiceExport("web", ready), relayed(seenBy()), seenBy(), nil, 0},
 		{"not seen yet", clustertest.NewServiceExport("web", ready), nil, seenBy(), nil, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -225,7 +231,7 @@ func TestExportWaitsUntilTheListIsSeen(t *testing.T) {
 					switch took := time.Since(began).Round(time.Second); {
 					case arrives && (err != nil || took != 10*time.Second+test.settling):
 						t.Errorf("got %v after %s", err, took)
-					case !arrives && test.seen == nil:
+					case !arrives && (test.seen == nil || len(test.seen.Spec.Path) > 0):
 						expect.Error(t, err, "is ready, but other clusters do not see it after 30s")
 					case !arrives:
 						expect.Error(t, err, "is not seen as annotation clusterset.mcs-apiserver.io/export-to says after 30s", "all replicas of mcs-apiserver")

@@ -34,9 +34,10 @@ const (
 	reasonNoMatchingCluster  = "NoMatchingCluster"
 )
 
-// settling is how long mcs-controller may take to judge a list that has just been changed. The condition Ready may be
-// that of the list before for as long, unless it changes.
-const settling = 3 * time.Second
+// settling is how long mcs-controller may take to judge a list that has just been changed: it writes the status of an
+// export that changes again and again every 10 seconds. The condition Ready may be that of the list before for as long,
+// unless it changes.
+const settling = 12 * time.Second
 
 // progress is what is known about an export while it is waited for.
 type progress struct {
@@ -110,7 +111,7 @@ func (p *progress) evaluate(exports, exported cache.Store) (bool, error) {
 	}
 	p.last, p.exported = current, nil
 	for _, object := range exported.List() {
-		if one, ok := object.(*clustersetv1alpha1.ExportedService); ok && one.UID == current.UID {
+		if one, ok := object.(*clustersetv1alpha1.ExportedService); ok && one.UID == current.UID && len(one.Spec.Path) == 0 { // other clusters choose the UIDs of what they export
 			p.exported = one
 		}
 	}
