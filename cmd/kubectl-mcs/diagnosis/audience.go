@@ -5,6 +5,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -69,7 +70,18 @@ func (d *diagnosis) withheld(c *Cluster, base Check, id string) bool {
 
 // exportTo returns the command that exports the service from a cluster to some.
 func (d *diagnosis) exportTo(c *Cluster, clusters ...string) string {
-	return fmt.Sprintf("kubectl mcs export %s -n %s --context %s --to %s", d.Service, d.Namespace, c.Context, strings.Join(clusters, ","))
+	return fmt.Sprintf("kubectl mcs export %s -n %s --context %s --to %s", d.Service, d.Namespace, c.Context, quoted(strings.Join(clusters, ",")))
+}
+
+// plain is what a shell takes as it is.
+var plain = regexp.MustCompile(`^[-._/=,:@%+a-zA-Z0-9]*$`)
+
+// quoted returns an argument of a command for a shell: the values of ClusterProperties may be anything.
+func quoted(argument string) string {
+	if plain.MatchString(argument) {
+		return argument
+	}
+	return "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
 }
 
 // lists reports whether an exporting cluster lists another one, with the ClusterProperties that it knows.
@@ -106,7 +118,7 @@ func (d *diagnosis) ignored(base Check, id string) bool {
 		return false
 	}
 	d.add(base.at(Export, "the service is exported there, but namespace %s of this cluster does not import from there, only from %s", d.Namespace, from).because(notImportedFrom).
-		do("add the cluster if the service should be imported", fmt.Sprintf("kubectl --context %s annotate namespace %s --overwrite %s=%s,%s", d.Importing.Context, d.Namespace, clusterset.ImportFromAnnotation, from, id), docsChosen))
+		do("add the cluster if the service should be imported", fmt.Sprintf("kubectl --context %s annotate namespace %s --overwrite %s", d.Importing.Context, d.Namespace, quoted(fmt.Sprintf("%s=%s,%s", clusterset.ImportFromAnnotation, from, id))), docsChosen))
 	return true
 }
 
