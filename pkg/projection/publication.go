@@ -147,7 +147,7 @@ func (p *publications) sliceOf(service types.NamespacedName, cluster, name strin
 	return slice, slice.Spec.Cluster == cluster && slice.Spec.Service == service.Name
 }
 
-// narrow shows what is kept of an export that waits to nobody whom the export is not for any more,
+// narrow hides what is kept of an export that waits from clusters that the export is not for any more,
 // as what is withdrawn does not wait. That happens at most twice: at first, the clusters stay that it
 // was for and is for, and if one of them has to go as well, nobody stays.
 func (p *publications) narrow(service types.NamespacedName, export member.Export, before publication, now *publication) {

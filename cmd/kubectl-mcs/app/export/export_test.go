@@ -188,7 +188,7 @@ func TestSchemaIsReadOfTheServer(t *testing.T) {
 	}
 }
 
-// R630: --wait ends when other clusters see the export with the list that it has, whoever wrote that.
+// R630: --wait ends when other clusters see the export with the list that it has, which another client may have written.
 func TestExportWaitsUntilTheListIsSeen(t *testing.T) {
 	ready := clustertest.Ready(metav1.ConditionTrue, "")
 	for _, test := range []struct {

@@ -54,7 +54,7 @@ type progress struct {
 }
 
 // waitUntilReady watches a ServiceExport until it is ready, and other clusters see it with the list of clusters
-// that it has, whoever changed that last. changed is true if this command changed it. It returns its last state.
+// that it has, which another client may have changed. changed is true if this command changed it. It returns its last state.
 func waitUntilReady(ctx context.Context, c *cluster.Cluster, last *multiclusterxv1beta1.ServiceExport, changed bool, timeout time.Duration, report func(string)) (*multiclusterxv1beta1.ServiceExport, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

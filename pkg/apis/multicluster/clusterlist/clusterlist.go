@@ -125,7 +125,7 @@ func parse(text string) (term Term, problem string) {
 // Audience returns the audience of an export of a cluster with some annotations: nil if they list
 // no clusters. Clusters are listed by their ID, whether they are known or not, or by a property that
 // they are known to have. If there are too many, those with an ID come first. An annotation that is
-// not valid lists none: it was stored before it would have been refused, and whoever wrote it did not
+// not valid lists none: it was stored before it would have been refused, and its author did not
 // mean all.
 func Audience(annotations map[string]string, own string, properties func() map[string]map[string]string) *clusterset.Audience {
 	clusters, given, _ := Parse(annotations, multicluster.ExportToAnnotation)

@@ -48,7 +48,7 @@ func TestClustersAreListed(t *testing.T) {
 		t.Run(test.text, func(t *testing.T) {
 			audience := Audience(listed(test.text), "here", func() map[string]map[string]string {
 				others := known()
-				delete(others, "here") // is no member of itself
+				delete(others, "here") // is not a member of itself
 				return others
 			})
 			if diff := cmp.Diff(clusterset.NewAudience(test.want...), audience); diff != "" {
