@@ -52,10 +52,10 @@ func (p *published) export(service, cluster, prefix string, endpoints int, path 
 	p.compute(p.change(service, cluster, prefix, endpoints, path))
 }
 
-// exportFor lets cluster east export a service with many endpoints for an audience.
-func (p *published) exportFor(service, prefix string, audience *clusterset.Audience) {
+// exportFor lets cluster east export service-0 with many endpoints for an audience.
+func (p *published) exportFor(prefix string, audience *clusterset.Audience) {
 	p.t.Helper()
-	name := p.change(service, "east", prefix, 20, nil)
+	name := p.change("service-0", "east", prefix, 20, nil)
 	p.exported[name]["east"].Service.Spec.Audience = audience
 	p.compute(name)
 }
@@ -196,9 +196,9 @@ func TestNarrowingIsNotLimited(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPublished(t, 1000, 2500)
-			p.exportFor("service-0", "10.1", test.before)
-			p.exportFor("service-0", "10.2", test.before)
-			p.exportFor("service-0", "10.3", test.now)
+			p.exportFor("10.1", test.before)
+			p.exportFor("10.2", test.before)
+			p.exportFor("10.3", test.now)
 			if got := p.readers(); got != test.want || p.shown("service-0", "east") != "10.2.0.0" || len(p.waiting) != 1 {
 				t.Errorf("%s is published for %q, want 10.2.0.0 for %q", p.shown("service-0", "east"), got, test.want)
 			}
@@ -219,9 +219,9 @@ func TestNarrowingCounts(t *testing.T) {
 	wait := func(audience *clusterset.Audience) time.Duration {
 		p := newPublished(t, 1000, 2500)
 		for _, prefix := range []string{"10.1", "10.2"} {
-			p.exportFor("service-0", prefix, nil)
+			p.exportFor(prefix, nil)
 		}
-		p.exportFor("service-0", "10.3", audience)
+		p.exportFor("10.3", audience)
 		p.export("service-1", "east", "10.1", 20)
 		ref := exports.Ref{Cluster: "east", Service: types.NamespacedName{Namespace: "ns", Name: "service-1"}}
 		return p.waiting[ref].Sub(p.c.clock.Now())
@@ -235,8 +235,8 @@ func TestNarrowingCounts(t *testing.T) {
 // Service that they were of while that waits.
 func TestMovedEndpointsKeepTheAudienceOfTheirService(t *testing.T) {
 	p := newPublished(t, 1000, 2500)
-	p.exportFor("service-0", "10.1", nil)
-	p.exportFor("service-0", "10.2", nil)
+	p.exportFor("10.1", nil)
+	p.exportFor("10.2", nil)
 	from, to := types.NamespacedName{Namespace: "ns", Name: "service-0"}, types.NamespacedName{Namespace: "ns", Name: "service-1"}
 	p.change("service-1", "east", "10.2", 20, nil)
 	moved, other := p.exported[from]["east"].Slices[0], p.exported[to]["east"]
@@ -277,11 +277,11 @@ func TestChangingAudiencesAreLimited(t *testing.T) {
 	for name, audience := range map[string]func(int) *clusterset.Audience{"shrinking": shrinking, "alternating": alternating} {
 		t.Run(name, func(t *testing.T) {
 			p := newPublished(t, 10, 4000)
-			p.exportFor("service-0", "10.1", audience(0))
+			p.exportFor("10.1", audience(0))
 			before, writes := p.readers(), 0
 			for round := range 90 {
 				now := audience(round)
-				p.exportFor("service-0", "10.1", now)
+				p.exportFor("10.1", now)
 				readers := p.readers()
 				for reader := range strings.SplitSeq(readers, ",") {
 					if readers != "" && !now.Includes(reader) {
