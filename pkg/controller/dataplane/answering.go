@@ -42,10 +42,25 @@ type answering struct {
 	// in the tier, or has none, are absent.
 	hinted    bool
 	uncovered map[discoveryv1.AddressType][]string
+	// renoted is whether the derived Service has to be annotated, and changed whether another tier
+	// is active than before, on which everything of the import depends.
+	renoted, changed bool
+}
+
+// enqueueAffected enqueues what follows from a decision about an import. That is done when the
+// endpoints are written because of which it was made: writes for other clusters must not delay them.
+func (c *Controller) enqueueAffected(by key, answering *answering) {
+	switch {
+	case answering == nil:
+	case answering.changed:
+		c.enqueueAll(by.NamespacedName)
+	case answering.renoted:
+		c.queue.Add(ofService(by.NamespacedName))
+	}
 }
 
 // decide decides which clusters answer for an import, nil if the import prefers none, or that is
-// not possible. If another tier is active than before, everything of the import is enqueued.
+// not possible. What follows from that is to be enqueued.
 // The decision about the import is locked.
 func (c *Controller) decide(key key, serviceImport *multiclusterxv1beta1.ServiceImport, service *corev1.Service, own plan) *answering {
 	wanted := preferred(serviceImport)
@@ -67,7 +82,6 @@ func (c *Controller) decide(key key, serviceImport *multiclusterxv1beta1.Service
 	default:
 		result.detachment = map[discoveryv1.AddressType]preference.Detachment{}
 	}
-	changed := false
 	for _, family := range sliceFamilies {
 		of := tierKey{key.NamespacedName, family}
 		if !hasFamily(serviceImport.Spec.IPFamilies, family) || !hasFamily(service.Spec.IPFamilies, family) {
@@ -80,8 +94,8 @@ func (c *Controller) decide(key key, serviceImport *multiclusterxv1beta1.Service
 		}
 		state, wait := preference.Decide(*wanted, clusters, result.planned[family].counts(), before, now)
 		if before.Active != state.Active {
-			c.queue.Add(ofService(key.NamespacedName)) // which is annotated with it
-			changed = changed || before.Active != ""
+			result.renoted = true
+			result.changed = result.changed || before.Active != ""
 			measureChange(*wanted, before.Active, state.Active)
 		}
 		if state.Active != clusterpreference.All {
@@ -91,7 +105,7 @@ func (c *Controller) decide(key key, serviceImport *multiclusterxv1beta1.Service
 				present := presentEndpoints(result.existing, family, func(string) bool { return true })
 				detachment := preference.NewDetachment(inTier, wanted.MinReady, present.ports(), present.stay(result.planned[family]), state.Lacked, now)
 				lacked, remaining := detachment.Lacked(now)
-				changed = changed || len(lacked) < len(state.Lacked) // what was held may be detached
+				result.changed = result.changed || len(lacked) < len(state.Lacked) // what was held may be detached
 				result.detachment[family], state.Lacked = detachment, lacked
 				if remaining > 0 && (wait == 0 || remaining < wait) {
 					wait = remaining
@@ -102,9 +116,6 @@ func (c *Controller) decide(key key, serviceImport *multiclusterxv1beta1.Service
 		if wait > 0 {
 			c.queue.AddAfter(key, wait)
 		}
-	}
-	if changed {
-		c.enqueueAll(key.NamespacedName)
 	}
 	return result
 }

@@ -51,6 +51,7 @@ func (c *Controller) syncSlices(ctx context.Context, key key, serviceImport *mul
 		return nil // it is enqueued again when it is known whether they answer
 	}
 	answering, wait, unattached := c.decideAndAttach(ctx, key, serviceImport, service, plan{exporter, left}, unlock)
+	defer c.enqueueAffected(key, answering)
 	if wait {
 		return unattached
 	}
@@ -72,6 +73,7 @@ func (c *Controller) adaptSlices(ctx context.Context, key key, serviceImport *mu
 		return nil
 	}
 	answering, wait, unattached := c.decideAndAttach(ctx, key, serviceImport, service, plan{left: true}, unlock)
+	defer c.enqueueAffected(key, answering)
 	if wait {
 		return unattached
 	}
