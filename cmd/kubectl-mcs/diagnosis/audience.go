@@ -40,7 +40,7 @@ func (d *diagnosis) withheld(c *Cluster, base Check, id string) bool {
 	case !given:
 		return false
 	case len(errs) > 0:
-		d.add(base.at(Export, "the ServiceExport is for no other cluster, because annotation %s is not valid: %s", multicluster.ExportToAnnotation, details(errs)).because(invalidClusterList).
+		d.add(base.at(Export, "the ServiceExport is for no other cluster, because annotation %s is not valid: %s", multicluster.ExportToAnnotation, clusterlist.Describe(errs)).because(invalidClusterList).
 			do("list the clusters that should import the service, as with this command", d.exportTo(c, own), docsChosen))
 		return true
 	}
@@ -141,13 +141,4 @@ func (d *diagnosis) importsNothing() bool {
 func (d *diagnosis) importDisabled() bool {
 	namespace := d.Importing.Path.Namespace.Value
 	return namespace != nil && namespace.Annotations[clusterset.ImportAnnotation] == clusterset.ImportDisabled
-}
-
-// details returns what is wrong with a list of clusters.
-func details(errs field.ErrorList) string {
-	var texts []string
-	for _, err := range errs {
-		texts = append(texts, err.Detail)
-	}
-	return strings.Join(texts, "; ")
 }

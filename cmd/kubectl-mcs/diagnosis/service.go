@@ -17,6 +17,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster/clusterlist"
 	multiclusterxv1beta1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multiclusterx/v1beta1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/clustersetip"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/merge"
@@ -340,7 +341,7 @@ func (d *diagnosis) namespace() {
 			if len(d.exporters()) > 0 {
 				check.Result = Warning // this cluster exports the service, and imports that
 			}
-			d.add(check.at(Namespace, "namespace %s imports from no other cluster, because annotation %s is not valid: %s", d.Namespace, clusterset.ImportFromAnnotation, details(errs)).because(invalidClusterList).
+			d.add(check.at(Namespace, "namespace %s imports from no other cluster, because annotation %s is not valid: %s", d.Namespace, clusterset.ImportFromAnnotation, clusterlist.Describe(errs)).because(invalidClusterList).
 				do("correct it, or remove it to import from all clusters", fmt.Sprintf("%s annotate namespace %s %s-", kubectl, d.Namespace, clusterset.ImportFromAnnotation), docsChosen))
 		case given:
 			d.ok(Namespace, "namespace %s exists, and imports from %s only", d.Namespace, from)

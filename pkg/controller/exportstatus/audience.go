@@ -35,12 +35,8 @@ func exportedTo(serviceExport *multiclusterxv1beta1.ServiceExport, served *clust
 	}
 	listed, _, errs := clusterlist.Parse(serviceExport.Annotations, multicluster.ExportToAnnotation)
 	if len(errs) > 0 {
-		var details []string
-		for _, err := range errs {
-			details = append(details, err.Detail)
-		}
 		return metav1.ConditionFalse, reasonInvalidClusterList, fmt.Sprintf("annotation %s is not valid: %s; the Service is exported to no other cluster until it is corrected",
-			multicluster.ExportToAnnotation, strings.Join(details, "; "))
+			multicluster.ExportToAnnotation, clusterlist.Describe(errs))
 	}
 	excluded, unmatched := whoCannot(listed, audience, members)
 	problems, ownOnly := slices.Concat(excluded, unmatched), len(listed) == 1 && listed[0].ID == served.Spec.Cluster

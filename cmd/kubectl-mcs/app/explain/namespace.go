@@ -43,11 +43,7 @@ func importLimit(facts Facts) *limitReport {
 	}
 	limit := &limitReport{Annotation: clusterset.ImportFromAnnotation, Value: annotations[clusterset.ImportFromAnnotation], Invalid: len(errs) > 0, NotFrom: membersBut(facts, from)}
 	if limit.Invalid {
-		var problems []string
-		for _, err := range errs {
-			problems = append(problems, err.Detail)
-		}
-		limit.Message = fmt.Sprintf("namespace %q imports from no other cluster, because its annotation %s is not valid: %s", facts.Namespace, limit.Annotation, strings.Join(problems, "; "))
+		limit.Message = fmt.Sprintf("namespace %q imports from no other cluster, because its annotation %s is not valid: %s", facts.Namespace, limit.Annotation, clusterlist.Describe(errs))
 		return limit
 	}
 	limit.Message = fmt.Sprintf("namespace %q imports from %s only, because of its annotation %s", facts.Namespace, from, limit.Annotation)

@@ -106,11 +106,7 @@ func (o *options) validate() error {
 		return errors.New("--to and --to-all cannot be combined: list clusters, or export to all")
 	}
 	if _, _, errs := clusterlist.Parse(o.annotations(), multicluster.ExportToAnnotation); len(errs) > 0 {
-		var details []string
-		for _, err := range errs {
-			details = append(details, err.Detail)
-		}
-		return fmt.Errorf("invalid value %q for --to: %s", strings.Join(o.to, ","), strings.Join(details, "; "))
+		return fmt.Errorf("invalid value %q for --to: %s", strings.Join(o.to, ","), clusterlist.Describe(errs))
 	}
 	return o.output.Validate()
 }

@@ -15,16 +15,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/cluster"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/manifest"
+	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/members"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/membership"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/printer"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/app/progress"
 	"github.com/mcs-apiserver/mcs-apiserver/cmd/kubectl-mcs/plan"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
-	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 )
 
 const long = `Invite another cluster to read what this one exports.
@@ -89,7 +88,7 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: f.CompleteName(memberIDs),
+		ValidArgsFunction: f.CompleteName(members.PeerIDs), // they are invited in turn
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	flags := cmd.Flags()
@@ -102,21 +101,6 @@ func NewCommand(f *cluster.Factory) *cobra.Command {
 		panic(err) // the flag does not exist
 	}
 	return cmd
-}
-
-// memberIDs completes the IDs of clusters that this one reads from: they are invited in turn.
-func memberIDs(ctx context.Context, c *cluster.Cluster, _ string) ([]string, error) {
-	entries, err := c.MCS.ClusterSetV1alpha1().Members().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for i := range entries.Items {
-		if status := &entries.Items[i].Status; status.State != clustersetv1alpha1.MemberLocal && status.ClusterID != "" {
-			ids = append(ids, status.ClusterID)
-		}
-	}
-	return ids, nil
 }
 
 func (o *options) run(ctx context.Context, peer string) error {

@@ -96,6 +96,15 @@ func Parse(annotations map[string]string, annotation string) (clusters Clusters,
 	return clusters, true, errs
 }
 
+// Describe returns everything that is wrong with a list as one text.
+func Describe(errs field.ErrorList) string {
+	var details []string
+	for _, err := range errs {
+		details = append(details, err.Detail)
+	}
+	return strings.Join(details, "; ")
+}
+
 // parse returns a term, or what is wrong with it and what to write instead.
 func parse(text string) (term Term, problem string) {
 	name, value, isProperty := strings.Cut(text, "=")
