@@ -16,7 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/mux"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/cert"
@@ -33,7 +35,8 @@ const (
 	reviewTTL     = 10 * time.Second
 )
 
-// serveMetrics serves /metrics over TLS, to clients that may read it.
+// serveMetrics serves /metrics and, unless that is disabled, profiles over TLS, to clients that
+// may read them.
 func serveMetrics(ctx context.Context, opts *Options, client kubernetes.Interface) error {
 	certificate, err := metricsCertificate(opts.ServingCertDir)
 	if err != nil {
@@ -42,9 +45,7 @@ func serveMetrics(ctx context.Context, opts *Options, client kubernetes.Interfac
 	if opts.ServingCertDir != "" {
 		legacyregistry.CustomMustRegister(&certificateCollector{certificate: certificate})
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", legacyregistry.Handler())
-	handler, err := guarded(mux, client)
+	handler, err := guarded(newMetricsMux(opts.Profiling), client)
 	if err != nil {
 		return err
 	}
@@ -61,6 +62,16 @@ func serveMetrics(ctx context.Context, opts *Options, client kubernetes.Interfac
 	<-listenerEnded
 	<-requestsEnded
 	return nil
+}
+
+// newMetricsMux returns a handler of metrics and, if wanted, profiles.
+func newMetricsMux(profiling bool) http.Handler {
+	paths := mux.NewPathRecorderMux("mcs-controller")
+	paths.Handle("/metrics", legacyregistry.Handler())
+	if profiling {
+		routes.Profiling{}.Install(paths)
+	}
+	return paths
 }
 
 // metricsCertificate returns the certificate that mcs-controller creates for mcs-apiserver, which

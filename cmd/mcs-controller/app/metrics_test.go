@@ -50,6 +50,19 @@ func review(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": status})
 }
 
+// Profiles are served beside metrics unless that is disabled.
+func TestProfilesCanBeDisabled(t *testing.T) {
+	for enabled, want := range map[bool]int{true: http.StatusOK, false: http.StatusNotFound} {
+		for path, want := range map[string]int{"/debug/pprof/heap": want, "/metrics": http.StatusOK} {
+			response := httptest.NewRecorder()
+			newMetricsMux(enabled).ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+			if response.Code != want {
+				t.Errorf("profiling %t, %s: status %d, want %d", enabled, path, response.Code, want)
+			}
+		}
+	}
+}
+
 // R293: metrics are served to users that may get the path, and to nobody else.
 func TestMetricsNeedPermission(t *testing.T) {
 	cluster := httptest.NewServer(http.HandlerFunc(review))

@@ -43,6 +43,7 @@ type Options struct {
 	PreferenceBy   string
 	HealthAddress  string
 	MetricsAddress string
+	Profiling      bool
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logs.Options
 }
@@ -60,6 +61,7 @@ func NewOptions() *Options {
 		PreferenceBy:     string(preference.Auto),
 		HealthAddress:    ":8081",
 		MetricsAddress:   ":8443",
+		Profiling:        true,
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect: true,
 			// Shorter than usual: giving up the Lease costs little, because the process
@@ -109,6 +111,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress,
 		"Address on which /metrics is served with TLS, to users that the cluster authorizes to get it. "+
 			"The certificate is that of --serving-cert-dir, or self-signed without it. Empty to not serve metrics.")
+	flags.BoolVar(&o.Profiling, "profiling", o.Profiling,
+		"Serve profiles below /debug/pprof/ at --metrics-address, to users that the cluster authorizes to get them.")
 	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	return sections
 }
