@@ -34,7 +34,11 @@ func Since(exportedAt, effectiveAt metav1.Time) metav1.Time {
 // Same reports whether two slices differ in nothing but when they changed: that alone is no
 // change.
 func (s *ExportedEndpointSlice) Same(other *ExportedEndpointSlice) bool {
+	if !SameEndpoints(s.Spec.Endpoints, other.Spec.Endpoints) {
+		return false
+	}
 	a, b := *s, *other
+	a.Spec.Endpoints, b.Spec.Endpoints = nil, nil
 	a.Spec.ChangedAt, b.Spec.ChangedAt = nil, nil
 	return apiequality.Semantic.DeepEqual(&a, &b)
 }
