@@ -119,7 +119,7 @@ func (p *publications) measure(export member.Export, held runtime.Object, slice 
 // and not because of what is imported of them, or on which way.
 func changedThere(before, now *clusterset.ExportedEndpointSlice) bool {
 	return slices.Equal(before.Spec.Path, now.Spec.Path) && (before.Spec.ChangedAt == nil || before.Spec.ChangedAt.Time.Before(now.Spec.ChangedAt.Time)) &&
-		(!apiequality.Semantic.DeepEqual(before.Spec.Endpoints, now.Spec.Endpoints) || !apiequality.Semantic.DeepEqual(before.Spec.Ports, now.Spec.Ports))
+		(!clusterset.SameEndpoints(before.Spec.Endpoints, now.Spec.Endpoints) || !apiequality.Semantic.DeepEqual(before.Spec.Ports, now.Spec.Ports))
 }
 
 // keep adds what is published of the export of one cluster to a publication.

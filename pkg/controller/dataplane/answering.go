@@ -311,6 +311,9 @@ type hinting struct {
 // hint replaces the hints of endpoints of a cluster, for the IP families for which not all
 // clusters answer. existing are the slices that are imported.
 func (a *answering) hint(cluster string, distribution *string, all []hinting, existing map[string]*discoveryv1.EndpointSlice) {
+	if a == nil || a.detachment != nil {
+		return // nothing is hinted
+	}
 	type place struct{ base, address string }
 	present := map[place]*discoveryv1.EndpointHints{}
 	for name, slice := range existing {
@@ -319,7 +322,7 @@ func (a *answering) hint(cluster string, distribution *string, all []hinting, ex
 			present[place{base, endpoint.Addresses[0]}] = endpoint.Hints
 		}
 	}
-	if a != nil && a.detachment == nil && a.of == cluster {
+	if a.of == cluster {
 		a.hinted = true
 	}
 	for _, family := range sliceFamilies {

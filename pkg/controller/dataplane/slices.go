@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	clustersetv1alpha1 "github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/v1alpha1"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset/validation"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
@@ -365,7 +366,9 @@ func distribute(endpoints []discoveryv1.Endpoint, existing []*discoveryv1.Endpoi
 // updatedSlice returns an existing slice with the desired state. Labels and
 // annotations that others own are preserved, except for those that say whose slice it is.
 func updatedSlice(existing, desired *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	slice := existing.DeepCopy()
+	copied := *existing // of a large slice, most is replaced
+	copied.Endpoints = nil
+	slice := copied.DeepCopy()
 	for _, label := range whoseLabels {
 		delete(slice.Labels, label) // the type of the import may change
 	}
@@ -383,6 +386,6 @@ func sameSlice(existing, updated *discoveryv1.EndpointSlice) bool {
 	return apiequality.Semantic.DeepEqual(existing.Labels, updated.Labels) &&
 		apiequality.Semantic.DeepEqual(existing.Annotations, updated.Annotations) &&
 		apiequality.Semantic.DeepEqual(existing.OwnerReferences, updated.OwnerReferences) &&
-		apiequality.Semantic.DeepEqual(existing.Endpoints, updated.Endpoints) &&
+		clusterset.SameEndpoints(existing.Endpoints, updated.Endpoints) &&
 		apiequality.Semantic.DeepEqual(existing.Ports, updated.Ports)
 }
