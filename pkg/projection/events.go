@@ -18,7 +18,7 @@ import (
 
 // onEveryChange returns a handler that calls handle for every event. For an
 // update it passes the old and the new object.
-func onEveryChange(handle func(any)) cache.ResourceEventHandler {
+func onEveryChange(handle func(any)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: handle,
 		UpdateFunc: func(old, object any) {
@@ -63,7 +63,36 @@ func (p *Projection) serviceChanged(object any) {
 	}
 }
 
-// sliceChanged handles exported and imported EndpointSlices.
+// onSliceChange returns a handler of exported and imported EndpointSlices. Of imported ones, an
+// import shows whether there are any, so that updates of them, which are most of what
+// mcs-controller writes, change nothing.
+func (p *Projection) onSliceChange() cache.ResourceEventHandler {
+	handler := onEveryChange(p.sliceChanged)
+	updated := handler.UpdateFunc
+	handler.UpdateFunc = func(old, object any) {
+		if before, after := importOf(old), importOf(object); before != (exports.Ref{}) && before == after {
+			p.members.EndpointsImported(after)
+			return
+		}
+		updated(old, object)
+	}
+	return handler
+}
+
+// importOf returns the source of an imported EndpointSlice, and nothing for any other object.
+func importOf(object any) exports.Ref {
+	slice, ok := object.(*discoveryv1.EndpointSlice)
+	if !ok || !importedslice.IsImported(slice) {
+		return exports.Ref{}
+	}
+	return exports.Ref{
+		Cluster: slice.Labels[multicluster.SourceClusterLabel],
+		Service: types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[multicluster.ServiceNameLabel]},
+	}
+}
+
+// sliceChanged handles EndpointSlices that were added or deleted, or do not belong to the same
+// Service or import as before.
 func (p *Projection) sliceChanged(object any) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
@@ -74,9 +103,8 @@ func (p *Projection) sliceChanged(object any) {
 			p.enqueueService(types.NamespacedName{Namespace: slice.Namespace, Name: name})
 		}
 	}
-	if importedslice.IsImported(slice) {
-		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[multicluster.ServiceNameLabel]}
-		p.members.EndpointsImported(exports.Ref{Cluster: slice.Labels[multicluster.SourceClusterLabel], Service: service})
+	if ref := importOf(slice); ref != (exports.Ref{}) {
+		p.members.EndpointsImported(ref)
 	}
 }
 

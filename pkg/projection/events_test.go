@@ -9,8 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/member/exports"
 )
 
@@ -73,5 +76,44 @@ func TestManyExportsDoNotDelayOtherClusters(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// R652: updates of imported EndpointSlices, which only mcs-controller makes, change no import.
+func TestUpdatesOfImportedSlicesAreNotComputed(t *testing.T) {
+	c := newCluster(t)
+	c.queued()
+	slice := func(change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "derived-x-1", Labels: map[string]string{
+			discoveryv1.LabelServiceName: "derived-x", discoveryv1.LabelManagedBy: multicluster.ManagedBy,
+			multicluster.ServiceNameLabel: "web", multicluster.SourceClusterLabel: "b",
+		}}}
+		change(slice)
+		return slice
+	}
+	unchanged := slice(func(*discoveryv1.EndpointSlice) {})
+	updated := slice(func(slice *discoveryv1.EndpointSlice) {
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}
+	})
+	renamed := slice(func(slice *discoveryv1.EndpointSlice) { slice.Labels[multicluster.ServiceNameLabel] = "api" })
+	foreign := slice(func(slice *discoveryv1.EndpointSlice) { slice.Labels[discoveryv1.LabelManagedBy] = "somebody" })
+	handler := c.onSliceChange()
+	for name, test := range map[string]struct {
+		event func()
+		want  string
+	}{
+		"added":             {func() { handler.OnAdd(unchanged, false) }, "ns/derived-x,ns/web"},
+		"updated":           {func() { handler.OnUpdate(unchanged, updated) }, ""},
+		"of another import": {func() { handler.OnUpdate(unchanged, renamed) }, "ns/api,ns/derived-x,ns/web"},
+		"taken over":        {func() { handler.OnUpdate(unchanged, foreign) }, "ns/derived-x,ns/web"},
+		"of somebody else":  {func() { handler.OnUpdate(foreign, foreign) }, "ns/derived-x,ns/web"},
+		"deleted":           {func() { handler.OnDelete(unchanged) }, "ns/derived-x,ns/web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.event()
+			if got := c.queued(); got != test.want {
+				t.Errorf("enqueued %q, want %q", got, test.want)
+			}
+		})
 	}
 }

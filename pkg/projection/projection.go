@@ -178,16 +178,16 @@ func New(config Config, members member.Config) (*Projection, error) {
 	members.PropertiesChanged = p.propertiesChanged
 	p.members = member.New(members)
 	p.published = newPublications(outputs, p.members.ReplaceLocal, p.members.Served)
-	for informer, handle := range map[cache.SharedIndexInformer]func(any){
-		serviceExports.Informer(): p.nameChanged,
-		claims.Informer():         func(any) { p.queue.Add(key{kind: claimsKey}) },
-		services.Informer():       p.serviceChanged,
-		namespaces.Informer():     p.namespaceChanged,
-		slices.Informer():         p.sliceChanged,
-		nodes.Informer():          p.networksChanged,
-		cidrs.Informer():          p.networksChanged,
+	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+		serviceExports.Informer(): onEveryChange(p.nameChanged),
+		claims.Informer():         onEveryChange(func(any) { p.queue.Add(key{kind: claimsKey}) }),
+		services.Informer():       onEveryChange(p.serviceChanged),
+		namespaces.Informer():     onEveryChange(p.namespaceChanged),
+		slices.Informer():         p.onSliceChange(),
+		nodes.Informer():          onEveryChange(p.networksChanged),
+		cidrs.Informer():          onEveryChange(p.networksChanged),
 	} {
-		registration, err := informer.AddEventHandler(onEveryChange(handle))
+		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
 			return nil, err
 		}

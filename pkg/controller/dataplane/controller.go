@@ -63,6 +63,7 @@ type Controller struct {
 	volume   *pace.Turns[key]
 	// manyPorts is held while a derived Service with many ports is updated.
 	manyPorts sync.Mutex
+	echoes    *echoes
 	// contributions are those of members to derived Services.
 	contributions *contributions
 	handlers      loop.Handlers
@@ -143,6 +144,7 @@ func New(
 		left:           map[key]types.UID{},
 		labeling:       map[types.NamespacedName]time.Time{},
 		refusals:       newRefusals(clock),
+		echoes:         newEchoes(),
 		contributions:  newContributions(clock),
 		healthPorts:    newHealthPorts(),
 		tiers:          newTiers(),
@@ -155,7 +157,7 @@ func New(
 		exported.Informer():       loop.OnChange(c.enqueueExport),
 		exportedSlices.Informer(): loop.OnChange(c.enqueueExporter),
 		services.Informer():       loop.OnChange(c.serviceChanged),
-		endpointSlices.Informer(): loop.OnChange(c.enqueueOwned),
+		endpointSlices.Informer(): loop.OnTransition(c.sliceChanged),
 		members.Informer():        loop.OnChange(c.memberChanged),
 		nodes.Informer():          loop.OnChange(func(metav1.Object) { c.queue.Add(rezoned) }),
 	}

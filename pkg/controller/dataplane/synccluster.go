@@ -17,6 +17,7 @@ import (
 func (c *Controller) syncCluster(ctx context.Context, key key) error {
 	unlock := c.tiers.deciding.lock(key.NamespacedName)
 	defer unlock()
+	c.echoes.forget(key)
 	serviceImport, err := c.imports.ServiceImports(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):

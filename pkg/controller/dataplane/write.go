@@ -235,6 +235,9 @@ func (c *Controller) applySlices(ctx context.Context, key key, serviceImport *mu
 	if isChanging(service) { // it does not show which IP families this cluster supports
 		changes = slices.DeleteFunc(changes, func(change sliceChange) bool { return change.verb == createSlice || change.verb == replaceSlice })
 	}
+	if exporter != nil && exporter.answering == nil { // a preference depends on what the cache shows
+		c.echoes.expect(key, changes)
+	}
 	return c.writeSlices(ctx, key, changes)
 }
 
