@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	networkingv1listers "k8s.io/client-go/listers/networking/v1"
 
@@ -24,19 +22,6 @@ type networks struct {
 
 	mu      sync.Mutex
 	current *exports.Networks
-}
-
-// essentialNode drops everything from a Node that is not used.
-func essentialNode(object any) (any, error) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
-		Spec:       corev1.NodeSpec{PodCIDR: node.Spec.PodCIDR, PodCIDRs: node.Spec.PodCIDRs},
-		Status:     corev1.NodeStatus{Addresses: node.Status.Addresses},
-	}, nil
 }
 
 // networksChanged handles Nodes and ServiceCIDRs.

@@ -153,7 +153,7 @@ func New(config Config, members member.Config) (*Projection, error) {
 		return nil, err
 	}
 	nodes := config.Kubernetes.Core().V1().Nodes()
-	if err := nodes.Informer().SetTransform(essentialNode); err != nil {
+	if err := transform(services.Informer(), slices.Informer(), serviceExports.Informer(), nodes.Informer()); err != nil {
 		return nil, err
 	}
 	cidrs := config.Kubernetes.Networking().V1().ServiceCIDRs()
