@@ -147,6 +147,9 @@ func (c *ControlPlane) index(name string) int {
 	return slices.IndexFunc(c.Components(), func(component Component) bool { return component.Name == name })
 }
 
+// PID returns the process ID of a component.
+func (c *ControlPlane) PID(name string) int { return c.processes[c.index(name)].PID() }
+
 // Kill kills a component with SIGKILL.
 func (c *ControlPlane) Kill(name string) { c.processes[c.index(name)].Kill() }
 
