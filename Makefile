@@ -153,6 +153,7 @@ unit: ## Run the unit tests, those of pkg and of the framework of tests with the
 	go test -C test -count=1 ./framework/documents # Go does not notice changes of files outside of the module
 	go test -C hack/release -count=1 ./... # Go does not notice changes of files outside of the module
 	go test -C test ./chaos/check ./chaos/history ./chaos/load ./chaos/model ./chaos/nemesis/...
+	go test -C test ./bench/report ./bench/scale/generator
 
 .PHONY: alerts
 # Not among the unit tests, which make no program first: without a cache, promtool takes minutes.
@@ -185,6 +186,11 @@ integration-storages: build kubernetes ## Run the integration tests that depend 
 .PHONY: bench
 bench: build kubernetes ## Compare the cost of requests for ServiceExports and ConfigMaps.
 	go test -C test -count=1 -v ./bench
+
+SERVICES ?= 1000
+.PHONY: bench-scale
+bench-scale: build kubernetes ## Measure delays, memory, starts and processor time with up to 200 members and 50,000 services, of which SERVICES (default 1000) are imported; plots are in bin/bench/.
+	go test -C test -count=1 -v -timeout 120m ./bench/scale -services $(SERVICES)
 
 .PHONY: e2e
 e2e: build kubernetes test-tools test-images helm ## Run the end-to-end tests on local clusters; skipped with SKIP_E2E=1.

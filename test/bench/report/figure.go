@@ -36,6 +36,7 @@ const (
 	Ratio   Unit = "×"
 	Seconds Unit = "s"
 	MiB     Unit = "MiB"
+	KiB     Unit = "KiB"
 	Count   Unit = ""
 	Millis  Unit = "ms"
 )
