@@ -38,6 +38,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceexport"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/storage/opener"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // Config is the configuration of a server.
@@ -227,7 +228,7 @@ func (g *apiGroups) infos() []*genericapiserver.APIGroupInfo {
 	for _, name := range g.names {
 		info := genericapiserver.NewDefaultAPIGroupInfo(name, Scheme, metav1.ParameterCodec, Codecs)
 		info.VersionedResourcesStorageMap = g.storage[name]
-		info.NegotiatedSerializer = withoutProtobuf{info.NegotiatedSerializer}
+		info.NegotiatedSerializer = encoded.NewSerializer(withoutProtobuf{info.NegotiatedSerializer})
 		infos = append(infos, &info)
 	}
 	return infos

@@ -20,6 +20,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/multicluster/serviceimport"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // virtualResource is a resource that is computed and read-only.
@@ -49,14 +50,18 @@ func virtualResources(visible memberregistry.Visible) []virtualResource {
 	}
 }
 
+// encodingsBudget is how many bytes of encodings all stores keep together: those of 50,000
+// ServiceImports in two group-versions, for example.
+const encodingsBudget = 64 << 20
+
 // newStores returns an empty store for each resource.
 func newStores(resources []virtualResource) map[schema.GroupResource]*virtual.Store {
-	versions := virtual.NewVersionSource(clock.RealClock{})
+	versions, encodings := virtual.NewVersionSource(clock.RealClock{}), encoded.NewBudget(encodingsBudget)
 	stores := map[schema.GroupResource]*virtual.Store{}
 	for _, resource := range resources {
 		stores[resource.Plural] = virtual.NewStore(virtual.Config{
 			Resource: resource.Plural, NewFunc: resource.NewFunc, NewListFunc: resource.NewListFunc,
-			Namespaced: resource.Namespaced, Versions: versions, Clock: clock.RealClock{}, Equal: resource.Equal,
+			Namespaced: resource.Namespaced, Versions: versions, Clock: clock.RealClock{}, Equal: resource.Equal, Encodings: encodings,
 		})
 	}
 	return stores

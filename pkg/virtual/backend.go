@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // backend adapts a store to the interface that the watch cache reads from. The
@@ -121,7 +123,7 @@ func (b backend) GetList(_ context.Context, key string, opts storage.ListOptions
 }
 
 // matching returns the objects that a list selects, and its version.
-func (b backend) matching(key string, exactly uint64, opts storage.ListOptions) ([]runtime.Object, uint64, error) {
+func (b backend) matching(key string, exactly uint64, opts storage.ListOptions) ([]*encoded.Object, uint64, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if err := b.readable(); err != nil {
@@ -133,14 +135,13 @@ func (b backend) matching(key string, exactly uint64, opts storage.ListOptions) 
 			return nil, 0, expired(opts.ResourceVersion)
 		}
 	}
-	var selected []runtime.Object
+	var selected []*encoded.Object
 	for _, object := range b.sorted() {
-		metadata := metadataOf(object)
-		at := b.key(metadata.GetNamespace(), metadata.GetName())
+		at := b.key(object.GetNamespace(), object.GetName())
 		if below := opts.Recursive && strings.HasPrefix(at, key); at != key && !below {
 			continue
 		}
-		matches, err := opts.Predicate.Matches(object)
+		matches, err := opts.Predicate.Matches(encoded.Unwrap(object))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -228,8 +229,8 @@ func (s *Store) initialEvents() []watch.Event {
 
 // bookmark returns a bookmark with the newest version. The caller holds the lock.
 func (s *Store) bookmark() watch.Event {
-	object := s.config.NewFunc()
-	metadataOf(object).SetResourceVersion(formatVersion(s.newest))
+	object := encoded.New(s.config.NewFunc())
+	object.SetResourceVersion(formatVersion(s.newest))
 	return watch.Event{Type: watch.Bookmark, Object: object}
 }
 

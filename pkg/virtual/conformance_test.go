@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // TestStorageConformance runs the storage tests of Kubernetes that concern reads.
@@ -132,12 +133,38 @@ func newWritable(t *testing.T, namespaced bool) *writable {
 	return &writable{Interface: registry.Storage.Storage, store: store, first: strconv.FormatUint(first, 10)}
 }
 
-// Watch implements storage.Interface.
+// Watch implements storage.Interface. Tests expect the objects that were written.
 func (w *writable) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if opts.ResourceVersion == "1" {
 		opts.ResourceVersion = w.first
 	}
-	return w.Interface.Watch(ctx, key, opts)
+	watcher, err := w.Interface.Watch(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	unwrapped := unwrappedWatch{watcher, make(chan watch.Event, manyEvents)}
+	go unwrapped.run()
+	return unwrapped, nil
+}
+
+// manyEvents is more than any of the tests makes for one watch.
+const manyEvents = 1000
+
+// unwrappedWatch is a watch of what the objects of another one wrap. It ends with that one.
+type unwrappedWatch struct {
+	watch.Interface
+	result chan watch.Event
+}
+
+// ResultChan implements watch.Interface.
+func (u unwrappedWatch) ResultChan() <-chan watch.Event { return u.result }
+
+func (u unwrappedWatch) run() {
+	defer close(u.result)
+	for event := range u.Interface.ResultChan() {
+		event.Object = encoded.Unwrap(event.Object)
+		u.result <- event
+	}
 }
 
 func podAttributes(object runtime.Object) (labels.Set, fields.Set, error) {

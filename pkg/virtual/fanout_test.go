@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 func TestWatcherThatNeverReadsIsTerminated(t *testing.T) {
@@ -125,11 +125,7 @@ func TestBurstIsNeitherLostNorDelayed(t *testing.T) {
 
 // ipIn returns the IP of an object, also if the watch cache wrapped it.
 func ipIn(event watch.Event) string {
-	object := event.Object
-	if wrapped, ok := object.(runtime.CacheableObject); ok {
-		object = wrapped.GetObject()
-	}
-	if o, ok := object.(*multicluster.ServiceImport); ok {
+	if o, ok := encoded.Unwrap(event.Object).(*multicluster.ServiceImport); ok {
 		return o.Spec.IPs[0]
 	}
 	return ""

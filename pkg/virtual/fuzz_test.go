@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/clock"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // FuzzStore compares replicas with a model while objects change, clients list and watch
@@ -381,11 +381,7 @@ func (m *modelWatcher) start(t *testing.T, incoming watch.Interface) {
 func (m *modelWatcher) take(t *testing.T, event watch.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	content := event.Object
-	if shared, ok := content.(runtime.CacheableObject); ok { // encoded once for all watchers
-		content = shared.GetObject()
-	}
-	read, ok := content.(*multicluster.ServiceImport)
+	read, ok := encoded.Unwrap(event.Object).(*multicluster.ServiceImport)
 	if !ok {
 		if m.problem == "" {
 			m.problem = fmt.Sprintf("event %s with %+v", event.Type, event.Object)

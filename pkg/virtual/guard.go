@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // cacheTimeout is how long a read waits for the watch cache, which takes a few
@@ -30,7 +32,8 @@ type guard struct {
 	cache             *cacher.Cacher
 }
 
-// Get implements storage.Interface.
+// Get implements storage.Interface. It reads into an Object with its encodings or, like
+// GetList, into the hub type.
 func (g *guard) Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
 	if err := g.ready(ctx); err != nil {
 		return err
@@ -42,7 +45,14 @@ func (g *guard) Get(ctx context.Context, key string, opts storage.GetOptions, in
 	if !known {
 		return expired(opts.ResourceVersion)
 	}
-	return g.Interface.Get(ctx, key, opts, into)
+	if _, ok := into.(*encoded.Object); ok {
+		return g.Interface.Get(ctx, key, opts, into)
+	}
+	object := &encoded.Object{}
+	if err := g.Interface.Get(ctx, key, opts, object); err != nil {
+		return err
+	}
+	return object.UnwrapInto(into)
 }
 
 // GetList implements storage.Interface. A limit is ignored, which the API
@@ -62,7 +72,15 @@ func (g *guard) GetList(ctx context.Context, key string, opts storage.ListOption
 		return expired(opts.ResourceVersion)
 	}
 	key, opts = unlimited(key, opts)
-	return g.Interface.GetList(ctx, key, opts, into)
+	if _, ok := into.(*encoded.List); ok {
+		return g.Interface.GetList(ctx, key, opts, into)
+	}
+	list := encoded.NewList(func() runtime.Object { return into })
+	if err := g.Interface.GetList(ctx, key, opts, list); err != nil {
+		return err
+	}
+	list.Unwrap()
+	return nil
 }
 
 // Watch implements storage.Interface. An unknown version results in an ERROR

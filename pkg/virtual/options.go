@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache" // only to name a parameter of generic.StorageDecorator
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // RESTOptions returns options with which a genericregistry.Store reads this
@@ -46,12 +50,13 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 	}, nil
 }
 
-// decorate implements generic.StorageDecorator.
+// decorate implements generic.StorageDecorator. The watch cache holds Objects of package
+// encoded, whatever is read into.
 func (s *Store) decorate(
 	config *storagebackend.ConfigForResource,
 	resourcePrefix string,
 	keyFunc func(runtime.Object) (string, error),
-	newFunc, newListFunc func() runtime.Object,
+	_, _ func() runtime.Object,
 	getAttrs storage.AttrFunc,
 	triggers storage.IndexerFuncs,
 	indexers *cache.Indexers,
@@ -63,13 +68,15 @@ func (s *Store) decorate(
 		EventsHistoryWindow: config.EventsHistoryWindow,
 		ResourcePrefix:      resourcePrefix,
 		KeyFunc:             keyFunc,
-		GetAttrsFunc:        getAttrs,
-		IndexerFuncs:        triggers,
-		Indexers:            indexers,
-		NewFunc:             newFunc,
-		NewListFunc:         newListFunc,
-		Codec:               config.Codec,
-		Clock:               s.config.Clock,
+		GetAttrsFunc: func(object runtime.Object) (labels.Set, fields.Set, error) {
+			return getAttrs(encoded.Unwrap(object))
+		},
+		IndexerFuncs: triggers,
+		Indexers:     indexers,
+		NewFunc:      func() runtime.Object { return encoded.New(s.config.NewFunc()) },
+		NewListFunc:  func() runtime.Object { return encoded.NewList(s.config.NewListFunc) },
+		Codec:        config.Codec,
+		Clock:        s.config.Clock,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("create watch cache for %s: %w", s.config.Resource, err)

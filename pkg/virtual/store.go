@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
+
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // heartbeatPeriod is how often a store issues a version without a change, so
@@ -40,6 +42,9 @@ type Config struct {
 	// Equal reports whether an update changes nothing. Both objects have the same
 	// resourceVersion when it is called. The default is semantic equality.
 	Equal func(held, updated runtime.Object) bool
+	// Encodings limits how many bytes of encodings are kept for readers. Without it,
+	// objects are encoded once per reader.
+	Encodings *encoded.Budget
 }
 
 // Store holds the objects of one virtual resource. It is safe for concurrent
@@ -49,7 +54,7 @@ type Store struct {
 	prefix string
 
 	mu      sync.RWMutex
-	objects map[string]runtime.Object
+	objects map[string]*encoded.Object
 	issued  issuedVersions
 	// newest is the last issued version and changed the last one that changed an
 	// object. The content is the same between the two.
@@ -72,7 +77,7 @@ func NewStore(config Config) *Store {
 	s := &Store{
 		config:  config,
 		prefix:  path.Join("/", config.Resource.Group, config.Resource.Resource),
-		objects: map[string]runtime.Object{},
+		objects: map[string]*encoded.Object{},
 		streams: map[*stream]struct{}{},
 	}
 	s.changed = s.issue()
@@ -92,21 +97,24 @@ func (s *Store) Set(object runtime.Object) bool {
 	defer s.mu.Unlock()
 	event := watch.Added
 	if held, exists := s.objects[key]; exists {
-		old := metadataOf(held)
-		updated.SetResourceVersion(old.GetResourceVersion())
+		updated.SetResourceVersion(held.GetResourceVersion())
 		switch {
-		case old.GetUID() != updated.GetUID():
+		case held.GetUID() != updated.GetUID():
 			s.remove(key, held)
-		case s.config.Equal(held, object):
+		case s.config.Equal(encoded.Unwrap(held), object):
 			return false
 		default:
+			held.Release()
 			event = watch.Modified
 		}
 	}
 	s.changed = s.issue()
 	updated.SetResourceVersion(formatVersion(s.changed))
-	s.objects[key] = object
-	s.publish(watch.Event{Type: event, Object: object})
+	// In lists, encodings have no kind, as the hub types have none.
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	added := encoded.Wrap(object, s.config.Encodings)
+	s.objects[key] = added
+	s.publish(watch.Event{Type: event, Object: added})
 	return true
 }
 
@@ -120,8 +128,8 @@ func (s *Store) Changes(object runtime.Object) bool {
 	if !exists {
 		return true
 	}
-	updated.SetResourceVersion(metadataOf(held).GetResourceVersion())
-	return !s.config.Equal(held, object)
+	updated.SetResourceVersion(held.GetResourceVersion())
+	return !s.config.Equal(encoded.Unwrap(held), object)
 }
 
 // Delete removes an object and reports whether it existed.
@@ -142,7 +150,10 @@ func (s *Store) Get(namespace, name string) (runtime.Object, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	object, exists := s.objects[s.key(namespace, name)]
-	return object, exists
+	if !exists {
+		return nil, false
+	}
+	return encoded.Unwrap(object), true
 }
 
 // List returns all objects, ordered by namespace and name. As with Get, the
@@ -150,7 +161,12 @@ func (s *Store) Get(namespace, name string) (runtime.Object, bool) {
 func (s *Store) List() []runtime.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.sorted()
+	sorted := s.sorted()
+	objects := make([]runtime.Object, len(sorted))
+	for i, object := range sorted {
+		objects[i] = encoded.Unwrap(object)
+	}
+	return objects
 }
 
 // Each calls a function for each object, in no order. As with Get, the objects are shared. The
@@ -160,7 +176,7 @@ func (s *Store) Each(visit func(runtime.Object)) {
 	objects := slices.Collect(maps.Values(s.objects))
 	s.mu.RUnlock()
 	for _, object := range objects {
-		visit(object)
+		visit(encoded.Unwrap(object))
 	}
 }
 
@@ -233,9 +249,10 @@ func (s *Store) stop() {
 
 // remove removes an object. Watchers get a copy that carries the version of the
 // deletion. The caller holds the lock.
-func (s *Store) remove(key string, held runtime.Object) {
+func (s *Store) remove(key string, held *encoded.Object) {
 	s.changed = s.issue()
 	delete(s.objects, key)
+	held.Release()
 	deleted := held.DeepCopyObject()
 	metadataOf(deleted).SetResourceVersion(formatVersion(s.changed))
 	s.publish(watch.Event{Type: watch.Deleted, Object: deleted})
@@ -268,13 +285,13 @@ func (s *Store) issuedRecently(version uint64) bool {
 }
 
 // sorted returns the objects ordered by key. The caller holds the lock.
-func (s *Store) sorted() []runtime.Object {
+func (s *Store) sorted() []*encoded.Object {
 	keys := make([]string, 0, len(s.objects))
 	for key := range s.objects {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	objects := make([]runtime.Object, 0, len(keys))
+	objects := make([]*encoded.Object, 0, len(keys))
 	for _, key := range keys {
 		objects = append(objects, s.objects[key])
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 func newTestStore(namespaced bool) *Store {
@@ -58,7 +59,7 @@ func expectEvents(t *testing.T, w watch.Interface, want ...string) {
 	for _, text := range want {
 		event := <-w.ResultChan()
 		got := string(event.Type)
-		if o, ok := event.Object.(*multicluster.ServiceImport); ok && event.Type != watch.Bookmark {
+		if o, ok := encoded.Unwrap(event.Object).(*multicluster.ServiceImport); ok && event.Type != watch.Bookmark {
 			got += " " + o.Name + " " + o.Spec.IPs[0]
 		}
 		if got != text {
@@ -157,8 +158,8 @@ func TestClusterScopedObjectsHaveNoNamespaceInTheirKey(t *testing.T) {
 	store := newTestStore(false)
 	store.Set(testObject("", "x", "1", "1.1.1.1"))
 	store.MarkSynced()
-	into := &multicluster.ServiceImport{}
-	if err := (backend{store}).Get(t.Context(), store.prefix+"/x", storage.GetOptions{}, into); err != nil || into.Name != "x" {
+	into := &encoded.Object{}
+	if err := (backend{store}).Get(t.Context(), store.prefix+"/x", storage.GetOptions{}, into); err != nil || into.GetName() != "x" {
 		t.Errorf("got %v, %v", into, err)
 	}
 	if _, ok := store.Get("", "x"); !ok {

@@ -5,6 +5,7 @@ package peerview
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,9 +21,10 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/endingwatch"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
-// Reader reads one resource.
+// Reader reads one resource. Its lists are those of package encoded.
 type Reader interface {
 	rest.Getter
 	rest.Lister
@@ -58,10 +60,10 @@ func (s Storage) Get(ctx context.Context, name string, options *metav1.GetOption
 			return nil, apierrors.NewNotFound(s.Resource, name)
 		}
 	}
-	if s.Feed.Audience != nil && !s.Feed.Audience(object).Includes(access.View.Peer) {
+	if s.Feed.Audience != nil && !s.Feed.Audience(encoded.Unwrap(object)).Includes(access.View.Peer) {
 		return nil, apierrors.NewNotFound(s.Resource, name)
 	}
-	return s.redact(access.View, object), nil
+	return s.Feed.redact(access.View, object), nil
 }
 
 // List implements rest.Lister.
@@ -71,17 +73,15 @@ func (s Storage) List(ctx context.Context, options *internalversion.ListOptions)
 		return s.Reader.List(ctx, options)
 	}
 	list, err := s.Reader.List(ctx, s.restrict(access.View, options))
-	if err != nil || s.Feed.Redact == nil {
-		return list, err
-	}
-	items, err := meta.ExtractList(list)
 	if err != nil {
 		return nil, err
 	}
-	for i, item := range items {
-		items[i] = s.redact(access.View, item)
+	objects, ok := list.(*encoded.List)
+	if !ok {
+		return nil, fmt.Errorf("cannot show a %T to a peer", list)
 	}
-	return list, meta.SetList(list, items)
+	objects.Transform(func(object runtime.Object) runtime.Object { return s.Feed.redact(access.View, object) })
+	return objects, nil
 }
 
 // Watch implements rest.Watcher.
@@ -101,7 +101,7 @@ func (s Storage) Watch(ctx context.Context, options *internalversion.ListOptions
 		return nil, err
 	}
 	return newPeerWatch(source, access.Changed, func(object runtime.Object) runtime.Object {
-		return s.redact(access.View, object)
+		return s.Feed.redact(access.View, object)
 	}), nil
 }
 
@@ -132,11 +132,4 @@ func (s Storage) restrict(view View, options *internalversion.ListOptions) *inte
 		restricted.FieldSelector = audienceSelector{selector, view.Peer}
 	}
 	return &restricted
-}
-
-func (s Storage) redact(view View, object runtime.Object) runtime.Object {
-	if s.Feed.Redact == nil {
-		return object
-	}
-	return s.Feed.Redact(view, object)
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 func TestMain(m *testing.M) {
@@ -97,7 +98,7 @@ func as(t *testing.T, view *peerview.View) context.Context {
 }
 
 func exposed(object runtime.Object) bool {
-	endpoint := object.(*clusterset.ExportedEndpointSlice).Spec.Endpoints[0]
+	endpoint := encoded.Unwrap(object).(*clusterset.ExportedEndpointSlice).Spec.Endpoints[0]
 	return endpoint.NodeName != nil || endpoint.Hints != nil
 }
 
@@ -130,16 +131,16 @@ func TestPeersReadWhatTheyMaySee(t *testing.T) {
 				t.Fatal(err)
 			}
 			var names []string
-			for _, item := range list.(*clusterset.ExportedEndpointSliceList).Items {
-				names = append(names, item.Name)
+			for _, item := range list.(*encoded.List).Items {
+				names = append(names, item.GetName())
 				if exposed(&item) != (test.view == nil) {
-					t.Errorf("listed %s with %+v", item.Name, item.Spec.Endpoints)
+					t.Errorf("listed %s with %+v", item.GetName(), encoded.Unwrap(&item))
 				}
 			}
 			if !slices.Equal(names, test.want) {
 				t.Errorf("listed %v, want %v", names, test.want)
 			}
-			if version := list.(*clusterset.ExportedEndpointSliceList).ResourceVersion; version == "" {
+			if version := list.(*encoded.List).ResourceVersion; version == "" {
 				t.Error("the list has no resource version")
 			}
 			if test.selector != nil {
@@ -268,9 +269,7 @@ func TestManyWatchesOfPeersAreRedacted(t *testing.T) {
 		}
 	}
 	seen := next(t, all).Object
-	if cached, ok := seen.(runtime.CacheableObject); ok {
-		seen = cached.GetObject()
-	} else {
+	if _, ok := seen.(runtime.CacheableObject); !ok {
 		t.Errorf("the watch cache does not share %T: the test is void", seen)
 	}
 	if !exposed(seen) {
@@ -365,7 +364,7 @@ func TestObjectsAreForAnAudience(t *testing.T) {
 		for name, view := range readers {
 			visible := slices.Contains(step.visible, name)
 			list, err := storage.List(as(t, view), &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "web")})
-			if err != nil || len(list.(*clusterset.ExportedEndpointSliceList).Items) == 1 != visible {
+			if err != nil || len(list.(*encoded.List).Items) == 1 != visible {
 				t.Errorf("step %d: %s lists %v, %v", i, name, list, err)
 			}
 			if _, err := storage.Get(as(t, view), "web", &metav1.GetOptions{}); apierrors.IsNotFound(err) == visible {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/multicluster"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // View is what a peer sees: what this cluster exports, and nothing of third
@@ -52,6 +53,20 @@ type Feed struct {
 	Audience func(runtime.Object) *clusterset.Audience
 	// Redact returns an object as a peer sees it. It must not modify the object.
 	Redact func(View, runtime.Object) runtime.Object
+	// Redaction is what all peers see of an object if that is the same: it is then encoded
+	// once for all of them. It excludes Redact.
+	Redaction *encoded.Derivation
+}
+
+// redact returns an object as a peer sees it.
+func (f Feed) redact(view View, object runtime.Object) runtime.Object {
+	switch {
+	case f.Redaction != nil:
+		return f.Redaction.Of(object)
+	case f.Redact != nil:
+		return f.Redact(view, encoded.Unwrap(object))
+	}
+	return object
 }
 
 // Access is the access of one request of a peer.

@@ -19,11 +19,6 @@ func newPeerWatch(source watch.Interface, changed <-chan struct{}, redact func(r
 	return endingwatch.New(source, changed, viewChanged, func(event watch.Event) watch.Event {
 		switch event.Type {
 		case watch.Added, watch.Modified, watch.Deleted:
-			// If there are several watchers, the watch cache wraps objects together with
-			// their encoding.
-			if cached, ok := event.Object.(runtime.CacheableObject); ok {
-				event.Object = cached.GetObject()
-			}
 			event.Object = redact(event.Object)
 		}
 		return event

@@ -21,6 +21,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/boundedwatch"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/handback"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // Resource describes a read-only resource.
@@ -49,12 +50,13 @@ type REST struct {
 	rest.SingularNameProvider
 }
 
-// New returns the read methods of a store that is created with the options.
+// New returns the read methods of a store that is created with the options. What they
+// return is wrapped by package encoded.
 func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Resource) (*REST, error) {
 	update, remove := strategies(scheme, resource.Namespaced)
 	store := &genericregistry.Store{
-		NewFunc:                   resource.NewFunc,
-		NewListFunc:               resource.NewListFunc,
+		NewFunc:                   func() runtime.Object { return encoded.New(resource.NewFunc()) },
+		NewListFunc:               func() runtime.Object { return encoded.NewList(resource.NewListFunc) },
 		DefaultQualifiedResource:  resource.Plural,
 		SingularQualifiedResource: resource.Singular,
 		UpdateStrategy:            update,
@@ -72,8 +74,29 @@ func New(scheme *runtime.Scheme, options generic.RESTOptionsGetter, resource Res
 	if resource.Feed != nil {
 		reader = peerview.Storage{Reader: bounded{store, boundedwatch.Watcher{Watcher: store}}, Resource: resource.Plural, Feed: *resource.Feed}
 	}
-	return &REST{Storage: store, Scoper: store, Getter: reader, Lister: reader, Watcher: handback.Watcher{Watcher: reader}, SingularNameProvider: store}, nil
+	return &REST{
+		Storage: hub{store, resource.NewFunc}, Scoper: store, SingularNameProvider: store,
+		Getter: reader, Lister: hubList{reader, resource.NewListFunc}, Watcher: handback.Watcher{Watcher: reader},
+	}, nil
 }
+
+// hub returns the type that is registered for the resource.
+type hub struct {
+	rest.Storage
+	newFunc func() runtime.Object
+}
+
+// New implements rest.Storage.
+func (h hub) New() runtime.Object { return h.newFunc() }
+
+// hubList returns the type of lists that is registered for the resource.
+type hubList struct {
+	rest.Lister
+	newListFunc func() runtime.Object
+}
+
+// NewList implements rest.Lister.
+func (h hubList) NewList() runtime.Object { return h.newListFunc() }
 
 // bounded reads a store with bounded watches.
 type bounded struct {

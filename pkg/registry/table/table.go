@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/truncate"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // Column is one column of a table.
@@ -82,6 +83,7 @@ func (c *Convertor[T]) ConvertToTable(_ context.Context, object, options runtime
 }
 
 func (c *Convertor[T]) addRow(table *metav1.Table, object runtime.Object) error {
+	object = encoded.Unwrap(object)
 	item, ok := object.(T)
 	if !ok {
 		return fmt.Errorf("unexpected type %[2]T in a table of %[1]T", item, object)

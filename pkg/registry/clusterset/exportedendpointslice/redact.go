@@ -9,12 +9,11 @@ import (
 
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/apis/clusterset"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/importedslice"
-	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 )
 
 // redact returns a slice with the part of its endpoints that is imported. The names
 // of nodes are of no use in another cluster, and none of its business.
-func redact(_ peerview.View, object runtime.Object) runtime.Object {
+func redact(object runtime.Object) runtime.Object {
 	slice, ok := object.(*clusterset.ExportedEndpointSlice)
 	if !ok {
 		return object

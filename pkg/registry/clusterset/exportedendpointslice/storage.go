@@ -13,6 +13,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/peerview"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/readonly"
 	"github.com/mcs-apiserver/mcs-apiserver/pkg/registry/table"
+	"github.com/mcs-apiserver/mcs-apiserver/pkg/virtual/encoded"
 )
 
 // Resource returns the description of ExportedEndpointSlices.
@@ -27,7 +28,7 @@ func Resource() readonly.Resource {
 		Equal: func(held, updated runtime.Object) bool {
 			return held.(*clusterset.ExportedEndpointSlice).Same(updated.(*clusterset.ExportedEndpointSlice))
 		},
-		Feed: &peerview.Feed{Select: peerview.BySource, Audience: audience, Redact: redact},
+		Feed: &peerview.Feed{Select: peerview.BySource, Audience: audience, Redaction: encoded.NewDerivation(redact)},
 		Table: table.NewConvertor(clock.RealClock{},
 			column{Name: "Cluster", Description: "The exporting cluster.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Cluster }},
 			column{Name: "Service", Description: "The exported Service.", Cell: func(s *clusterset.ExportedEndpointSlice) any { return s.Spec.Service }},
