@@ -184,8 +184,10 @@ integration-storages: build kubernetes ## Run the integration tests that depend 
 	for storage in cluster etcd; do STORAGE=$$storage go test -C test -count=1 ./integration/replicas; done
 
 .PHONY: bench
-bench: build kubernetes ## Compare the cost of requests for ServiceExports and ConfigMaps.
+bench: build kubernetes ## Measure how fast changes reach another cluster and what they cost, and compare requests and reads with those for ConfigMaps and custom resources; plots are in bin/bench/.
 	go test -C test -count=1 -v ./bench
+	go test -C test -count=1 -v -timeout 1h ./bench/propagation
+	go test -C test -count=1 -v -timeout 2h ./bench/reads
 
 SERVICES ?= 1000
 .PHONY: bench-scale
