@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"github.com/mcs-apiserver/mcs-apiserver/test/bench/report"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/controlplane"
 	"github.com/mcs-apiserver/mcs-apiserver/test/framework/expect"
+	"github.com/mcs-apiserver/mcs-apiserver/test/framework/process"
 )
 
 // R643: 5,000 ServiceImports are listed at least three times as fast as the same objects as custom
@@ -122,20 +121,12 @@ func (s *source) list(t *testing.T, encoding string, began time.Time, measured b
 	}
 }
 
-// tick is the unit of processor times in /proc.
-const tick = 10 * time.Millisecond
-
 // processorTime returns how much processor time processes have used so far.
 func processorTime(t *testing.T, processes []int) time.Duration {
 	t.Helper()
 	var total time.Duration
 	for _, pid := range processes {
-		stat := string(expect.Must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t))
-		// The name, which may contain spaces, ends with the last parenthesis.
-		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-		for _, field := range fields[11:13] { // utime and stime
-			total += time.Duration(expect.Must(strconv.ParseInt(field, 10, 64))(t)) * tick
-		}
+		total += expect.Must(process.CPU(pid))(t)
 	}
 	return total
 }
