@@ -91,8 +91,8 @@ func importOf(object any) exports.Ref {
 	}
 }
 
-// sliceChanged handles EndpointSlices that were added or deleted, or do not belong to the same
-// Service or import as before.
+// sliceChanged handles EndpointSlices of Services that may be exported, and imported ones that
+// were added or deleted, or belong to another import than before.
 func (p *Projection) sliceChanged(object any) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
