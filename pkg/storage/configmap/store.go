@@ -42,6 +42,7 @@ type store struct {
 	Config
 	configMaps configMaps
 	converter  converter
+	held       *heldWrappers
 	// count is the number of stored objects, as far as this replica knows.
 	count atomic.Int64
 }
@@ -56,6 +57,7 @@ func New(config Config) storage.Interface {
 		Config:     config,
 		configMaps: configMaps{client: config.Client, watches: config.Watches, namespace: config.Namespace},
 		converter:  converter{config, newDecodedObjects()},
+		held:       newHeldWrappers(),
 	}
 }
 
@@ -180,6 +182,7 @@ func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Objec
 	created, err := s.configMaps.create(ctx, wrapper)
 	if err == nil {
 		s.count.Add(1)
+		s.held.put(created)
 	}
 	return created, err
 }
@@ -209,10 +212,25 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	return s.converter.decode(state.wrapper, r.key, state.data, out)
 }
 
-// state is a wrapper that was read, and the encoded object in it.
+// state is a wrapper, and the encoded object in it.
 type state struct {
 	wrapper *corev1.ConfigMap
 	data    []byte
+	// held is whether the wrapper was not read just now, so that there may be a newer version.
+	held bool
+}
+
+// heldState returns the wrapper that is held, nil if none is.
+func (s *store) heldState(name string) *state {
+	wrapper := s.held.get(name)
+	if wrapper == nil {
+		return nil
+	}
+	_, data, err := unwrap(s.Resource, wrapper)
+	if err != nil {
+		return nil
+	}
+	return &state{wrapper: wrapper, data: data, held: true}
 }
 
 // read returns nil if the key does not exist.

@@ -189,6 +189,9 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 	if err != nil {
 		return err
 	}
+	if eventType != watch.Deleted { // which may mean that it left the selection
+		w.store.held.put(wrapper)
+	}
 	if !within(w.request.key, key, w.opts.Recursive) {
 		return nil
 	}

@@ -6,6 +6,7 @@ package configmap
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -23,6 +24,43 @@ import (
 // deletionTimeout limits the wait for the version of a deletion.
 const deletionTimeout = 2 * time.Second
 
+// errOutdated ends an attempt that has to be repeated with a newer version of the wrapper.
+var errOutdated = errors.New("the wrapper has changed")
+
+// doubt returns an error that an object is the reason for, or errOutdated if its wrapper was
+// not read just now: a newer one may not be.
+func (s *state) doubt(err error) error {
+	if s != nil && s.held {
+		return errOutdated
+	}
+	return err
+}
+
+// attempt calls a function with a wrapper, nil if it does not exist, until the function does not
+// return errOutdated. At first, the wrapper is the one that is held, if any: the host refuses
+// to replace or delete it unless it is the newest version.
+func (s *store) attempt(ctx context.Context, r request, try func(*state) error) error {
+	name := wrapperName(s.Resource, r.key)
+	if held := s.heldState(name); held != nil {
+		if err := try(held); !errors.Is(err, errOutdated) {
+			return err
+		}
+		s.held.remove(name)
+	}
+	for {
+		current, err := s.read(ctx, r, "")
+		if err != nil {
+			return err
+		}
+		if err := try(current); !errors.Is(err, errOutdated) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
 // Delete implements storage.Interface. The cached object is not used: it lacks
 // the wrapper.
 func (s *store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
@@ -32,7 +70,6 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	if err != nil {
 		return err
 	}
-	key = r.key
 	target, err := conversion.EnforcePtr(out)
 	if err != nil {
 		return fmt.Errorf("convert output object to pointer: %w", err)
@@ -40,60 +77,56 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	if opts.IgnoreStoreReadError && utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion) {
 		return s.deleteUnread(ctx, r)
 	}
-	for {
-		state, err := s.read(ctx, r, "")
-		if err != nil {
-			return err
-		}
-		if state == nil {
-			return storage.NewKeyNotFoundError(key, 0)
+	return s.attempt(ctx, r, func(current *state) error {
+		if current == nil {
+			return storage.NewKeyNotFoundError(r.key, 0)
 		}
 		existing := reflect.New(target.Type()).Interface().(runtime.Object)
-		if err := s.converter.decode(state.wrapper, key, state.data, existing); err != nil {
-			return err
+		err := s.converter.decode(current.wrapper, r.key, current.data, existing)
+		if err == nil {
+			err = preconditions.Check(r.key, existing)
 		}
-		if err := preconditions.Check(key, existing); err != nil {
-			return err
+		if err == nil {
+			err = validate(ctx, existing)
 		}
-		if err := validate(ctx, existing); err != nil {
-			return err
+		if err != nil {
+			return current.doubt(err)
 		}
-		if changed, err := s.deleteState(ctx, state, key, out); err != nil || !changed {
-			return err
-		}
-	}
+		return s.deleteState(ctx, current, r.key, out)
+	})
 }
 
 // deleteState deletes a wrapper, unless it changed since it was read, and decodes the deleted
 // object with the version of its deletion, which the host reports in watches only. If it does
 // not within deletionTimeout, that of the object is used: a watch from there misses nothing.
-func (s *store) deleteState(ctx context.Context, state *state, key string, out runtime.Object) (changed bool, _ error) {
-	deletion := s.configMaps.awaitDeletion(ctx, state.wrapper)
+func (s *store) deleteState(ctx context.Context, current *state, key string, out runtime.Object) error {
+	deletion := s.configMaps.awaitDeletion(ctx, current.wrapper)
 	defer deletion.stop()
-	if changed, err := s.deleteWrapper(ctx, state.wrapper); err != nil || changed {
-		return changed, err
+	if err := s.deleteWrapper(ctx, current.wrapper); err != nil {
+		return err
 	}
-	deleted := state.wrapper.DeepCopy()
+	deleted := current.wrapper.DeepCopy()
 	if version, err := deletion.version(); err == nil {
 		deleted.ResourceVersion = version
 	} else {
 		klog.FromContext(ctx).V(2).Info("Failed to read the version of a deletion, using the version of the deleted object", "key", key, "err", err)
 	}
-	return false, s.converter.decode(deleted, key, state.data, out)
+	return s.converter.decode(deleted, key, current.data, out)
 }
 
-// deleteWrapper deletes a wrapper, and reports whether it was changed or deleted
+// deleteWrapper deletes a wrapper. It returns errOutdated if the wrapper was changed or deleted
 // since it was read.
-func (s *store) deleteWrapper(ctx context.Context, wrapper *corev1.ConfigMap) (changed bool, _ error) {
+func (s *store) deleteWrapper(ctx context.Context, wrapper *corev1.ConfigMap) error {
 	err := s.configMaps.delete(ctx, wrapper)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return true, ctx.Err()
+		return errOutdated
 	}
 	if err != nil {
-		return false, unavailable(err)
+		return unavailable(err)
 	}
 	s.count.Add(-1)
-	return false, nil
+	s.held.remove(wrapper.Name)
+	return nil
 }
 
 // deleteUnread deletes a wrapper that cannot be decoded.
@@ -109,8 +142,11 @@ func (s *store) deleteUnread(ctx context.Context, r request) error {
 		if err != nil {
 			return unavailable(err)
 		}
-		if changed, err := s.deleteWrapper(ctx, wrapper); err != nil || !changed {
+		if err := s.deleteWrapper(ctx, wrapper); !errors.Is(err, errOutdated) {
 			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 }
@@ -127,61 +163,64 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if err := s.refuseReserved(r); err != nil {
 		return err
 	}
-	key = r.key
 	target, err := conversion.EnforcePtr(destination)
 	if err != nil {
 		return fmt.Errorf("convert output object to pointer: %w", err)
 	}
-	for {
-		state, err := s.read(ctx, r, "")
-		if err != nil {
-			return err
-		}
-		if state == nil && !ignoreNotFound {
-			return storage.NewKeyNotFoundError(key, 0)
+	return s.attempt(ctx, r, func(current *state) error {
+		if current == nil && !ignoreNotFound {
+			return storage.NewKeyNotFoundError(r.key, 0)
 		}
 		existing := reflect.New(target.Type()).Interface().(runtime.Object)
-		meta := storage.ResponseMeta{}
-		if state != nil {
-			if err := s.converter.decode(state.wrapper, key, state.data, existing); err != nil {
-				return err
-			}
-			if meta.ResourceVersion, err = versioner.ParseResourceVersion(state.wrapper.ResourceVersion); err != nil {
-				return err
-			}
-		}
-		if err := preconditions.Check(key, existing); err != nil {
-			return err
-		}
-		updated, ttl, err := tryUpdate(existing, meta)
+		updated, data, err := s.update(r.key, current, existing, preconditions, tryUpdate)
 		if err != nil {
-			return err
+			return current.doubt(err)
 		}
-		if ttl != nil && *ttl != 0 {
-			return fmt.Errorf("%s: objects with a time to live cannot be stored in the host cluster", key)
+		if current != nil && bytes.Equal(data, current.data) {
+			if current.held {
+				return errOutdated // only the newest version may stay as it is
+			}
+			return s.converter.decode(current.wrapper, r.key, data, destination)
 		}
-		if err := versioner.PrepareObjectForStorage(updated); err != nil {
-			return fmt.Errorf("prepare object for storage: %w", err)
+		written, err := s.write(ctx, r.key, current, updated, data)
+		switch {
+		case err == nil:
+			return s.converter.decode(written, r.key, data, destination)
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+			return errOutdated // another writer was faster
 		}
-		data, err := s.converter.encode(key, updated)
+		return unavailable(err)
+	})
+}
+
+// update decodes the object of a wrapper into existing, and returns the object that is to
+// replace it, and its encoding.
+func (s *store) update(key string, current *state, existing runtime.Object, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) (runtime.Object, []byte, error) {
+	meta := storage.ResponseMeta{}
+	if current != nil {
+		err := s.converter.decode(current.wrapper, key, current.data, existing)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		if state != nil && bytes.Equal(data, state.data) {
-			return s.converter.decode(state.wrapper, key, data, destination)
+		if meta.ResourceVersion, err = versioner.ParseResourceVersion(current.wrapper.ResourceVersion); err != nil {
+			return nil, nil, err
 		}
-		written, err := s.write(ctx, key, state, updated, data)
-		if err == nil {
-			return s.converter.decode(written, key, data, destination)
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
-			return unavailable(err)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		// Another writer was faster: read and validate again.
 	}
+	if err := preconditions.Check(key, existing); err != nil {
+		return nil, nil, err
+	}
+	updated, ttl, err := tryUpdate(existing, meta)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ttl != nil && *ttl != 0 {
+		return nil, nil, fmt.Errorf("%s: objects with a time to live cannot be stored in the host cluster", key)
+	}
+	if err := versioner.PrepareObjectForStorage(updated); err != nil {
+		return nil, nil, fmt.Errorf("prepare object for storage: %w", err)
+	}
+	data, err := s.converter.encode(key, updated)
+	return updated, data, err
 }
 
 func (s *store) write(ctx context.Context, key string, state *state, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
@@ -196,5 +235,9 @@ func (s *store) write(ctx context.Context, key string, state *state, obj runtime
 	if err := s.converter.fits(key, wrapper); err != nil {
 		return nil, err
 	}
-	return s.configMaps.update(ctx, wrapper)
+	updated, err := s.configMaps.update(ctx, wrapper)
+	if err == nil {
+		s.held.put(updated)
+	}
+	return updated, err
 }
