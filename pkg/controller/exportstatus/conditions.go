@@ -70,6 +70,9 @@ func (f facts) joinedAt() time.Time {
 	return f.self.Status.IDClaimedAt.Time
 }
 
+// inClusterSet reports whether this cluster is in a ClusterSet.
+func (f facts) inClusterSet() bool { return f.self != nil && f.self.Status.ClusterSet != "" }
+
 // request returns the request for the shared ClusterSet IP of an export.
 func (f facts) request(key types.NamespacedName, serviceExport *multiclusterxv1beta1.ServiceExport) ipallocator.Request {
 	return ipallocator.Request{
@@ -102,7 +105,7 @@ func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceE
 	switch {
 	case problem != nil:
 		condition.Reason, condition.Message = reasonFailed, "export is not valid: "+problem.Message
-	case observed.self == nil || observed.self.Status.ClusterSet == "":
+	case !observed.inClusterSet():
 		condition.Message = fmt.Sprintf("this cluster is not in a ClusterSet; run kubectl mcs join, or create the ClusterClaims %s and %s", multicluster.ClusterIDClaim, multicluster.ClusterSetClaim)
 	case served == nil:
 		condition.Message = "waiting for mcs-apiserver to export the Service to the ClusterSet"
@@ -112,6 +115,12 @@ func ready(problem *export.Problem, serviceExport *multiclusterxv1beta1.ServiceE
 		condition.Status, condition.Reason, condition.Message = exportedTo(serviceExport, served, observed.members)
 	}
 	return condition
+}
+
+// awaitsServer reports whether nothing is missing for an export to be served but that mcs-apiserver
+// does it.
+func awaitsServer(serviceExport *multiclusterxv1beta1.ServiceExport, observed facts) bool {
+	return export.Check(serviceExport.Namespace, serviceExport.Name, observed.service) == nil && observed.inClusterSet() && served(serviceExport, observed) == nil
 }
 
 // served returns what other clusters can read of this export, and not of one that existed before

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,9 @@ const (
 	// IPs. These do not wait for the others: until a decision is recorded, the service loses its
 	// IP when the cluster that has recorded it withdraws its export.
 	decisionInterval = time.Second
+	// firstStatusDelay is how long a new export may wait for mcs-apiserver to export it, which
+	// takes milliseconds, before its status says that it is pending: one write instead of two.
+	firstStatusDelay = time.Second
 	// membersInterval is how long to wait for more changes of members: each may concern
 	// everything that has a shared ClusterSet IP.
 	membersInterval = time.Second
@@ -76,6 +80,10 @@ type Controller struct {
 	allocator *ipallocator.Allocator
 	// pace is that of all writes but those of decisions.
 	pace, decisionPace *pace.Limiter[types.NamespacedName]
+
+	mu sync.Mutex
+	// unserved are the new exports that wait for their first status.
+	unserved map[types.NamespacedName]unserved
 }
 
 // New returns a controller. own is the informer factory of the mcs-apiserver API,
@@ -102,6 +110,7 @@ func New(client versioned.Interface, clock clock.PassiveClock, recorder recorder
 		exports: exports.Lister(), services: services.Lister(), members: members.Lister(), exported: exported.Informer().GetIndexer(),
 		pace:         pace.New[types.NamespacedName](clock, statusInterval, statusBurst),
 		decisionPace: pace.New[types.NamespacedName](clock, decisionInterval, statusBurst),
+		unserved:     map[types.NamespacedName]unserved{},
 	}
 	c.allocator = ipallocator.New(clock, c.exported, exports.Informer().GetIndexer(), c.derived, c.allocations, c.queue.Add)
 	c.handlers = loop.Handlers{
@@ -239,6 +248,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	current, err := c.exports.ServiceExports(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && current.DeletionTimestamp != nil {
 		c.allocator.Forget(key)
+		c.forgetUnserved(key)
 		return nil
 	}
 	if err != nil {
@@ -247,6 +257,10 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	observed, err := c.observe(key)
 	if err != nil {
 		return err
+	}
+	if wait := c.firstStatusIn(key, current, observed); wait > 0 {
+		c.queue.AddAfter(key, wait)
+		return nil
 	}
 	serviceExport := current.DeepCopy()
 	assigned := ipallocator.Result{}
@@ -278,6 +292,35 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	c.allocator.Recorded(key, assigned)
 	return nil
+}
+
+// unserved is an export that mcs-apiserver does not export yet, and since when it is known.
+type unserved struct {
+	uid   types.UID
+	since time.Time
+}
+
+// firstStatusIn returns how long the first status of an export waits for mcs-apiserver.
+func (c *Controller) firstStatusIn(key types.NamespacedName, current *multiclusterxv1beta1.ServiceExport, observed facts) time.Duration {
+	if len(current.Status.Conditions) > 0 || !awaitsServer(current, observed) {
+		c.forgetUnserved(key)
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waiting := c.unserved[key]
+	if waiting.uid != current.UID {
+		waiting = unserved{current.UID, c.clock.Now()}
+		c.unserved[key] = waiting
+	}
+	return firstStatusDelay - c.clock.Since(waiting.since)
+}
+
+// forgetUnserved notes that an export does not wait for its first status.
+func (c *Controller) forgetUnserved(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unserved, key)
 }
 
 // write writes the status of an export and records Events for changed conditions.
