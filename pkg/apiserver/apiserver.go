@@ -120,6 +120,9 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err != nil {
 		return CompletedConfig{}, fmt.Errorf("create client for the host cluster: %w", err)
 	}
+	if authorization := &c.Generic.Authorization; authorization.Authorizer != nil {
+		authorization.Authorizer = authorizeOwnAccount(authorization.Authorizer, c.Namespace)
+	}
 	failure := &informerFailure{}
 	informed, err := patience.NewForConfig(c.Generic.ClientConfig, failure.set, kubernetes.NewForConfigAndClient)
 	if err != nil {
