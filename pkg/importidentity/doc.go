@@ -83,8 +83,8 @@
 // are not in use and for all imports. With 100,000 imports, a document has 600 KiB; the
 // ends of more would not be recorded, and their imports would stay.
 //
-// A replica writes a document at most once per second. The first end is recorded at
-// once; imports that end within a second of it stay, without endpoints, until then.
+// A replica writes a document at most once per second, after ten times at once. Imports that
+// end while it has to wait stay, without endpoints, until then.
 //
 // A document is written as a whole. Because of one member, a replica writes 256 KiB per
 // second after 8 MiB at once; the ends of its imports beyond that wait for their turn, and

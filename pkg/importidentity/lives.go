@@ -26,11 +26,12 @@ const (
 	// retryPeriod is the delay before the records are read again after a failure.
 	retryPeriod = time.Second
 	// flushDelay is how long the end of a life waits for others of its shard, to be
-	// recorded with them.
-	flushDelay = 10 * time.Millisecond
-	// writeInterval is the minimum time between two writes of a document, so that
-	// exports that come and go cost one write per second.
+	// recorded with them. Clients see the withdrawal later by that.
+	flushDelay = time.Millisecond
+	// A document is written once per writeInterval, after writeBurst times at once: exports
+	// that come and go all the time cost one write per second, and others do not wait for them.
 	writeInterval = time.Second
+	writeBurst    = 10
 	// retryDelay is the initial delay before a failed write is retried.
 	retryDelay    = 100 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
@@ -92,8 +93,8 @@ type Lives struct {
 	known map[shard]document
 	// ends are the lives whose end is being recorded.
 	ends map[shard]ends
-	// written is when a document was written last.
-	written map[shard]time.Time
+	// pace is how often a document is written.
+	pace *pace.Limiter[shard]
 	// turns are those of documents, within the limits of members.
 	turns *pace.Turns[shard]
 	// damaged are the documents that have to be replaced.
@@ -128,7 +129,8 @@ func (e ends) causes() []string {
 func New(config Config) *Lives {
 	registerMetrics()
 	return &Lives{
-		config: config, known: map[shard]document{}, ends: map[shard]ends{}, written: map[shard]time.Time{}, damaged: sets.New[shard](),
+		config: config, known: map[shard]document{}, ends: map[shard]ends{}, damaged: sets.New[shard](),
+		pace:  pace.New[shard](config.Clock, writeInterval, writeBurst),
 		turns: pace.NewTurns[shard](config.Clock, bytesPerSecond, bytesAtOnce),
 	}
 }

@@ -73,15 +73,14 @@ func (l *Lives) reconcile(ctx context.Context, id shard, callbacks Callbacks) er
 }
 
 // waitLocked returns how long a document has to wait before ends are recorded in it: until
-// a second after it was written last, and until it is the turn of a member because of which it
-// is written.
+// it may be written again, and until it is the turn of a member because of which it is written.
 func (l *Lives) waitLocked(id shard) time.Duration {
 	pending := l.ends[id]
 	if len(pending.lives) == 0 {
 		l.turns.End(id)
 		return 0
 	}
-	if early := writeInterval - time.Since(l.written[id]); early > 0 {
+	if early := l.pace.Wait(id); early > 0 {
 		return early
 	}
 	return l.turns.Wait(id, pending.causes(), l.known[id].size()+len(pending.lives)*entrySize)
@@ -132,7 +131,6 @@ func (l *Lives) forget(ctx context.Context, id shard) error {
 	defer l.mu.Unlock()
 	delete(l.known, id)
 	delete(l.ends, id)
-	delete(l.written, id)
 	l.turns.End(id)
 	l.damaged.Delete(id)
 	return nil
@@ -170,7 +168,7 @@ func (l *Lives) record(ctx context.Context, id shard, namespace string, batch ma
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.damaged.Delete(id)
-	l.written[id] = time.Now()
+	l.pace.Take(id)
 	l.turns.End(id)
 	held := l.ends[id]
 	maps.DeleteFunc(held.lives, func(name string, number int64) bool {
