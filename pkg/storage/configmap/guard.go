@@ -19,6 +19,9 @@ import (
 const (
 	// confirmTimeout bounds one read of the namespace.
 	confirmTimeout = 5 * time.Second
+	// maxShared is how long observations are compared by version: versions decrease when the host is
+	// restored from a backup, which takes longer.
+	maxShared = time.Second
 
 	restoreRemedy = "restore its ConfigMaps from a backup, or accept the loss by restarting mcs-apiserver with --accept-storage"
 	// waitRemedy comes before restoreRemedy while nothing can be restored.
@@ -42,9 +45,13 @@ type NamespaceGuard struct {
 	// opened is the namespace that was opened last.
 	opened opened
 	// running is in progress, and next starts when running has finished. A caller
-	// that comes while a read is in progress needs the next one: the response to
-	// the read in progress may be older than the caller's observation.
-	running, next *confirmation
+	// that comes while a read is in progress needs the next one, unless somebody else had
+	// observed as much before: the response to the read in progress may be older than the
+	// caller's observation. last is the last one, if the namespace was alive.
+	running, next, last *confirmation
+	// newest is the newest version at which an absence was observed, and when that was.
+	newest     uint64
+	observedAt time.Time
 }
 
 // opened is a namespace that was opened.
@@ -57,6 +64,9 @@ type opened struct {
 
 type confirmation struct {
 	done chan struct{}
+	// observed is the newest version that was observed before the read started.
+	observed uint64
+	started  time.Time
 	// uid is the UID of the namespace that was read.
 	uid types.UID
 	err error
@@ -90,10 +100,12 @@ func (g *NamespaceGuard) usable() (opened, error) {
 	return g.opened, g.gate.Usable()
 }
 
-// confirm returns nil if the namespace is alive according to a read that
-// started after the call. Concurrent calls share a read.
-func (g *NamespaceGuard) confirm(ctx context.Context, uid types.UID) error {
-	c := g.join()
+// confirm returns nil if the namespace is alive according to a read that started after an
+// absence was observed: that at a version or, if it is zero, the one before the call. All who
+// observe an absence at the same version, or an earlier one, share a read: a deletion is reported
+// to all who watch.
+func (g *NamespaceGuard) confirm(ctx context.Context, uid types.UID, observed uint64) error {
+	c := g.join(observed)
 	select {
 	case <-c.done:
 		if c.err == nil && c.uid != uid {
@@ -111,14 +123,24 @@ func (g *NamespaceGuard) Confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.confirm(ctx, opened.uid)
+	return g.confirm(ctx, opened.uid, 0)
 }
 
-func (g *NamespaceGuard) join() *confirmation {
+func (g *NamespaceGuard) join(observed uint64) *confirmation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := time.Now()
+	for _, c := range []*confirmation{g.last, g.running} {
+		if c.follows(observed, now) {
+			return c
+		}
+	}
+	if observed > 0 && (observed > g.newest || now.Sub(g.observedAt) > maxShared) {
+		g.newest, g.observedAt = observed, now
+	}
 	if g.running == nil {
 		g.running = &confirmation{done: make(chan struct{})}
+		g.beginLocked(g.running)
 		go g.read(g.running)
 		return g.running
 	}
@@ -126,6 +148,19 @@ func (g *NamespaceGuard) join() *confirmation {
 		g.next = &confirmation{done: make(chan struct{})}
 	}
 	return g.next
+}
+
+// follows reports whether a read started after an absence was observed at a version.
+func (c *confirmation) follows(observed uint64, now time.Time) bool {
+	return c != nil && observed > 0 && observed <= c.observed && now.Sub(c.started) <= maxShared
+}
+
+// beginLocked records what was observed before a read, which starts now.
+func (g *NamespaceGuard) beginLocked(c *confirmation) {
+	c.started = time.Now()
+	if c.started.Sub(g.observedAt) <= maxShared {
+		c.observed = g.newest
+	}
 }
 
 // read reads the namespace as long as somebody waits for it.
@@ -140,11 +175,15 @@ func (g *NamespaceGuard) read(c *confirmation) {
 		if final {
 			g.gate.Close(err)
 		}
-		if c.uid = g.opened.uid; err != nil {
-			c.err = unavailable(err)
+		c.uid, g.last = g.opened.uid, c
+		if err != nil {
+			c.err, g.last = unavailable(err), nil
 		}
 		close(c.done)
 		c, g.running, g.next = g.next, g.next, nil
+		if c != nil {
+			g.beginLocked(c)
+		}
 		g.mu.Unlock()
 	}
 }

@@ -98,6 +98,92 @@ func TestConfirmationsShareAReadThatStartsAfterThem(t *testing.T) {
 	})
 }
 
+// R143, R658: all who observe the same deletion, or an earlier one, share a read, also when it is over.
+// Whoever observes a later one, or knows no version, needs another read.
+func TestConfirmationsOfOneDeletionShareARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) {
+			reads.Add(1)
+			time.Sleep(10 * time.Millisecond)
+			return storageNamespace("one", false), nil
+		})
+		guard.Open("one", 1)
+		confirm := func(version uint64) {
+			go func() {
+				if err := guard.confirm(t.Context(), "one", version); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		expect := func(what string, want int32) {
+			t.Helper()
+			time.Sleep(100 * time.Millisecond)
+			if got := reads.Swap(0); got != want {
+				t.Errorf("%s: %d reads, want %d", what, got, want)
+			}
+		}
+		for _, version := range []uint64{100, 100, 99} {
+			confirm(version)
+		}
+		expect("during the read", 1)
+		confirm(100)
+		confirm(98)
+		expect("after the read", 0)
+		confirm(101)
+		confirm(102)
+		confirm(101)
+		expect("a later deletion during the read", 2)
+		confirm(0)
+		expect("an unknown version", 1)
+		time.Sleep(2 * maxShared) // the host is restored from a backup
+		confirm(0)
+		expect("an unknown version after a while", 1)
+		confirm(50)
+		expect("versions that begin anew", 1)
+		confirm(60)
+		expect("a later deletion after that", 1)
+		confirm(60)
+		expect("the same deletion", 0)
+	})
+}
+
+// A read that failed is not shared by those who come later.
+func TestConfirmationIsRepeatedAfterAFailure(t *testing.T) {
+	failure := errors.New("connection refused")
+	guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) {
+		return storageNamespace("one", false), failure
+	})
+	guard.Open("one", 1)
+	if err := guard.confirm(t.Context(), "one", 100); err == nil {
+		t.Error("a failed read confirmed a deletion")
+	}
+	failure = nil
+	if err := guard.confirm(t.Context(), "one", 100); err != nil {
+		t.Error(err)
+	}
+}
+
+// R143: a deletion that is reported to somebody else while the namespace is being deleted is not
+// confirmed because an earlier one was.
+func TestConfirmationEndsWithTheNamespace(t *testing.T) {
+	deleting := false
+	guard := NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) {
+		return storageNamespace("one", deleting), nil
+	})
+	guard.Open("one", 1)
+	if err := guard.confirm(t.Context(), "one", 100); err != nil {
+		t.Fatal(err)
+	}
+	deleting = true
+	for _, version := range []uint64{101, 101, 100} {
+		if err := guard.confirm(t.Context(), "one", version); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("a deletion at version %d was confirmed: %v", version, err)
+		}
+	}
+}
+
 // What was observed in a namespace is not confirmed by the next namespace of the
 // same name, even if its content was restored.
 func TestReopenedNamespaceDoesNotConfirmAnEarlierAbsence(t *testing.T) {
@@ -110,7 +196,7 @@ func TestReopenedNamespaceDoesNotConfirmAnEarlierAbsence(t *testing.T) {
 	}
 	alive = storageNamespace("two", false)
 	guard.Open("two", 2)
-	if err := guard.confirm(t.Context(), before.uid); !apierrors.IsServiceUnavailable(err) {
+	if err := guard.confirm(t.Context(), before.uid, 0); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("got %v, want 503", err)
 	}
 	if err := guard.Confirm(t.Context()); err != nil {

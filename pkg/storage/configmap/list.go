@@ -66,7 +66,7 @@ func (s *store) list(ctx context.Context, r request, opts storage.ListOptions) (
 	if err != nil {
 		return nil, 0, unavailable(err)
 	}
-	if err := s.confirmAbsence(ctx, r); err != nil {
+	if err := s.confirmAbsence(ctx, r, wrappers.ResourceVersion); err != nil {
 		return nil, 0, err
 	}
 	if r.key == s.ResourcePrefix && opts.Predicate.Empty() {

@@ -129,9 +129,14 @@ func (s *store) refuseReserved(r request) error {
 		fmt.Errorf("namespace %q is reserved for the storage of mcs-apiserver; use another namespace", s.Namespace))
 }
 
-// confirmAbsence returns nil if an object that was not found does not exist.
-func (s *store) confirmAbsence(ctx context.Context, r request) error {
-	return s.Guard.confirm(ctx, r.namespace.uid)
+// confirmAbsence returns nil if an object that was not found at a resource version, or just now if
+// it is empty, does not exist.
+func (s *store) confirmAbsence(ctx context.Context, r request, version string) error {
+	observed, err := versioner.ParseResourceVersion(version)
+	if err != nil {
+		return err
+	}
+	return s.Guard.confirm(ctx, r.namespace.uid, observed)
 }
 
 // Create implements storage.Interface.
@@ -237,7 +242,7 @@ func (s *store) heldState(name string) *state {
 func (s *store) read(ctx context.Context, r request, minimum string) (*state, error) {
 	wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, r.key), minimum)
 	if apierrors.IsNotFound(err) {
-		return nil, s.confirmAbsence(ctx, r)
+		return nil, s.confirmAbsence(ctx, r, "")
 	}
 	if err != nil {
 		return nil, unavailable(err)

@@ -200,7 +200,7 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 		return err
 	}
 	if eventType == watch.Deleted {
-		if err := w.store.confirmAbsence(ctx, w.request); err != nil {
+		if err := w.store.confirmAbsence(ctx, w.request, wrapper.ResourceVersion); err != nil {
 			return err
 		}
 	}

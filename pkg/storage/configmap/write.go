@@ -134,7 +134,7 @@ func (s *store) deleteUnread(ctx context.Context, r request) error {
 	for {
 		wrapper, err := s.configMaps.get(ctx, wrapperName(s.Resource, r.key), "")
 		if apierrors.IsNotFound(err) {
-			if err := s.confirmAbsence(ctx, r); err != nil {
+			if err := s.confirmAbsence(ctx, r, ""); err != nil {
 				return err
 			}
 			return storage.NewKeyNotFoundError(r.key, 0)
