@@ -41,6 +41,8 @@ type client struct {
 	// known is when the client knew all objects, and seen when each subject was among them.
 	known []model.Span
 	seen  map[subject]*sight
+	// lists is how often the client has listed.
+	lists int
 	// uids are the UIDs of imports, in the order in which they were seen.
 	uids []sighting
 	// addressed is since when imports have had what DNS answers with.
@@ -61,6 +63,8 @@ type sighting struct {
 	at     time.Time
 	line   int
 	gone   bool
+	// lists is how often the client had listed: after another list, it may watch another server.
+	lists int
 }
 
 // subjects returns the subjects of objects.
@@ -111,6 +115,7 @@ func (c *client) add(entry history.Entry) {
 	w := entry.Watch
 	switch w.Type {
 	case history.Listed:
+		c.lists++
 		c.forget(entry.At)
 		c.objects = map[key]history.Object{}
 		for _, object := range w.Items {
@@ -135,7 +140,7 @@ func (c *client) add(entry history.Entry) {
 
 func (c *client) sawUID(object history.Object, entry history.Entry, gone bool) {
 	if object.Import != nil {
-		c.uids = append(c.uids, sighting{object, entry.At, entry.Line, gone})
+		c.uids = append(c.uids, sighting{object, entry.At, entry.Line, gone, c.lists})
 	}
 }
 

@@ -55,8 +55,8 @@ func (c *checker) checkLives(client *client, expected map[history.Service]expect
 			continue
 		}
 		death, died := ended[s.object.UID]
-		if !died {
-			// Another client saw the end: a server that is behind may not have, for a while.
+		if !died || death.lists != s.lists {
+			// The end was seen at another server, maybe: one that is behind may not show it, for a while.
 			death, died = deaths[[2]string{client.cluster, s.object.UID}]
 			died = died && c.visible.Oldest(client.cluster, s.at).After(death.at)
 		}
