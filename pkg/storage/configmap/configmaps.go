@@ -96,8 +96,8 @@ func (c configMaps) watch(ctx context.Context, options metav1.ListOptions) (watc
 	return c.request(c.watches.Get()).VersionedParams(&options, scheme.ParameterCodec).Watch(ctx)
 }
 
-// deletion is a watch for the deletion of a wrapper, which the host answers without its version.
-type deletion struct {
+// deletionWatch is a watch for the deletion of a wrapper, which the host answers without its version.
+type deletionWatch struct {
 	uid    types.UID
 	events watch.Interface
 	err    error
@@ -107,15 +107,15 @@ type deletion struct {
 // awaitDeletion starts to watch a wrapper before it is deleted. The watch starts at any
 // version, not at that of the wrapper, which the host does not remember any more if the
 // wrapper was written long ago. The caller must call stop.
-func (c configMaps) awaitDeletion(ctx context.Context, wrapper *corev1.ConfigMap) *deletion {
+func (c configMaps) awaitDeletion(ctx context.Context, wrapper *corev1.ConfigMap) *deletionWatch {
 	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
-	d := &deletion{uid: wrapper.UID, cancel: cancel}
+	d := &deletionWatch{uid: wrapper.UID, cancel: cancel}
 	d.events, d.err = c.watch(ctx, metav1.ListOptions{FieldSelector: byName(wrapper.Name), ResourceVersion: "0"})
 	return d
 }
 
 // version waits for the deletion and returns its resource version.
-func (d *deletion) version() (string, error) {
+func (d *deletionWatch) version() (string, error) {
 	if d.err != nil {
 		return "", d.err
 	}
@@ -127,7 +127,7 @@ func (d *deletion) version() (string, error) {
 	return "", errors.New("watch ended before the deletion was reported")
 }
 
-func (d *deletion) stop() {
+func (d *deletionWatch) stop() {
 	if d.events != nil {
 		d.events.Stop()
 	}

@@ -43,6 +43,7 @@ type store struct {
 	configMaps configMaps
 	converter  converter
 	held       *heldWrappers
+	deletions  *deletions
 	// count is the number of stored objects, as far as this replica knows.
 	count atomic.Int64
 }
@@ -58,6 +59,7 @@ func New(config Config) storage.Interface {
 		configMaps: configMaps{client: config.Client, watches: config.Watches, namespace: config.Namespace},
 		converter:  converter{config, newDecodedObjects()},
 		held:       newHeldWrappers(),
+		deletions:  newDeletions(),
 	}
 }
 

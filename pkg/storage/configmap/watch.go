@@ -54,6 +54,9 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, unavailable(err)
 	}
 	w := &watcher{store: s, request: r, opts: opts, cancel: cancel, result: make(chan watch.Event, watchBuffer)}
+	if r.key == s.ResourcePrefix && opts.Recursive && opts.Predicate.Empty() {
+		w.unfollow = s.deletions.follow()
+	}
 	go w.run(watching, initial, source)
 	utilflowcontrol.WatchInitialized(ctx)
 	return w, nil
@@ -137,6 +140,8 @@ type watcher struct {
 	opts    storage.ListOptions
 	cancel  context.CancelFunc
 	result  chan watch.Event
+	// unfollow is called when the watch ends; nil if it does not report every deletion.
+	unfollow func()
 }
 
 // ResultChan implements watch.Interface.
@@ -149,6 +154,9 @@ func (w *watcher) run(ctx context.Context, initial []watch.Event, source watch.I
 	defer close(w.result)
 	defer w.cancel()
 	defer source.Stop()
+	if w.unfollow != nil {
+		defer w.unfollow()
+	}
 	for _, event := range initial {
 		w.send(ctx, event)
 	}
@@ -189,8 +197,14 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 	if err != nil {
 		return err
 	}
-	if eventType != watch.Deleted { // which may mean that it left the selection
+	own := false
+	switch {
+	case eventType != watch.Deleted:
 		w.store.held.put(wrapper)
+	case w.unfollow != nil:
+		own = w.store.deletions.report(wrapper.UID, wrapper.ResourceVersion)
+	default: // it was deleted, or has left the selection
+		own = w.store.deletions.own(wrapper.UID)
 	}
 	if !within(w.request.key, key, w.opts.Recursive) {
 		return nil
@@ -199,7 +213,7 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 	if matches, err := w.opts.Predicate.Matches(object); err != nil || !matches {
 		return err
 	}
-	if eventType == watch.Deleted {
+	if eventType == watch.Deleted && !own {
 		if err := w.store.confirmAbsence(ctx, w.request, wrapper.ResourceVersion); err != nil {
 			return err
 		}

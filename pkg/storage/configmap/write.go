@@ -100,13 +100,20 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 // object with the version of its deletion, which the host reports in watches only. If it does
 // not within deletionTimeout, that of the object is used: a watch from there misses nothing.
 func (s *store) deleteState(ctx context.Context, current *state, key string, out runtime.Object) error {
-	deletion := s.configMaps.awaitDeletion(ctx, current.wrapper)
-	defer deletion.stop()
-	if err := s.deleteWrapper(ctx, current.wrapper); err != nil {
+	deletion, followed := s.deletions.begin(current.wrapper.UID)
+	await := deletion.await
+	if !followed {
+		watching := s.configMaps.awaitDeletion(ctx, current.wrapper)
+		defer watching.stop()
+		await = func(context.Context) (string, error) { return watching.version() }
+	}
+	err := s.deleteWrapper(ctx, current.wrapper)
+	s.deletions.end(deletion, err == nil)
+	if err != nil {
 		return err
 	}
 	deleted := current.wrapper.DeepCopy()
-	if version, err := deletion.version(); err == nil {
+	if version, err := await(ctx); err == nil {
 		deleted.ResourceVersion = version
 	} else {
 		klog.FromContext(ctx).V(2).Info("Failed to read the version of a deletion, using the version of the deleted object", "key", key, "err", err)
