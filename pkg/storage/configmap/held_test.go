@@ -38,7 +38,8 @@ type oneWrapper struct {
 }
 
 func (h *oneWrapper) respond(request *http.Request) (*http.Response, error) {
-	status, body := http.StatusOK, any(nil)
+	status := http.StatusOK
+	var body any
 	switch {
 	case request.URL.Query().Has("watch") && !request.URL.Query().Has("fieldSelector"):
 		body = metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Object: h.wrapper}}
@@ -308,6 +309,29 @@ func TestWatchedObjectIsNotRead(t *testing.T) {
 	host.requests = nil
 	mustUpdate(t, one, appendTo("a", 1), "a")
 	host.expectRequests(t, http.MethodPut)
+}
+
+// What the newest version does not allow is decided once.
+func TestRefusalByTheNewestVersionIsFinal(t *testing.T) {
+	host := &oneWrapper{}
+	s := newStoreOn(host)
+	create(t, s)
+	calls, refusal := 0, errors.New("refused")
+	refuse := func() error {
+		calls++
+		return refusal
+	}
+	err := s.Delete(t.Context(), webKey, &corev1.ConfigMap{}, nil, func(context.Context, runtime.Object) error { return refuse() }, nil, storage.DeleteOptions{})
+	if !errors.Is(err, refusal) || calls != 1 {
+		t.Errorf("deletion: got %v after %d calls", err, calls)
+	}
+	updating := newStoreOn(host)
+	mustUpdate(t, updating, appendTo("a", 1), "a")
+	calls = 0
+	_, err = update(t.Context(), updating, func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) { return nil, nil, refuse() })
+	if !errors.Is(err, refusal) || calls != 1 {
+		t.Errorf("update: got %v after %d calls", err, calls)
+	}
 }
 
 // A write whose outcome is unknown is not repeated.

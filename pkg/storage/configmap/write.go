@@ -27,11 +27,14 @@ const deletionTimeout = 2 * time.Second
 // errOutdated ends an attempt that has to be repeated with a newer version of the wrapper.
 var errOutdated = errors.New("the wrapper has changed")
 
-// doubt returns an error that an object is the reason for, or errOutdated if its wrapper was
-// not read just now: a newer one may not be.
+// doubtError is an error that an object is the reason for whose wrapper was not read just now: a
+// newer one may not be.
+type doubtError struct{ error }
+
+// doubt returns an error that an object is the reason for.
 func (s *state) doubt(err error) error {
 	if s != nil && s.held {
-		return errOutdated
+		return doubtError{err}
 	}
 	return err
 }
@@ -41,8 +44,11 @@ func (s *state) doubt(err error) error {
 // to replace or delete it unless it is the newest version.
 func (s *store) attempt(ctx context.Context, r request, try func(*state) error) error {
 	name := wrapperName(s.Resource, r.key)
-	if held := s.heldState(name); held != nil {
-		if err := try(held); !errors.Is(err, errOutdated) {
+	var doubt doubtError
+	held := s.heldState(name)
+	if held != nil {
+		err := try(held)
+		if !errors.As(err, &doubt) && !errors.Is(err, errOutdated) {
 			return err
 		}
 		s.held.remove(name)
@@ -52,13 +58,22 @@ func (s *store) attempt(ctx context.Context, r request, try func(*state) error) 
 		if err != nil {
 			return err
 		}
+		if doubt.error != nil && current.sameVersion(held) {
+			return doubt.error
+		}
 		if err := try(current); !errors.Is(err, errOutdated) {
 			return err
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		doubt.error = nil // it was about an older version
 	}
+}
+
+// sameVersion reports whether two states are the same.
+func (s *state) sameVersion(other *state) bool {
+	return s != nil && other != nil && s.wrapper.UID == other.wrapper.UID && s.wrapper.ResourceVersion == other.wrapper.ResourceVersion
 }
 
 // Delete implements storage.Interface. The cached object is not used: it lacks
