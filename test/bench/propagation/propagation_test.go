@@ -183,7 +183,7 @@ func (b *bench) withdraw(t *testing.T, load *load) {
 // counted is how many changes are made to count the writes that they cause.
 const counted = 100
 
-// countWrites counts the writes that changes cause in the importing cluster.
+// countWrites counts the writes that changes cause in the importing cluster, and the requests in both.
 func (b *bench) countWrites(t *testing.T) {
 	t.Helper()
 	b.runs++
@@ -202,6 +202,7 @@ func (b *bench) countWrites(t *testing.T) {
 	load.endpointsOnly, load.lasts = false, mixed*time.Second
 	expect.NoError(t, load.prepare(t.Context()))
 	before = expect.Must(writes(t.Context(), b.west))(t)
+	exported := expect.Must(requests(t.Context(), b.east, b.west))(t)
 	load.each(t.Context(), time.Now(), counted, counted, func(ctx context.Context, number int) error { return load.export(ctx, passing(load.run, number)) })
 	expect.NoError(t, load.err)
 	expect.Within(t, time.Minute, "all changes", func(context.Context) error { return b.arrivals.missing() })
@@ -210,8 +211,12 @@ func (b *bench) countWrites(t *testing.T) {
 	b.steady -= counted
 	after = expect.Must(writes(t.Context(), b.west))(t)
 	b.figures = append(b.figures, perChange(fmt.Sprintf("%d services: writes per new import (Service and EndpointSlice)", b.steady), counted, 2, before, after))
+	withdrawn := expect.Must(requests(t.Context(), b.east, b.west))(t)
+	b.figures = append(b.figures, perChange(fmt.Sprintf("%d services: requests per export in both clusters", b.steady), counted, 0, exported, withdrawn))
 	expect.NoError(t, forEach(t.Context(), 0, counted, func(ctx context.Context, number int) error { return load.withdraw(ctx, passing(load.run, number)) }))
 	b.settle(t)
+	ended := expect.Must(requests(t.Context(), b.east, b.west))(t)
+	b.figures = append(b.figures, perChange(fmt.Sprintf("%d services: requests per withdrawal in both clusters", b.steady), counted, 0, withdrawn, ended))
 }
 
 // save writes a plot to bin/bench.

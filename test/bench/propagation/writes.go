@@ -22,9 +22,48 @@ import (
 // kube-apiserver writes itself for every Service, or that are no writes at all.
 var uncounted = []string{"leases", "ipaddresses", "subjectaccessreviews", "tokenreviews", "localsubjectaccessreviews", "serviceaccounts"}
 
+// background are resources that are requested whether anything changes or not.
+var background = []string{"leases", "pods", "tokenreviews", "serviceaccounts"}
+
 // writes returns how many requests that write the kube-apiserver of a cluster has served
 // successfully, by verb and resource.
 func writes(ctx context.Context, cluster *fleet.Cluster) (map[string]float64, error) {
+	verbs := []string{"POST", "PUT", "PATCH", "DELETE", "APPLY"}
+	return served(ctx, cluster, func(verb, resource, code string) string {
+		if code >= "300" || !slices.Contains(verbs, verb) || slices.Contains(uncounted, resource) {
+			return ""
+		}
+		return verb
+	})
+}
+
+// requests returns how many requests the kube-apiservers of all clusters have served, by verb and
+// resource, those that failed included.
+func requests(ctx context.Context, clusters ...*fleet.Cluster) (map[string]float64, error) {
+	sum := map[string]float64{}
+	for _, cluster := range clusters {
+		counted, err := served(ctx, cluster, func(verb, resource, code string) string {
+			switch {
+			case slices.Contains(background, resource):
+				return ""
+			case code >= "300":
+				return verb + " " + code
+			}
+			return verb
+		})
+		if err != nil {
+			return nil, err
+		}
+		for what, count := range counted {
+			sum[what] += count
+		}
+	}
+	return sum, nil
+}
+
+// served returns how many requests the kube-apiserver of a cluster has served, by what a function
+// calls them, and resource. Those are not counted that it gives no name.
+func served(ctx context.Context, cluster *fleet.Cluster, name func(verb, resource, code string) string) (map[string]float64, error) {
 	text, err := cluster.Kubernetes.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, err
@@ -41,14 +80,14 @@ func writes(ctx context.Context, cluster *fleet.Cluster) (map[string]float64, er
 			labels[label.GetName()] = label.GetValue()
 		}
 		resource := strings.TrimSuffix(labels["resource"]+"/"+labels["subresource"], "/")
-		if labels["code"] < "300" && slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE", "APPLY"}, labels["verb"]) && !slices.Contains(uncounted, labels["resource"]) {
-			counted[labels["verb"]+" "+resource] += metric.GetCounter().GetValue()
+		if called := name(labels["verb"], labels["resource"], labels["code"]); called != "" {
+			counted[called+" "+resource] += metric.GetCounter().GetValue()
 		}
 	}
 	return counted, nil
 }
 
-// perChange returns how many writes each change caused.
+// perChange returns how many of what is counted each change caused.
 func perChange(name string, changes int, target float64, before, after map[string]float64) report.Figure {
 	figure := report.Figure{Name: name, Target: target}
 	var details []string
