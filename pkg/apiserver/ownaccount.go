@@ -31,8 +31,8 @@ func authorizeOwnAccount(next authorizer.Authorizer, namespace string) authorize
 			User: requester, Verb: asked.GetVerb(), ResourceRequest: true,
 			APIGroup: asked.GetAPIGroup(), APIVersion: asked.GetAPIVersion(), Resource: asked.GetResource(), Subresource: asked.GetSubresource(),
 		})
-		if err == nil && decision == authorizer.DecisionAllow {
-			return decision, reason, nil
+		if err != nil || decision == authorizer.DecisionAllow {
+			return decision, reason, err
 		}
 		return next.Authorize(ctx, asked)
 	})
