@@ -24,15 +24,25 @@ type converter struct {
 	decoded decodedObjects
 }
 
-func (c converter) wrapping(key string, obj runtime.Object, data []byte) (wrapping, error) {
+// wrapper returns the wrapper of an object, which replaces an existing one unless that is nil. It
+// returns 413 for an object whose labels make it too large for the etcd of the host.
+func (c converter) wrapper(key string, existing *state, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
 	labels, fields, err := c.Attributes(obj)
 	if err != nil {
-		return wrapping{}, fmt.Errorf("read labels and fields of %s: %w", key, err)
+		return nil, fmt.Errorf("read labels and fields of %s: %w", key, err)
 	}
-	return wrapping{
+	wrapper := wrap(wrapping{
 		resource: c.Resource, key: key, namespace: namespaceOf(c.ResourcePrefix, key),
 		labels: labels, fields: fields, data: data,
-	}, nil
+	})
+	if existing != nil {
+		replace(wrapper, existing.wrapper)
+	}
+	if size := storedSize(wrapper); size > maxWrapperBytes {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"%s %s is too large: %d bytes with its %d labels, limit %d bytes; remove labels", c.Resource, key, size, len(wrapper.Labels), maxWrapperBytes))
+	}
+	return wrapper, nil
 }
 
 // encode returns 413 for an object that exceeds the size limit of a ConfigMap.
@@ -46,16 +56,6 @@ func (c converter) encode(key string, obj runtime.Object) ([]byte, error) {
 			"%s %s is too large: %d bytes, limit %d bytes; remove labels, annotations or managed fields", c.Resource, key, len(data), maxObjectBytes))
 	}
 	return data, nil
-}
-
-// fits returns 413 for an object whose labels make its wrapper too large for the
-// etcd of the host.
-func (c converter) fits(key string, wrapper *corev1.ConfigMap) error {
-	if size := storedSize(wrapper); size > maxWrapperBytes {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"%s %s is too large: %d bytes with its %d labels, limit %d bytes; remove labels", c.Resource, key, size, len(wrapper.Labels), maxWrapperBytes))
-	}
-	return nil
 }
 
 // decode decodes the object of a wrapper into out.

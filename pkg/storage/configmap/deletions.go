@@ -22,48 +22,60 @@ const deletionMemory = 10 * time.Second
 type deletions struct {
 	mu    sync.Mutex
 	byUID map[types.UID]*deletion
-	// ended are those that have succeeded, the oldest first.
-	ended []*deletion
-	// followers is how many watches report every deletion.
+	// succeeded are those that have succeeded, the oldest first.
+	succeeded []*deletion
+	// followers is how many watches report every deletion without delay.
 	followers int
 }
 
-// deletion is one of a wrapper.
+// deletion is that of a wrapper, by one request or by several at the same time.
 type deletion struct {
 	uid types.UID
-	at  time.Time
+	// pending is how many requests have not ended. ended is closed with the first that succeeds, or
+	// the last that fails.
+	pending int
+	ended   chan struct{}
+	// at is when a request has succeeded, zero if none has.
+	at time.Time
 	// reported is closed when the version is known, or when nobody is left who would report it.
 	reported chan struct{}
 	version  string
-	closed   bool
 }
 
 func newDeletions() *deletions { return &deletions{byUID: map[types.UID]*deletion{}} }
 
 // begin notes that a wrapper is being deleted, and reports whether a watch will report it.
-func (d *deletions) begin(uid types.UID) (_ *deletion, followed bool) {
+func (d *deletions) begin(uid types.UID) (begun *deletion, followed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	begun := &deletion{uid: uid, reported: make(chan struct{})}
-	d.byUID[uid] = begun
+	begun = d.byUID[uid]
+	if begun == nil || !begun.at.IsZero() && time.Since(begun.at) > deletionMemory {
+		begun = &deletion{uid: uid, ended: make(chan struct{}), reported: make(chan struct{})}
+		d.byUID[uid] = begun
+	}
+	begun.pending++
 	return begun, d.followers > 0
 }
 
-// end notes whether a wrapper was deleted.
-func (d *deletions) end(ended *deletion, succeeded bool) {
+// end notes whether a request has deleted the wrapper.
+func (d *deletions) end(request *deletion, succeeded bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	for len(d.ended) > 0 && now.Sub(d.ended[0].at) > deletionMemory {
-		d.forgetLocked(d.ended[0])
-		d.ended = d.ended[1:]
+	for len(d.succeeded) > 0 && now.Sub(d.succeeded[0].at) > deletionMemory {
+		d.forgetLocked(d.succeeded[0])
+		d.succeeded = d.succeeded[1:]
 	}
-	if !succeeded {
-		d.forgetLocked(ended)
-		return
+	request.pending--
+	switch {
+	case succeeded:
+		request.at = now
+		d.succeeded = append(d.succeeded, request)
+		closeOnce(request.ended)
+	case request.pending == 0 && request.at.IsZero():
+		d.forgetLocked(request)
+		closeOnce(request.ended)
 	}
-	ended.at = now
-	d.ended = append(d.ended, ended)
 }
 
 func (d *deletions) forgetLocked(forgotten *deletion) {
@@ -72,50 +84,78 @@ func (d *deletions) forgetLocked(forgotten *deletion) {
 	}
 }
 
-// own reports whether a wrapper is one that this replica has deleted, or is about to.
-func (d *deletions) own(uid types.UID) bool {
+// own reports whether a wrapper was deleted by this replica. It waits for requests that have not
+// ended: the event of a deletion may be faster than the response.
+func (d *deletions) own(ctx context.Context, uid types.UID) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.byUID[uid] != nil
-}
-
-// report notes the version of a deletion, and reports whether it is one of this replica.
-func (d *deletions) report(uid types.UID, version string) (own bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	reported := d.byUID[uid]
-	if reported == nil {
+	known := d.byUID[uid]
+	d.mu.Unlock()
+	if known == nil {
 		return false
 	}
-	reported.reportLocked(version)
-	return true
+	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
+	defer cancel()
+	select {
+	case <-known.ended:
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !known.at.IsZero() && time.Since(known.at) <= deletionMemory
+}
+
+// report notes the version of a deletion that a watch of all wrappers has reported.
+func (d *deletions) report(uid types.UID, version string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if reported := d.byUID[uid]; reported != nil {
+		reported.reportLocked(version)
+	}
 }
 
 func (d *deletion) reportLocked(version string) {
-	if !d.closed {
-		d.version, d.closed = version, true
+	if !isClosed(d.reported) {
+		d.version = version
 		close(d.reported)
 	}
 }
 
-// follow notes that a watch reports every deletion from now on, until the returned function is called.
-func (d *deletions) follow() (end func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.followers++
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.followers--; d.followers > 0 {
-			return
-		}
-		for _, pending := range d.byUID {
-			pending.reportLocked("")
-		}
+// isClosed and closeOnce are for channels that are closed with the lock held.
+func isClosed(channel chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
 	}
 }
 
-var errNotReported = errors.New("the watches of this replica ended before the deletion was reported")
+func closeOnce(channel chan struct{}) {
+	if !isClosed(channel) {
+		close(channel)
+	}
+}
+
+// follow notes that a watch reports every deletion from now on.
+func (d *deletions) follow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.followers++
+}
+
+// unfollow notes that a watch does not report every deletion any more, or not soon.
+func (d *deletions) unfollow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.followers--; d.followers > 0 {
+		return
+	}
+	for _, pending := range d.byUID {
+		pending.reportLocked("")
+	}
+}
+
+var errNotReported = errors.New("no watch of this replica is left that would report the deletion")
 
 // await returns the version of a deletion.
 func (d *deletion) await(ctx context.Context) (version string, _ error) {

@@ -59,7 +59,16 @@ func (h *watchedHost) respond(request *http.Request) (*http.Response, error) {
 func (h *watchedHost) reportDeletion(deleted *corev1.ConfigMap) {
 	deleted = deleted.DeepCopy()
 	deleted.ResourceVersion = strconv.Itoa(h.version)
-	data, err := json.Marshal(metav1.WatchEvent{Type: "DELETED", Object: runtime.RawExtension{Object: deleted}})
+	h.report(metav1.WatchEvent{Type: "DELETED", Object: runtime.RawExtension{Object: deleted}})
+}
+
+// reportModification sends an event of the wrapper as it is.
+func (h *watchedHost) reportModification() {
+	h.report(metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Object: h.wrapper}})
+}
+
+func (h *watchedHost) report(event metav1.WatchEvent) {
+	data, err := json.Marshal(event)
 	if err != nil {
 		panic(err)
 	}
@@ -93,6 +102,9 @@ func newWatched(t *testing.T) *watched {
 	w.events, err = w.Watch(t.Context(), "/configmaps", storage.ListOptions{ResourceVersion: w.host.wrapper.ResourceVersion, Recursive: true, Predicate: storage.Everything})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, followed := w.deletions.begin("none"); !followed; _, followed = w.deletions.begin("none") { // until it has begun
+		time.Sleep(time.Millisecond)
 	}
 	return w
 }
@@ -197,6 +209,79 @@ func TestDeletionDoesNotWaitForAWatchThatHangs(t *testing.T) {
 	})
 }
 
+// Of several requests that delete an object, each learns the version, whichever succeeds.
+func TestConcurrentDeletionsOfOneObject(t *testing.T) {
+	for name, test := range map[string]struct {
+		// first is whether the first request succeeds, and early whether the event comes before
+		// the other one fails.
+		first, early bool
+	}{
+		"first, early event": {true, true}, "first, late event": {true, false}, "second, early event": {false, true}, "second, late event": {false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDeletions()
+			d.follow()
+			one, _ := d.begin("uid")
+			two, _ := d.begin("uid")
+			succeeding, failing := two, one
+			if test.first {
+				succeeding, failing = one, two
+			}
+			d.end(succeeding, true)
+			if test.early {
+				d.report("uid", "7")
+			}
+			d.end(failing, false)
+			d.report("uid", "7")
+			if version, err := succeeding.await(t.Context()); version != "7" || err != nil {
+				t.Errorf("%s: version %q, %v", name, version, err)
+			}
+			if !d.own(t.Context(), "uid") {
+				t.Errorf("%s: not a deletion of this replica", name)
+			}
+		})
+	}
+}
+
+// R143: an event that is faster than the response waits for that: if the request fails, somebody
+// else has deleted the object.
+func TestEventWaitsForTheResponse(t *testing.T) {
+	for _, succeeds := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDeletions()
+			request, _ := d.begin("uid")
+			go func() {
+				time.Sleep(time.Second)
+				d.end(request, succeeds)
+			}()
+			begun := time.Now()
+			if own := d.own(t.Context(), "uid"); own != succeeds || time.Since(begun) != time.Second {
+				t.Errorf("own: %t after %s, want %t after a second", own, time.Since(begun), succeeds)
+			}
+			hanging, _ := d.begin("other")
+			defer d.end(hanging, true)
+			if begun = time.Now(); d.own(t.Context(), "other") || time.Since(begun) != deletionTimeout {
+				t.Errorf("waited for %s for a response that does not come", time.Since(begun))
+			}
+		})
+	}
+}
+
+// A deletion does not rely on a watch whose client has stopped reading.
+func TestDeletionDoesNotRelyOnASlowClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		defer w.stop()
+		for range watchBuffer + 1 {
+			w.host.reportModification()
+		}
+		synctest.Wait()
+		if version := w.delete(t); w.host.watches != 1 || version != strconv.Itoa(w.host.version) {
+			t.Errorf("deleted at version %s with %d watches, want version %d with a watch of its own", version, w.host.watches, w.host.version)
+		}
+	})
+}
+
 func TestDeletionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDeletions()
@@ -205,8 +290,12 @@ func TestDeletionsAreForgotten(t *testing.T) {
 			d.end(begun, true)
 			time.Sleep(deletionMemory / 100)
 		}
-		if len(d.byUID) > 110 || len(d.ended) > 110 || !d.own("999") || d.own("1") {
+		if len(d.byUID) > 110 || len(d.succeeded) > 110 || !d.own(t.Context(), "999") || d.own(t.Context(), "1") {
 			t.Errorf("%d deletions are remembered", len(d.byUID))
+		}
+		time.Sleep(2 * deletionMemory) // the host may have been restored from a backup
+		if d.own(t.Context(), "999") {
+			t.Error("a deletion is remembered for too long")
 		}
 	})
 }

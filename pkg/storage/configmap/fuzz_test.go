@@ -82,11 +82,10 @@ func expectStored(t *testing.T, c converter, key string, object *multicluster.Se
 	if err != nil {
 		t.Fatalf("failed to encode %+v: %v", object, err)
 	}
-	described, err := c.wrapping(key, object, data)
+	wrapper, err := c.wrapper(key, nil, object, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrapper := wrap(described)
 	wrapper.ResourceVersion = object.ResourceVersion
 	for name, value := range wrapper.Labels {
 		if problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(value)...); len(problems) > 0 {
@@ -96,7 +95,7 @@ func expectStored(t *testing.T, c converter, key string, object *multicluster.Se
 	if problems := validation.IsDNS1123Subdomain(wrapper.Name); len(problems) > 0 {
 		t.Fatalf("name %s: %v", wrapper.Name, problems)
 	}
-	pushed, err := selector(exports, described.namespace, labels.SelectorFromSet(object.Labels), fields.Everything())
+	pushed, err := selector(exports, namespaceOf(c.ResourcePrefix, key), labels.SelectorFromSet(object.Labels), fields.Everything())
 	if err == nil && !pushed.Matches(labels.Set(wrapper.Labels)) {
 		t.Fatalf("%s does not select %v", pushed, wrapper.Labels)
 	}

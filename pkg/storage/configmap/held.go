@@ -50,12 +50,12 @@ func (h *heldWrappers) get(name string) *corev1.ConfigMap {
 func (h *heldWrappers) put(wrapper *corev1.ConfigMap) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if before, ok := h.byName.Get(wrapper.Name); ok && !newer(wrapper, before.(*corev1.ConfigMap)) {
+	if before, ok := h.byName.Get(wrapper.Name); ok && older(wrapper, before.(*corev1.ConfigMap)) {
 		return
 	}
 	h.byName.Remove(wrapper.Name) // replacing it would not call the eviction function
 	held := *wrapper
-	held.ManagedFields = nil // larger than the rest, and never sent
+	held.ManagedFields, held.Labels = nil, nil // not needed, and maybe larger than the rest
 	h.byName.Add(held.Name, &held)
 	h.bytes += heldSize(&held)
 	for h.bytes > maxHeldBytes {
@@ -70,12 +70,12 @@ func (h *heldWrappers) remove(name string) {
 	h.byName.Remove(name)
 }
 
-// newer reports whether one version of a wrapper is newer than another.
-func newer(one, other *corev1.ConfigMap) bool {
+// older reports whether one version of a wrapper is older than another.
+func older(one, other *corev1.ConfigMap) bool {
 	version, err := versioner.ParseResourceVersion(one.ResourceVersion)
 	if err != nil {
-		return false
+		return true
 	}
-	before, err := versioner.ParseResourceVersion(other.ResourceVersion)
-	return err != nil || version > before
+	after, err := versioner.ParseResourceVersion(other.ResourceVersion)
+	return err == nil && version < after
 }

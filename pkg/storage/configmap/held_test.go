@@ -206,6 +206,19 @@ func TestObjectThatAnotherReplicaHasWrittenIsReadAgain(t *testing.T) {
 			then:     func(t *testing.T, s *store) { mustUpdate(t, s, replaceBy("a"), "a") },
 			requests: []string{http.MethodGet, http.MethodPut}, value: "a",
 		},
+		"update of an object that was too large for it": {
+			others: func(t *testing.T, s *store) { mustUpdate(t, s, replaceBy(""), "") },
+			then: func(t *testing.T, s *store) {
+				s.converter.Attributes = func(object runtime.Object) (labels.Set, fields.Set, error) {
+					if value := object.(*corev1.ConfigMap).Data["value"]; value != "c" {
+						return nil, nil, fmt.Errorf("%q has too many labels", value)
+					}
+					return nil, nil, nil
+				}
+				mustUpdate(t, s, appendTo("c", 9), "c")
+			},
+			requests: []string{http.MethodGet, http.MethodPut}, value: "c",
+		},
 		"update with the version of the newest": {
 			others: func(t *testing.T, s *store) { mustUpdate(t, s, appendTo("b", 9), "ab") },
 			then: func(t *testing.T, s *store) {
@@ -360,11 +373,16 @@ func TestNewestWrapperIsHeld(t *testing.T) {
 	held := newHeldWrappers()
 	for _, version := range []string{"9", "10", "8", "invalid"} {
 		held.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name: "web", ResourceVersion: version, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "mcs-apiserver"}},
+			Name: "web", ResourceVersion: version, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "mcs-apiserver"}}, Labels: map[string]string{"a": "b"},
 		}})
 	}
-	if got := held.get("web"); got.ResourceVersion != "10" || got.ManagedFields != nil {
-		t.Errorf("holds version %s with %d managed fields, want 10 without", got.ResourceVersion, len(got.ManagedFields))
+	if got := held.get("web"); got.ResourceVersion != "10" || got.ManagedFields != nil || got.Labels != nil {
+		t.Errorf("holds version %s with %d managed fields and %d labels, want 10 without", got.ResourceVersion, len(got.ManagedFields), len(got.Labels))
+	}
+	// The host was restored from a backup, and has reached the same version again.
+	held.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", ResourceVersion: "10"}, Data: map[string]string{objectData: "restored"}})
+	if got := held.get("web").Data[objectData]; got != "restored" {
+		t.Errorf("holds %q", got)
 	}
 	if held.remove("web"); held.get("web") != nil {
 		t.Error("a removed wrapper is held")

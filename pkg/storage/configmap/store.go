@@ -164,7 +164,11 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err != nil {
 		return err
 	}
-	created, err := s.createWrapper(ctx, key, obj, data)
+	wrapper, err := s.converter.wrapper(key, nil, obj, data)
+	if err != nil {
+		return err
+	}
+	created, err := s.createWrapper(ctx, wrapper)
 	if apierrors.IsAlreadyExists(err) {
 		return storage.NewKeyExistsError(key, 0)
 	}
@@ -177,15 +181,7 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	return s.converter.decode(created, key, data, out)
 }
 
-func (s *store) createWrapper(ctx context.Context, key string, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
-	w, err := s.converter.wrapping(key, obj, data)
-	if err != nil {
-		return nil, err
-	}
-	wrapper := wrap(w)
-	if err := s.converter.fits(key, wrapper); err != nil {
-		return nil, err
-	}
+func (s *store) createWrapper(ctx context.Context, wrapper *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	created, err := s.configMaps.create(ctx, wrapper)
 	if err == nil {
 		s.count.Add(1)

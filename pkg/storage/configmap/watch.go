@@ -54,9 +54,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, unavailable(err)
 	}
 	w := &watcher{store: s, request: r, opts: opts, cancel: cancel, result: make(chan watch.Event, watchBuffer)}
-	if r.key == s.ResourcePrefix && opts.Recursive && opts.Predicate.Empty() {
-		w.unfollow = s.deletions.follow()
-	}
+	w.complete = r.key == s.ResourcePrefix && opts.Recursive && opts.Predicate.Empty()
 	go w.run(watching, initial, source)
 	utilflowcontrol.WatchInitialized(ctx)
 	return w, nil
@@ -140,8 +138,9 @@ type watcher struct {
 	opts    storage.ListOptions
 	cancel  context.CancelFunc
 	result  chan watch.Event
-	// unfollow is called when the watch ends; nil if it does not report every deletion.
-	unfollow func()
+	// complete is whether the watch reports every deletion of the resource, and following whether
+	// others rely on that.
+	complete, following bool
 }
 
 // ResultChan implements watch.Interface.
@@ -154,23 +153,34 @@ func (w *watcher) run(ctx context.Context, initial []watch.Event, source watch.I
 	defer close(w.result)
 	defer w.cancel()
 	defer source.Stop()
-	if w.unfollow != nil {
-		defer w.unfollow()
-	}
 	for _, event := range initial {
 		w.send(ctx, event)
+	}
+	if err := w.follow(ctx, source); err != nil {
+		w.fail(ctx, err)
+	}
+}
+
+// follow translates events until the watch ends.
+func (w *watcher) follow(ctx context.Context, source watch.Interface) error {
+	if w.complete {
+		w.store.deletions.follow()
+		w.following = true
+		defer func() {
+			w.following = false
+			w.store.deletions.unfollow()
+		}()
 	}
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case event, open := <-source.ResultChan():
 			if !open {
-				return
+				return nil
 			}
 			if err := w.handle(ctx, event); err != nil {
-				w.fail(ctx, err)
-				return
+				return err
 			}
 		}
 	}
@@ -197,14 +207,11 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 	if err != nil {
 		return err
 	}
-	own := false
 	switch {
-	case eventType != watch.Deleted:
+	case eventType != watch.Deleted: // or it left the selection
 		w.store.held.put(wrapper)
-	case w.unfollow != nil:
-		own = w.store.deletions.report(wrapper.UID, wrapper.ResourceVersion)
-	default: // it was deleted, or has left the selection
-		own = w.store.deletions.own(wrapper.UID)
+	case w.complete:
+		w.store.deletions.report(wrapper.UID, wrapper.ResourceVersion)
 	}
 	if !within(w.request.key, key, w.opts.Recursive) {
 		return nil
@@ -213,7 +220,7 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 	if matches, err := w.opts.Predicate.Matches(object); err != nil || !matches {
 		return err
 	}
-	if eventType == watch.Deleted && !own {
+	if eventType == watch.Deleted && !w.store.deletions.own(ctx, wrapper.UID) {
 		if err := w.store.confirmAbsence(ctx, w.request, wrapper.ResourceVersion); err != nil {
 			return err
 		}
@@ -238,7 +245,17 @@ func (w *watcher) bookmark(ctx context.Context, wrapper *corev1.ConfigMap) error
 	return nil
 }
 
+// send waits for a slow client. Meanwhile, the watch does not report deletions.
 func (w *watcher) send(ctx context.Context, event watch.Event) {
+	select {
+	case w.result <- event:
+		return
+	default:
+	}
+	if w.following {
+		w.store.deletions.unfollow()
+		defer w.store.deletions.follow()
+	}
 	select {
 	case w.result <- event:
 	case <-ctx.Done():

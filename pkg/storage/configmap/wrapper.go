@@ -87,12 +87,10 @@ func storedSize(wrapper *corev1.ConfigMap) int {
 	return size
 }
 
-// rewrap returns the wrapper that replaces an existing one.
-func rewrap(existing *corev1.ConfigMap, w wrapping) *corev1.ConfigMap {
-	wrapper := wrap(w)
+// replace lets a wrapper replace an existing one, and no other version of it.
+func replace(wrapper, existing *corev1.ConfigMap) {
 	wrapper.UID, wrapper.ResourceVersion = existing.UID, existing.ResourceVersion
 	wrapper.Annotations = maps.Clone(existing.Annotations)
-	return wrapper
 }
 
 // unwrap returns the key and the encoded object. It returns an error if the key

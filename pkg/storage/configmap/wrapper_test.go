@@ -116,10 +116,11 @@ func TestUnwrapRefusesForeignConfigMaps(t *testing.T) {
 	}
 }
 
-func TestRewrapDropsOldLabels(t *testing.T) {
+func TestReplacementDropsOldLabels(t *testing.T) {
 	existing := wrapped(labels.Set{"old": "x"}, nil)
 	existing.UID, existing.ResourceVersion = "wrapper", "7"
-	replaced := rewrap(existing, wrapping{resource: exports, key: "/exports/shop/web", namespace: "shop", labels: labels.Set{"new": "y"}})
+	replaced := wrapped(labels.Set{"new": "y"}, nil)
+	replace(replaced, existing)
 	if replaced.UID != "wrapper" || replaced.ResourceVersion != "7" {
 		t.Errorf("got %+v", replaced.ObjectMeta)
 	}

@@ -73,7 +73,7 @@ func (s *store) attempt(ctx context.Context, r request, try func(*state) error) 
 
 // sameVersion reports whether two states are the same.
 func (s *state) sameVersion(other *state) bool {
-	return s != nil && other != nil && s.wrapper.UID == other.wrapper.UID && s.wrapper.ResourceVersion == other.wrapper.ResourceVersion
+	return s != nil && other != nil && s.wrapper.UID == other.wrapper.UID && s.wrapper.ResourceVersion == other.wrapper.ResourceVersion && bytes.Equal(s.data, other.data)
 }
 
 // Delete implements storage.Interface. The cached object is not used: it lacks
@@ -115,15 +115,15 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, prec
 // object with the version of its deletion, which the host reports in watches only. If it does
 // not within deletionTimeout, that of the object is used: a watch from there misses nothing.
 func (s *store) deleteState(ctx context.Context, current *state, key string, out runtime.Object) error {
-	deletion, followed := s.deletions.begin(current.wrapper.UID)
-	await := deletion.await
+	request, followed := s.deletions.begin(current.wrapper.UID)
+	await := request.await
 	if !followed {
 		watching := s.configMaps.awaitDeletion(ctx, current.wrapper)
 		defer watching.stop()
 		await = func(context.Context) (string, error) { return watching.version() }
 	}
 	err := s.deleteWrapper(ctx, current.wrapper)
-	s.deletions.end(deletion, err == nil)
+	s.deletions.end(request, err == nil)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 			return storage.NewKeyNotFoundError(r.key, 0)
 		}
 		existing := reflect.New(target.Type()).Interface().(runtime.Object)
-		updated, data, err := s.update(r.key, current, existing, preconditions, tryUpdate)
+		wrapper, data, err := s.update(r.key, current, existing, preconditions, tryUpdate)
 		if err != nil {
 			return current.doubt(err)
 		}
@@ -204,7 +204,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 			}
 			return s.converter.decode(current.wrapper, r.key, data, destination)
 		}
-		written, err := s.write(ctx, r.key, current, updated, data)
+		written, err := s.write(ctx, current, wrapper)
 		switch {
 		case err == nil:
 			return s.converter.decode(written, r.key, data, destination)
@@ -215,9 +215,9 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	})
 }
 
-// update decodes the object of a wrapper into existing, and returns the object that is to
-// replace it, and its encoding.
-func (s *store) update(key string, current *state, existing runtime.Object, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) (runtime.Object, []byte, error) {
+// update decodes the object of a wrapper into existing, and returns the wrapper that is to replace
+// it, and the encoding of its object.
+func (s *store) update(key string, current *state, existing runtime.Object, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) (*corev1.ConfigMap, []byte, error) {
 	meta := storage.ResponseMeta{}
 	if current != nil {
 		err := s.converter.decode(current.wrapper, key, current.data, existing)
@@ -242,20 +242,17 @@ func (s *store) update(key string, current *state, existing runtime.Object, prec
 		return nil, nil, fmt.Errorf("prepare object for storage: %w", err)
 	}
 	data, err := s.converter.encode(key, updated)
-	return updated, data, err
+	if err != nil {
+		return nil, nil, err
+	}
+	wrapper, err := s.converter.wrapper(key, current, updated, data)
+	return wrapper, data, err
 }
 
-func (s *store) write(ctx context.Context, key string, state *state, obj runtime.Object, data []byte) (*corev1.ConfigMap, error) {
-	if state == nil {
-		return s.createWrapper(ctx, key, obj, data)
-	}
-	w, err := s.converter.wrapping(key, obj, data)
-	if err != nil {
-		return nil, err
-	}
-	wrapper := rewrap(state.wrapper, w)
-	if err := s.converter.fits(key, wrapper); err != nil {
-		return nil, err
+// write replaces a wrapper, or creates one if there was none.
+func (s *store) write(ctx context.Context, current *state, wrapper *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+	if current == nil {
+		return s.createWrapper(ctx, wrapper)
 	}
 	updated, err := s.configMaps.update(ctx, wrapper)
 	if err == nil {
