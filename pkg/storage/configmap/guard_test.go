@@ -99,7 +99,7 @@ func TestConfirmationsShareAReadThatStartsAfterThem(t *testing.T) {
 }
 
 // R143, R658: all who observe the same deletion, or an earlier one, share a read, also when it is over.
-// Whoever observes a later one, or knows no version, needs another read.
+// Those who observe a later one, or know no version, need another read.
 func TestConfirmationsOfOneDeletionShareARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
