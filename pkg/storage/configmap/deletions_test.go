@@ -126,7 +126,7 @@ func (w *watched) delete(t *testing.T) (version string) {
 	return deleted.ResourceVersion
 }
 
-// R660: the deletion of a replica that watches everything needs no other request, and no
+// R659: the deletion of a replica that watches everything needs no other request, and no
 // confirmation.
 func TestWatchedDeletionNeedsOneRequest(t *testing.T) {
 	w := newWatched(t)
