@@ -44,8 +44,10 @@ const (
 	// many of those that one source cluster causes: none can occupy all of them.
 	workers           = 16
 	workersPerCluster = 4
-	byImport          = sourceindex.ByImport
-	byCluster         = sourceindex.ByCluster
+	// writtenTTL is how long an updated slice is remembered that the cache does not show.
+	writtenTTL = 10 * time.Second
+	byImport   = sourceindex.ByImport
+	byCluster  = sourceindex.ByCluster
 )
 
 // Findings are what connections to the endpoints of silent members found.
@@ -81,6 +83,9 @@ type Controller struct {
 	services cache.Indexer
 	// Indexed by import, and by source cluster.
 	exported, exportedSlices, slices cache.Indexer
+	// written are the slices as they were updated last, if the cache does not show that yet: one worker
+	// must not decide by what another one has changed.
+	written cache.MutationCache
 
 	mu sync.Mutex
 	// addresses are the last cluster IPs of derived Services, so that one that is
@@ -136,6 +141,7 @@ func New(
 		exportedSlices: exportedSlices.Informer().GetIndexer(),
 		services:       services.Informer().GetIndexer(),
 		slices:         endpointSlices.Informer().GetIndexer(),
+		written:        cache.NewIntegerResourceVersionMutationCache(klog.Background(), endpointSlices.Informer().GetIndexer(), endpointSlices.Informer().GetIndexer(), writtenTTL, false),
 		addresses:      map[types.NamespacedName]address{},
 		silent:         map[string]*clustersetv1alpha1.Member{},
 		findings:       findings,
@@ -334,7 +340,7 @@ func (c *Controller) serviceOf(name types.NamespacedName) *corev1.Service {
 // existingSlices returns the imported EndpointSlices of an import by name.
 func (c *Controller) existingSlices(key types.NamespacedName) map[string]*discoveryv1.EndpointSlice {
 	existing := map[string]*discoveryv1.EndpointSlice{}
-	objects, err := c.slices.ByIndex(byImport, key.String())
+	objects, err := c.written.ByIndex(byImport, key.String())
 	if err != nil {
 		return existing
 	}

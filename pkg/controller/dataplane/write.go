@@ -266,7 +266,10 @@ func (c *Controller) writeSlice(ctx context.Context, change sliceChange) error {
 	case createSlice, replaceSlice:
 		_, err = client.Create(ctx, change.slice, metav1.CreateOptions{})
 	case updateSlice:
-		_, err = client.Update(ctx, change.slice, metav1.UpdateOptions{})
+		var updated *discoveryv1.EndpointSlice
+		if updated, err = client.Update(ctx, change.slice, metav1.UpdateOptions{}); err == nil {
+			c.written.Mutation(updated)
+		}
 	case deleteSlice:
 		err = c.deleteSlice(ctx, change.slice)
 	case retireSlice:
