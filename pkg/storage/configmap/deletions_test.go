@@ -90,13 +90,13 @@ func newWatched(t *testing.T) *watched {
 	t.Helper()
 	w := &watched{host: &watchedHost{oneWrapper: oneWrapper{version: hostVersion}}}
 	w.store = newTestStore(w.host.respond).(*store)
-	w.store.converter.Codec = scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
-	w.store.converter.Attributes = func(runtime.Object) (labels.Set, fields.Set, error) { return nil, nil, nil }
-	w.store.Guard = NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) {
+	w.converter.Codec = scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
+	w.converter.Attributes = func(runtime.Object) (labels.Set, fields.Set, error) { return nil, nil, nil }
+	w.Guard = NewNamespaceGuard("mcs-storage", func(context.Context, string) (*corev1.Namespace, error) {
 		w.confirmations.Add(1)
 		return storageNamespace("one", false), nil
 	})
-	w.store.Guard.Open("one", namespaceVersion)
+	w.Guard.Open("one", namespaceVersion)
 	create(t, w.store)
 	var err error
 	w.events, err = w.Watch(t.Context(), "/configmaps", storage.ListOptions{ResourceVersion: w.host.wrapper.ResourceVersion, Recursive: true, Predicate: storage.Everything})
