@@ -208,7 +208,7 @@ func (w *watcher) change(ctx context.Context, eventType watch.EventType, wrapper
 		return err
 	}
 	switch {
-	case eventType != watch.Deleted: // or it left the selection
+	case eventType != watch.Deleted:
 		w.store.held.put(wrapper)
 	case w.complete:
 		w.store.deletions.report(wrapper.UID, wrapper.ResourceVersion)
